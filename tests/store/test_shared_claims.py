@@ -60,9 +60,9 @@ SUCCESS = {"attachments": 2, "records": 1, "archive_paths": ["archive/a.pdf"]}
 
 
 async def test_a_message_nobody_has_is_ours_and_ends_in_the_schedulers_words(owner, claim, ours):
-    assert await claim("m") is SharedClaim.OURS
+    assert await claim("m") is SharedClaim.CLAIMED
     assert await row(owner, "m") == ("processing", "us")
-    assert await claim("m") is SharedClaim.OURS, "and shows that we are still at it"
+    assert await claim("m") is SharedClaim.CLAIMED, "and shows that we are still at it"
     assert await ours(shared_state.succeed, "m", **SUCCESS)
     cursor = await owner.execute(
         """
@@ -73,8 +73,8 @@ async def test_a_message_nobody_has_is_ours_and_ends_in_the_schedulers_words(own
     assert await cursor.fetchall() == [
         ("notes@example.org", "broker@example.com", "success", 2, 1, ["archive/a.pdf"])
     ]
-    assert await claim("m") is SharedClaim.ENDED
-    assert await claim("m", "another of us") is SharedClaim.DONE
+    assert await claim("m") is SharedClaim.DONE_BY_US
+    assert await claim("m", "another of us") is SharedClaim.DONE_BY_OTHER
     cursor = await owner.execute(foreign.CHECK, ["m"])
     assert await cursor.fetchall() == [(1,)]
     assert await their_claim(owner, "m") == []
@@ -82,16 +82,16 @@ async def test_a_message_nobody_has_is_ours_and_ends_in_the_schedulers_words(own
 
 async def test_what_they_are_processing_is_not_taken_until_they_have_left_it(owner, claim, move_clock):
     await their_claim(owner, "m")
-    assert await claim("m") is SharedClaim.THEIRS
+    assert await claim("m") is SharedClaim.HELD_BY_OTHER
     assert await row(owner, "m") == ("processing", "them")
     await move_clock(3700)
-    assert await claim("m") is SharedClaim.OURS
-    assert await claim("m", "another of us") is SharedClaim.THEIRS
+    assert await claim("m") is SharedClaim.CLAIMED
+    assert await claim("m", "another of us") is SharedClaim.HELD_BY_OTHER
 
 
 async def test_what_is_ours_is_ours_again_after_a_crash(claim):
-    assert await claim("m") is SharedClaim.OURS
-    assert await claim("m") is SharedClaim.OURS
+    assert await claim("m") is SharedClaim.CLAIMED
+    assert await claim("m") is SharedClaim.CLAIMED
 
 
 @pytest.mark.parametrize("status", ["failed", "skipped"])
@@ -101,7 +101,7 @@ async def test_what_failed_or_was_skipped_can_be_claimed(owner, claim, ours, sta
         ours(shared_state.fail, "m", error="no text") if status == "failed" else ours(shared_state.skip, "m")
     )
     assert await row(owner, "m") == (status, "us")
-    assert await claim("m", "another of us") is SharedClaim.OURS
+    assert await claim("m", "another of us") is SharedClaim.CLAIMED
 
 
 async def test_a_row_that_they_took_from_us_is_left_to_them(owner, claim, ours):
@@ -111,7 +111,7 @@ async def test_a_row_that_they_took_from_us_is_left_to_them(owner, claim, ours):
     assert not await ours(shared_state.fail, "m", error="late")
     assert await row(owner, "m") == ("processing", "them")
     await owner.execute(foreign.FAILURE, ["their reason", "m"])
-    assert await claim("m") is SharedClaim.OURS
+    assert await claim("m") is SharedClaim.CLAIMED
 
 
 async def we(claim, ours, worker, messages):
@@ -121,9 +121,9 @@ async def we(claim, ours, worker, messages):
     while open_:
         message = dice.choice(sorted(open_))
         found = await claim(message, worker)
-        if found in {SharedClaim.DONE, SharedClaim.ENDED}:
+        if found in {SharedClaim.DONE_BY_OTHER, SharedClaim.DONE_BY_US}:
             open_.discard(message)
-        elif found is SharedClaim.OURS:
+        elif found is SharedClaim.CLAIMED:
             await asyncio.sleep(dice.random() / 100)
             await ours(shared_state.succeed, message, worker, **SUCCESS)
 
@@ -165,8 +165,8 @@ async def test_their_late_failure_reopens_what_we_ended_so_we_must_know_ourselve
     """Their last statement asks for no owner. The table alone cannot tell us not to begin again."""
     await their_claim(owner, "m")
     await move_clock(3700)
-    assert await claim("m") is SharedClaim.OURS
+    assert await claim("m") is SharedClaim.CLAIMED
     assert await ours(shared_state.succeed, "m", **SUCCESS)
     await owner.execute(foreign.FAILURE, ["too late", "m"])
-    assert await claim("m") is SharedClaim.OURS
+    assert await claim("m") is SharedClaim.CLAIMED
     assert await ours(shared_state.succeed, "m", **SUCCESS)

@@ -1,4 +1,4 @@
-"""The table `api_keys`: what programs show to be let in. Of a key only its digest is kept."""
+"""The table `api_keys`: keys that programs authenticate with. Only a digest of each is stored."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -31,7 +31,7 @@ class ApiKey:
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyBearer:
-    """Whose key it is and what it opens."""
+    """The owner of an API key and its scopes."""
 
     id: UUID
     organization: OrganizationId
@@ -56,7 +56,7 @@ async def create(
     seconds: float | None,
     actor: str | None = None,
 ) -> tuple[ApiKey, Secret]:
-    """A new key of the transaction's organization, shown this once."""
+    """Create a key for the transaction's organization. The secret is returned only here."""
     key = Secret(PREFIX + token_urlsafe(32))
     cursor = connection.cursor(row_factory=class_row(ApiKey))
     await cursor.execute(
@@ -74,9 +74,9 @@ async def create(
             seconds,
         ],
     )
-    made = await cursor.fetchone()
-    assert made is not None, "an INSERT returns its row"
-    return made, key
+    row = await cursor.fetchone()
+    assert row is not None, "an INSERT returns its row"
+    return row, key
 
 
 async def list_all(connection: Connection) -> list[ApiKey]:
@@ -86,7 +86,7 @@ async def list_all(connection: Connection) -> list[ApiKey]:
 
 
 async def revoke(connection: Connection, named: str) -> list[ApiKey]:
-    """Those whose id, shown beginning or name is this, and that were good until now."""
+    """Revoke the valid keys with this id, prefix or name, and return them."""
     cursor = connection.cursor(row_factory=class_row(ApiKey))
     await cursor.execute(
         """
@@ -100,7 +100,7 @@ async def revoke(connection: Connection, named: str) -> list[ApiKey]:
 
 
 async def find_bearer(engine: Connection, key: Secret) -> ApiKeyBearer | None:
-    """For the engine's role: None for a key that is unknown, revoked or too old."""
+    """The bearer of a key. None if it is unknown, revoked or expired. Requires the engine role."""
     cursor = await engine.execute(
         """
         SELECT id, organization_id, scopes FROM api_keys
@@ -111,9 +111,9 @@ async def find_bearer(engine: Connection, key: Secret) -> ApiKeyBearer | None:
     row = await cursor.fetchone()
     if row is None:
         return None
-    known = {scope.value for scope in Scope}
+    valid = {scope.value for scope in Scope}
     return ApiKeyBearer(
-        row[0], OrganizationId(row[1]), frozenset(Scope(each) for each in row[2] if each in known)
+        row[0], OrganizationId(row[1]), frozenset(Scope(scope) for scope in row[2] if scope in valid)
     )
 
 

@@ -1,4 +1,4 @@
-"""The table `audits`: how complete and true the mirror of a mailbox was found to be, and when."""
+"""The table `audits`: results of comparing a mailbox at its provider with the store."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -31,16 +31,16 @@ class Audit:
 
 @dataclass(frozen=True, slots=True)
 class AuditedMessage:
-    """What is stored of a message, and whether all of it is there."""
+    """The stored fields of a message that an audit compares."""
 
     thread: str
     subject: str | None
     from_address: str | None
     internet_message_id: str | None
     raw_sha256: bytes | None
-    parts: set[str]  # of its attachments
+    parts: set[str]  # positions of its attachments
     lacks_content: bool
-    lacks_bytes: bool  # of an attachment
+    lacks_bytes: bool  # an attachment's bytes are not stored
 
 
 async def find_messages(
@@ -63,8 +63,8 @@ async def find_messages(
         [mailbox, list(keys)],
     )
     return {
-        key: AuditedMessage(*known, parts=set(parts), lacks_content=bare, lacks_bytes=lacking)
-        for key, *known, parts, bare, lacking in await cursor.fetchall()
+        key: AuditedMessage(*fields, parts=set(parts), lacks_content=bare, lacks_bytes=lacking)
+        for key, *fields, parts, bare, lacking in await cursor.fetchall()
     }
 
 

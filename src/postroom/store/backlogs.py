@@ -1,4 +1,4 @@
-"""The table `backlogs`: how much work was due and not begun, by the minute and the kind, for a day."""
+"""The table `backlogs`: due work that no worker had claimed, per minute and kind, for a day."""
 
 import asyncio
 from collections.abc import Mapping
@@ -13,26 +13,26 @@ KEPT_HOURS: Final = 24
 
 
 async def record(database: Database) -> None:
-    """What is due now, of every organization; of a minute the most is kept."""
+    """Record the current backlog of every organization. A minute keeps its highest count."""
     async with database.engine() as connection:
         await connection.execute(
             """
             WITH old AS (
                 DELETE FROM backlogs WHERE minute < postroom_now() - %s * interval '1 hour'
             )
-            INSERT INTO backlogs AS noted (organization_id, minute, kind, due)
+            INSERT INTO backlogs AS stored (organization_id, minute, kind, due)
             SELECT organization_id, date_trunc('minute', postroom_now()), kind, count(*)
             FROM work WHERE coalesce(leased_until, due_at) < postroom_now() - interval '1 second'
             GROUP BY organization_id, kind
             ON CONFLICT (organization_id, minute, kind)
-                DO UPDATE SET due = greatest(noted.due, excluded.due)
+                DO UPDATE SET due = greatest(stored.due, excluded.due)
             """,
             [KEPT_HOURS],
         )
 
 
 async def record_forever(database: Database) -> None:
-    """For ever, in a process that lives when no worker does."""
+    """Record the backlog forever, in a process that runs even when no worker does."""
     while True:
         with suppress(DatabaseUnavailable, TransientError):
             await record(database)
@@ -40,7 +40,7 @@ async def record_forever(database: Database) -> None:
 
 
 async def read_last_hour(connection: Connection, minutes: int) -> list[Mapping[str, int]]:
-    """By the minute, the oldest first: how much was due of each kind. Of this minute, what is due now."""
+    """Backlog by kind for each of the last minutes, oldest first. The last entry is the current backlog."""
     cursor = await connection.execute(
         """
         SELECT floor(extract(epoch FROM date_trunc('minute', postroom_now()) - minute) / 60)::int, kind, due
@@ -55,8 +55,8 @@ async def read_last_hour(connection: Connection, minutes: int) -> list[Mapping[s
         """,
         {"minutes": minutes},
     )
-    found: list[dict[str, int]] = [{} for _ in range(minutes)]
+    by_minute: list[dict[str, int]] = [{} for _ in range(minutes)]
     for ago, kind, due in await cursor.fetchall():
         if ago < minutes:
-            found[minutes - 1 - ago][kind] = due
-    return [*found]
+            by_minute[minutes - 1 - ago][kind] = due
+    return [*by_minute]

@@ -1,9 +1,9 @@
-"""The rows of stored bytes, and how those that nothing refers to go: first the row, then the object.
+"""The tables `blobs`, `blob_removals` and `blob_location`: stored bytes and their garbage collection.
 
-Bytes are put before the transaction that refers to them, so a removal could fall in between. Therefore
-writers `record` what they put, under a lock that they share; `doom` takes it alone, deletes rows and leaves
-marks in their place. A writer that finds a mark, and did not write the object itself, starts over. Foreign
-keys keep every row that something refers to.
+Bytes are stored before the transaction that refers to them, so a removal could happen in between. Therefore
+writers call `record` under a shared lock. `mark_unreferenced` takes that lock exclusively, deletes rows and
+leaves marks in `blob_removals`. A writer that finds a mark and did not write the object itself starts over.
+Foreign keys protect every row that something refers to. The row is deleted first, then the object.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from postroom.model import OrganizationId
 from postroom.ports import Blob
 from postroom.store.database import Connection
 
-# One lock for each organization, in a space of its own.
+# One advisory lock per organization.
 _SHARED_LOCK = "SELECT pg_advisory_xact_lock_shared(hashtextextended('postroom blobs ' || %s, 0))"
 _REMOVING = "SELECT pg_try_advisory_xact_lock(hashtextextended('postroom removes blobs ' || %s, 0))"
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('postroom blobs ' || %s, 0))"
@@ -30,63 +30,63 @@ class BlobRow:
 
 @dataclass(frozen=True, slots=True)
 class BlobReferences:
-    """What would be without its bytes, by id."""
+    """Ids of messages and documents that refer to a blob."""
 
     messages: list[int]
     documents: list[UUID]
 
 
 async def record(connection: Connection, organization: OrganizationId, blobs: Sequence[Blob]) -> None:
-    """Write the rows of what was put, in the transaction that refers to it and before it does.
+    """Insert rows for stored blobs, in the transaction that refers to them and before it does.
 
-    Raises TransientError where an object was being removed: the caller puts it again and starts over.
+    Raises TransientError if an object is being removed: the caller must store it again and start over.
     """
     if not blobs:
         return
-    given = {blob.sha256: blob for blob in blobs}
-    rows = [given[digest] for digest in sorted(given)]
+    by_digest = {blob.sha256: blob for blob in blobs}
+    rows = [by_digest[digest] for digest in sorted(by_digest)]
     await connection.execute(_SHARED_LOCK, [str(organization)])
     cursor = await connection.execute(
         """
-        WITH given AS (
-            SELECT * FROM unnest(%b::bytea[], %b::int8[], %b::bool[]) AS given (sha256, size, created)
+        WITH input AS (
+            SELECT * FROM unnest(%b::bytea[], %b::int8[], %b::bool[]) AS input (sha256, size, created)
         ), written AS (
             INSERT INTO blobs (organization_id, sha256, size)
-            SELECT current_organization(), sha256, size FROM given ORDER BY sha256
+            SELECT current_organization(), sha256, size FROM input ORDER BY sha256
             ON CONFLICT (organization_id, sha256) DO UPDATE SET stored_at = excluded.stored_at
                 WHERE blobs.stored_at < excluded.stored_at - interval '1 hour'
         ), safe AS (
-            DELETE FROM blob_removals USING given WHERE blob_removals.sha256 = given.sha256 AND created
+            DELETE FROM blob_removals USING input WHERE blob_removals.sha256 = input.sha256 AND created
         )
-        SELECT count(*) FROM blob_removals JOIN given USING (sha256) WHERE NOT created
+        SELECT count(*) FROM blob_removals JOIN input USING (sha256) WHERE NOT created
         """,
         [[row.sha256 for row in rows], [row.size for row in rows], [row.created for row in rows]],
     )
     if await cursor.fetchone() != (0,):
-        raise TransientError("the bytes of a blob were just removed as unused; they must be stored again")
+        raise TransientError("A blob was just removed as unreferenced and must be stored again")
 
 
-async def record_detected_types(connection: Connection, found: Mapping[bytes, str]) -> None:
-    """What the first bytes say these are."""
-    if found:
+async def record_detected_types(connection: Connection, types: Mapping[bytes, str]) -> None:
+    """Store the media types detected from the first bytes."""
+    if types:
         await connection.execute(
             """
-            WITH unknown AS (  -- locked in one order, as everybody does
-                SELECT blobs.sha256, given.detected
-                FROM blobs JOIN unnest(%b::bytea[], %b::text[]) AS given (sha256, detected) USING (sha256)
+            WITH unknown AS (  -- locked in key order, like every writer
+                SELECT blobs.sha256, input.detected
+                FROM blobs JOIN unnest(%b::bytea[], %b::text[]) AS input (sha256, detected) USING (sha256)
                 WHERE blobs.detected IS NULL
                 ORDER BY blobs.sha256 FOR NO KEY UPDATE OF blobs
             )
             UPDATE blobs SET detected = unknown.detected FROM unknown WHERE blobs.sha256 = unknown.sha256
             """,
-            [list(found), list(found.values())],
+            [list(types), list(types.values())],
         )
 
 
 async def mark_unreferenced(
     connection: Connection, organization: OrganizationId, *, grace_seconds: float, batch: int = 500
 ) -> int:
-    """Give up rows that nothing refers to and that were not stored lately; how many."""
+    """Mark unreferenced blobs older than the grace period for removal, and return how many."""
     await connection.execute(_LOCK, [str(organization)])
     cursor = await connection.execute(
         """
@@ -96,10 +96,10 @@ async def mark_unreferenced(
               AND NOT EXISTS (SELECT FROM attachments WHERE attachments.sha256 = blobs.sha256)
               AND NOT EXISTS (SELECT FROM documents WHERE documents.sha256 = blobs.sha256)
             ORDER BY sha256 LIMIT %s
-        ), gone AS (
+        ), deleted AS (
             DELETE FROM blobs USING unused WHERE blobs.sha256 = unused.sha256 RETURNING blobs.sha256
         )
-        INSERT INTO blob_removals (organization_id, sha256) SELECT current_organization(), sha256 FROM gone
+        INSERT INTO blob_removals (organization_id, sha256) SELECT current_organization(), sha256 FROM deleted
         ON CONFLICT (organization_id, sha256) DO UPDATE SET marked_at = excluded.marked_at, removed_at = NULL
         """,
         [grace_seconds, batch],
@@ -108,13 +108,13 @@ async def mark_unreferenced(
 
 
 async def mark_orphans(connection: Connection, organization: OrganizationId, digests: Sequence[bytes]) -> int:
-    """Give up objects of the store that have no row; how many. They are old, as the caller has seen."""
+    """Mark objects without a row for removal, and return how many. The caller has checked their age."""
     await connection.execute(_LOCK, [str(organization)])
     cursor = await connection.execute(
         """
         INSERT INTO blob_removals (organization_id, sha256)
-        SELECT current_organization(), given.sha256 FROM unnest(%b::bytea[]) AS given (sha256)
-        WHERE NOT EXISTS (SELECT FROM blobs WHERE blobs.sha256 = given.sha256)
+        SELECT current_organization(), input.sha256 FROM unnest(%b::bytea[]) AS input (sha256)
+        WHERE NOT EXISTS (SELECT FROM blobs WHERE blobs.sha256 = input.sha256)
         ON CONFLICT (organization_id, sha256) DO UPDATE SET marked_at = excluded.marked_at, removed_at = NULL
         """,
         [list(digests)],
@@ -123,19 +123,19 @@ async def mark_orphans(connection: Connection, organization: OrganizationId, dig
 
 
 async def list_marked(connection: Connection, *, limit: int = 500) -> tuple[list[bytes], datetime]:
-    """The objects that must go, and the time now."""
+    """Objects to remove, and the current time."""
     cursor = await connection.execute(
         "SELECT sha256 FROM blob_removals WHERE removed_at IS NULL ORDER BY sha256 LIMIT %s", [limit]
     )
     digests = [row[0] for row in await cursor.fetchall()]
     cursor = await connection.execute("SELECT postroom_now()")
-    now = await cursor.fetchone()
-    assert now is not None, "a clock has a time"
-    return digests, now[0]
+    row = await cursor.fetchone()
+    assert row is not None, "a clock has a time"
+    return digests, row[0]
 
 
 async def try_removal_lock(connection: Connection, organization: OrganizationId) -> bool:
-    """Whether nobody else removes objects until this transaction ends."""
+    """Take the lock on removing objects until the transaction ends. False if another process has it."""
     row = await (await connection.execute(_REMOVING, [str(organization)])).fetchone()
     return row == (True,)
 
@@ -143,7 +143,7 @@ async def try_removal_lock(connection: Connection, organization: OrganizationId)
 async def record_removals(
     connection: Connection, *, removed: Sequence[bytes], spared: Sequence[bytes]
 ) -> None:
-    """What went leaves its mark for a while; what somebody put again meanwhile is not doomed any more."""
+    """Date the marks of removed objects, and delete the marks of objects that were stored again."""
     await connection.execute(
         "UPDATE blob_removals SET removed_at = postroom_now() WHERE sha256 = ANY(%b)", [list(removed)]
     )
@@ -151,7 +151,7 @@ async def record_removals(
 
 
 async def delete_old_marks(connection: Connection, *, grace_seconds: float) -> None:
-    """A mark has served when nobody can still be between a put from before the removal and its commit."""
+    """Delete marks that no writer can need: all that stored before the removal have committed by now."""
     await connection.execute(
         "DELETE FROM blob_removals WHERE removed_at < postroom_now() - %s * interval '1 second'",
         [grace_seconds],
@@ -159,7 +159,7 @@ async def delete_old_marks(connection: Connection, *, grace_seconds: float) -> N
 
 
 async def list_page(connection: Connection, *, after: bytes, limit: int) -> list[BlobRow]:
-    """The next rows by digest."""
+    """The next rows in digest order."""
     cursor = await connection.execute(
         "SELECT sha256, size FROM blobs WHERE sha256 > %b ORDER BY sha256 LIMIT %b",
         [after, limit],
@@ -168,7 +168,7 @@ async def list_page(connection: Connection, *, after: bytes, limit: int) -> list
 
 
 async def sum_sizes(connection: Connection) -> int:
-    """Of all of them, in bytes."""
+    """The total size of all blobs, in bytes."""
     cursor = await connection.execute("SELECT coalesce(sum(size), 0)::int8 FROM blobs")
     row = await cursor.fetchone()
     assert row is not None, "a sum has a row"
@@ -176,7 +176,7 @@ async def sum_sizes(connection: Connection) -> int:
 
 
 async def find_existing(connection: Connection, digests: Sequence[bytes]) -> set[bytes]:
-    """Which of these have a row."""
+    """The digests among these that have a row."""
     cursor = await connection.execute("SELECT sha256 FROM blobs WHERE sha256 = ANY(%b)", [list(digests)])
     return {row[0] for row in await cursor.fetchall()}
 
@@ -193,20 +193,20 @@ async def list_references(connection: Connection, digest: bytes) -> BlobReferenc
 
 
 async def get_location(engine: Connection) -> str | None:
-    """Where this installation's blobs lie; None before the first worker started."""
+    """The blob location of this installation. None before the first worker started."""
     cursor = await engine.execute("SELECT location FROM blob_location")
     row = await cursor.fetchone()
     return row[0] if row else None
 
 
 async def claim_location(engine: Connection, here: str) -> str:
-    """The same; the first to ask says where."""
+    """Set the location if there is none, and return the stored one."""
     await engine.execute("INSERT INTO blob_location (location) VALUES (%s) ON CONFLICT DO NOTHING", [here])
     return await get_location(engine) or here
 
 
 async def set_location(engine: Connection, here: str) -> None:
-    """From now on the blobs lie here."""
+    """Replace the location."""
     await engine.execute(
         """
         INSERT INTO blob_location (location) VALUES (%s)

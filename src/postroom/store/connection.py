@@ -24,7 +24,8 @@ async def connect(url: str, *, name: str = "postroom") -> Connection:
     if version < OLDEST_SERVER_VERSION * 10_000:
         await connection.close()
         raise DatabaseTooOld(
-            f"The database is PostgreSQL {version // 10_000}; Postroom needs {OLDEST_SERVER_VERSION} or newer."
+            f"The database is PostgreSQL {version // 10_000};"
+            f" Postroom needs {OLDEST_SERVER_VERSION} or newer."
             " Upgrade the server, or point POSTROOM_DATABASE_URL to another one."
         )
     return connection

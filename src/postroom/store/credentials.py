@@ -1,6 +1,6 @@
-"""The table `credentials`: what opens each mailbox, as the vault keeps it. Nothing here can open it.
+"""The table `credentials`: the encrypted grant and access token of each mailbox.
 
-The caller's transaction belongs to one organization, and with it every row.
+This module cannot decrypt them. Only the rows of the transaction's organization are visible.
 """
 
 from collections.abc import Collection, Mapping
@@ -18,7 +18,7 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """One row. Tenant and client belong to an application's own credential; a login's has none."""
+    """A row. Only an application's own credential has a tenant and a client."""
 
     kind: CredentialKind
     grant: StoredSecret
@@ -31,7 +31,7 @@ class Credential:
 
 @dataclass(frozen=True, slots=True)
 class OutdatedSecrets:
-    """What of a mailbox's row is sealed with another key than the one asked for."""
+    """Secrets of a mailbox that are sealed with another key than the current one."""
 
     mailbox: MailboxId
     grant: SealedSecret | None
@@ -50,9 +50,9 @@ async def save(
     access: SealedSecret | None = None,
     access_seconds: float | None = None,
 ) -> None:
-    """Store the credential of a mailbox, in place of any before.
+    """Store or replace the credential of a mailbox.
 
-    A lease on the row ends: whoever refreshes the former grant must not write over this one.
+    This ends a lease on the row: a refresh of the previous grant must not overwrite this one.
     """
     await connection.execute(
         """
@@ -100,7 +100,7 @@ async def load(connection: Connection, mailbox: MailboxId) -> Credential | None:
 
 
 async def delete(connection: Connection, mailbox: MailboxId) -> Credential | None:
-    """Erase the row. What it held comes back, so that the caller can have the vault forget it."""
+    """Delete the row and return its credential, so that the caller can remove it from the vault."""
     cursor = connection.cursor(row_factory=namedtuple_row)
     await cursor.execute(
         """
@@ -115,7 +115,7 @@ async def delete(connection: Connection, mailbox: MailboxId) -> Credential | Non
 
 
 async def list_mailboxes_of_application(connection: Connection, client_id: str) -> list[MailboxId]:
-    """The mailboxes that an application opens."""
+    """Mailboxes that use this application's credential."""
     cursor = await connection.execute(
         "SELECT mailbox_id FROM credentials WHERE client_id = %s ORDER BY mailbox_id", [client_id]
     )
@@ -125,7 +125,7 @@ async def list_mailboxes_of_application(connection: Connection, client_id: str) 
 async def replace_grant(
     connection: Connection, mailbox: MailboxId, client_id: str, kind: CredentialKind, grant: StoredSecret
 ) -> bool:
-    """Put another proof of the same application in the place of the former; a refresh under way ends."""
+    """Replace the application's secret or certificate. Ends a running refresh."""
     cursor = await connection.execute(
         """
         UPDATE credentials SET kind = %(kind)s, grant_key_id = %(key_id)s, sealed_grant = %(sealed)s,
@@ -148,7 +148,7 @@ async def replace_grant(
 async def list_outdated(
     connection: Connection, key_id: str, *, after: MailboxId | None, limit: int
 ) -> list[OutdatedSecrets]:
-    """The next rows, by mailbox, that hold something sealed with another key than this one."""
+    """The next rows, by mailbox, with a secret that is sealed with another key."""
     cursor = await connection.execute(
         """
         SELECT mailbox_id, grant_key_id, sealed_grant, access_key_id, sealed_access FROM credentials
@@ -168,7 +168,7 @@ async def list_outdated(
 async def reseal_grant(
     connection: Connection, mailbox: MailboxId, old: SealedSecret, new: SealedSecret
 ) -> bool:
-    """Put the same grant in another sealing, unless the row holds another grant by now."""
+    """Replace a resealed grant, unless the grant has changed meanwhile."""
     cursor = await connection.execute(
         """
         UPDATE credentials SET grant_key_id = %s, sealed_grant = %s
@@ -182,7 +182,7 @@ async def reseal_grant(
 async def reseal_access(
     connection: Connection, mailbox: MailboxId, old: SealedSecret, new: SealedSecret
 ) -> bool:
-    """Put the same access token in another sealing, unless the row holds another one by now."""
+    """Replace a resealed access token, unless the token has changed meanwhile."""
     cursor = await connection.execute(
         """
         UPDATE credentials SET access_key_id = %s, sealed_access = %s
@@ -194,7 +194,7 @@ async def reseal_access(
 
 
 async def count_by_key(connection: Connection) -> Mapping[str, int]:
-    """How many sealed values of the organization need each key. Logins that lapsed need none."""
+    """Count the organization's sealed values per key. Expired logins do not count."""
     cursor = await connection.execute(
         """
         SELECT key_id, count(*) FROM (
@@ -209,7 +209,7 @@ async def count_by_key(connection: Connection) -> Mapping[str, int]:
 
 
 async def count_parameters(connection: Connection) -> int:
-    """How many grants of the organization are kept in AWS SSM."""
+    """Count the organization's grants that are stored in AWS SSM."""
     cursor = await connection.execute("SELECT count(ssm_parameter) FROM credentials")
     [(count,)] = await cursor.fetchall()
     return count
@@ -232,5 +232,5 @@ def _to_credential(row: Any) -> Credential:
     )
 
 
-def _outdated_value(key_id: str, found: str | None, value: bytes | None) -> SealedSecret | None:
-    return SealedSecret(found, value) if found and value and found != key_id else None
+def _outdated_value(current: str, key_id: str | None, value: bytes | None) -> SealedSecret | None:
+    return SealedSecret(key_id, value) if key_id and value and key_id != current else None

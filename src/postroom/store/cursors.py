@@ -1,6 +1,6 @@
-"""The table `cursors`: where reading a mailbox left off; and `listed`: what a listing under way has shown.
+"""The tables `cursors` (where each sync left off) and `listed_messages` (what a running listing showed).
 
-Values are opaque here: only the adapter that made one reads it.
+Cursor values are opaque: only the provider's adapter reads them.
 """
 
 from collections.abc import Collection, Sequence
@@ -17,11 +17,11 @@ from postroom.store.database import Connection
 
 class CursorKind(StrEnum):
     LIVE = "live"  # changes
-    BACKFILL = "backfill"  # the first listing, back to `since`; completed when its last page was
+    BACKFILL = "backfill"  # the first listing, back to `since`; completed with its last page
     RESYNC = (
-        "resync"  # a whole listing, as after an expired cursor; completed: what it did not show is settled
+        "resync"  # a full listing, as after an expired cursor; completed once unlisted messages are handled
     )
-    REFILL = "refill"  # stored messages fetched anew, after the content policy was raised
+    REFILL = "refill"  # refetches stored messages after the content policy was raised
     FOLDERS = "folders"  # when the folder tree was last read
 
 
@@ -43,7 +43,7 @@ class Cursor:
 
 @dataclass(frozen=True, slots=True)
 class CursorStart:
-    """A cursor that starts, or starts anew."""
+    """A cursor to start or restart."""
 
     kind: CursorKind
     scope: str
@@ -54,7 +54,7 @@ class CursorStart:
 
 @dataclass(frozen=True, slots=True)
 class CursorAdvance:
-    """A cursor that passes over a page."""
+    """A cursor's move past a page."""
 
     kind: CursorKind
     scope: str
@@ -80,19 +80,20 @@ async def start(connection: Connection, mailbox: MailboxId, begins: Sequence[Cur
     rows = sorted(begins, key=lambda row: (row.kind, row.scope))
     if not rows:
         return
-    anew = {row.scope for row in rows if _is_full_listing(row.kind) and not row.completed}
-    await delete_listed(connection, mailbox, "resync", anew)
+    restarted = {row.scope for row in rows if _is_full_listing(row.kind) and not row.completed}
+    await delete_listed(connection, mailbox, "resync", restarted)
     await connection.execute(
         """
-        INSERT INTO cursors AS kept
+        INSERT INTO cursors AS stored
             (organization_id, mailbox_id, kind, scope, value, since, completed_at)
         SELECT current_organization(), %b, kind, scope, value, since,
             CASE WHEN completed THEN postroom_now() END
         FROM unnest(%b::text[], %b::text[], %b::text[], %b::timestamptz[], %b::bool[])
-            AS given (kind, scope, value, since, completed)
+            AS input (kind, scope, value, since, completed)
         ON CONFLICT (organization_id, mailbox_id, kind, scope) DO UPDATE SET
-            value = excluded.value, since = coalesce(excluded.since, kept.since), listed = 0, expected = NULL,
-            started_at = postroom_now(), updated_at = postroom_now(), completed_at = excluded.completed_at
+            value = excluded.value, since = coalesce(excluded.since, stored.since), listed = 0,
+            expected = NULL, started_at = postroom_now(), updated_at = postroom_now(),
+            completed_at = excluded.completed_at
         """,
         [
             mailbox,
@@ -106,18 +107,18 @@ async def start(connection: Connection, mailbox: MailboxId, begins: Sequence[Cur
 
 
 async def advance(connection: Connection, mailbox: MailboxId, moves: Sequence[CursorAdvance]) -> None:
-    """In the transaction of what the page told."""
+    """Advance cursors, in the transaction that stores the page."""
     rows = sorted(moves, key=lambda row: (row.kind, row.scope))
     if not rows:
         return
     await connection.execute(
         """
-        UPDATE cursors SET value = given.value, listed = cursors.listed + given.listed,
-            expected = coalesce(given.expected, cursors.expected), updated_at = postroom_now(),
+        UPDATE cursors SET value = input.value, listed = cursors.listed + input.listed,
+            expected = coalesce(input.expected, cursors.expected), updated_at = postroom_now(),
             completed_at = CASE WHEN completed THEN postroom_now() END
         FROM unnest(%b::text[], %b::text[], %b::text[], %b::int8[], %b::int8[], %b::bool[])
-            AS given (kind, scope, value, listed, expected, completed)
-        WHERE mailbox_id = %b AND cursors.kind = given.kind AND cursors.scope = given.scope
+            AS input (kind, scope, value, listed, expected, completed)
+        WHERE mailbox_id = %b AND cursors.kind = input.kind AND cursors.scope = input.scope
         """,
         [
             [row.kind.value for row in rows],
@@ -137,8 +138,8 @@ async def delete(
     if cursors:
         await connection.execute(
             """
-            DELETE FROM cursors USING unnest(%b::text[], %b::text[]) AS given (kind, scope)
-            WHERE mailbox_id = %b AND cursors.kind = given.kind AND cursors.scope = given.scope
+            DELETE FROM cursors USING unnest(%b::text[], %b::text[]) AS input (kind, scope)
+            WHERE mailbox_id = %b AND cursors.kind = input.kind AND cursors.scope = input.scope
             """,
             [[kind.value for kind, _ in cursors], [scope for _, scope in cursors], mailbox],
         )
@@ -148,7 +149,7 @@ async def delete(
 
 
 def _is_full_listing(kind: CursorKind) -> bool:
-    """Whether it is a listing of what stands at the provider."""
+    """Whether the cursor lists everything at the provider."""
     return kind in {CursorKind.BACKFILL, CursorKind.RESYNC}
 
 
@@ -164,7 +165,7 @@ async def record_listed(
     *,
     stored_only: bool = False,
 ) -> None:
-    """These were shown, in this listing or by a look at them."""
+    """Record messages that the listing or a single lookup showed."""
     if keys:
         await connection.execute(
             """
@@ -206,9 +207,9 @@ async def list_unlisted(
     limit: int,
     since: datetime | None = None,
 ) -> list[str]:
-    """Stored messages of these folders (None: of all), received since, that the listing did not show.
+    """Stored messages of these folders (None: all) that the listing did not show.
 
-    They may have come since, or have been moved: a look at each decides.
+    They may have arrived or moved meanwhile, so the caller must look up each one.
     """
     cursor = await connection.execute(
         """
@@ -217,9 +218,9 @@ async def list_unlisted(
             AND (%(since)s::timestamptz IS NULL OR received_at >= %(since)s OR received_at IS NULL)
             AND (%(folders)s::int8[] IS NULL OR folder_id = ANY(%(folders)s::int8[]))
             AND NOT EXISTS (
-                SELECT FROM listed_messages
-                WHERE listed_messages.mailbox_id = messages.mailbox_id AND kind = %(kind)s AND scope = %(scope)s
-                    AND listed_messages.provider_message_id = messages.provider_message_id
+                SELECT FROM listed_messages AS listed
+                WHERE listed.mailbox_id = messages.mailbox_id AND kind = %(kind)s AND scope = %(scope)s
+                    AND listed.provider_message_id = messages.provider_message_id
             )
         ORDER BY received_at DESC, id DESC LIMIT %(limit)s
         """,

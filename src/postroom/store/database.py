@@ -1,7 +1,8 @@
-"""The way to the database: two pools, one for each role, and the channel that wakes.
+"""The database handle: one connection pool per role, and LISTEN for notifications.
 
-The engine's connections find work across organizations and can see nothing else. The application's see the
-rows of one organization, named when the transaction begins, and outside of a transaction see nothing.
+Connections of the engine role find work across organizations and see nothing else. Connections of the
+application role see the rows of one organization, set when the transaction begins; outside a transaction
+they see nothing.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ class Database:
 
     @asynccontextmanager
     async def engine(self) -> AsyncGenerator[Connection]:
-        """A connection of the engine's role; each statement commits by itself."""
+        """A connection of the engine role, in autocommit mode."""
         try:
             with translate_errors():
                 async with self.engine_pool.connection() as connection:
@@ -46,7 +47,7 @@ class Database:
 
     @asynccontextmanager
     async def transaction(self, organization: UUID) -> AsyncGenerator[Connection]:
-        """A transaction that reaches the rows of this organization and no others."""
+        """A transaction that sees the rows of this organization and no others."""
         try:
             with translate_errors():
                 async with self.application_pool.connection() as connection, connection.transaction():
@@ -59,10 +60,10 @@ class Database:
             raise
 
     async def listen(self, channel: LiteralString, *, every_seconds: float) -> AsyncGenerator[str | None]:
-        """The payloads of a channel's notifications, for ever, on a connection of its own.
+        """Yield the payloads of a channel's notifications, forever, on a separate connection.
 
-        None says that something may have been missed: at first, when the connection was lost and is back, and
-        when nothing was heard for so long.
+        None means that notifications may have been missed: at the start, after a reconnect, and after
+        `every_seconds` without a notification.
         """
         while True:
             try:
@@ -80,22 +81,22 @@ class Database:
 
 
 async def _drop_dead_connections(pool: Pool) -> None:
-    """When a server goes away, all its connections die: one failure is enough to look at the idle ones too.
+    """Check all idle connections after one failed: when a server goes away, all of them die.
 
-    Else each would fail another piece of work, long after the server is back.
+    Otherwise each dead connection would fail another work item, long after the server is back.
     """
     await pool.check()
 
 
 async def _require_alive(pool: Pool, connection: Connection) -> None:
-    """No connection that has ended is handed out, as all have when the server was restarted.
+    """Refuse to hand out a dead connection, as all are after a server restart.
 
-    An idle one is silent; from one that has ended, its end can be read. So the server is asked only where
-    there is something to read, and else this costs a system call of some microseconds.
+    An idle connection has nothing to read; a closed one has its end of file. So the server is queried only
+    if there is something to read, and otherwise the check costs one system call of a few microseconds.
     """
-    line = select.poll()
-    line.register(connection.fileno(), select.POLLIN)
-    if line.poll(0):
+    poll = select.poll()
+    poll.register(connection.fileno(), select.POLLIN)
+    if poll.poll(0):
         try:
             await pool.check_connection(connection)
         except OperationalError:
@@ -104,9 +105,10 @@ async def _require_alive(pool: Pool, connection: Connection) -> None:
 
 
 def _raise_if_cancelled() -> None:
-    """Python 3.11's `wait_for`, on which the driver waits, loses a cancellation that comes with its result.
+    """Raise a cancellation that the driver swallowed.
 
-    Whoever then waits for ever would never end.
+    Python 3.11's `wait_for`, which the driver uses, loses a cancellation that arrives together with its
+    result. The endless loop would then never stop.
     """
     task = asyncio.current_task()
     if task is not None and task.cancelling():
@@ -114,8 +116,9 @@ def _raise_if_cancelled() -> None:
 
 
 def prepare_mode(rows: Sized) -> bool | None:
-    """For `prepare`, where rows are looked up: many of them are planned for what the tables hold now. A plan
-    that was kept from when they were empty would read a whole table for each row.
+    """The `prepare` argument for a lookup of these rows: plan afresh when there are many.
+
+    A cached plan from when the tables were empty would scan a whole table for each row.
     """
     return False if len(rows) >= MANY_ROWS else None
 
@@ -124,14 +127,13 @@ def prepare_mode(rows: Sized) -> bool | None:
 async def open_database(
     url: str, *, pool_size: int, name: str, listeners: int = 1
 ) -> AsyncGenerator[Database]:
-    """Connect, at once: a database that cannot be reached is an error here, not at the first use.
+    """Open the pools. An unreachable database is an error here, not at the first use.
 
-    No more than `pool_size` connections in all: those that listen, and of the rest a third for the
-    engine's claims.
-    The name is what the server's list of connections shows; it says which processes are alive.
+    Uses at most `pool_size` connections: the listeners, and of the rest a third for the engine's claims.
+    `name` appears in the server's list of connections and shows which processes are alive.
     """
     engine_size = max(1, (pool_size - listeners) // 3)
-    # One plain connection first: its error says the cause, which the pool's would hide behind a time-out.
+    # A plain connection first: its error names the cause, which the pool would hide behind a timeout.
     await (await connect(url, name=name)).close()
     async with (
         _open_pool(url, roles.ENGINE, size=engine_size, name=name) as engine,
@@ -144,7 +146,7 @@ async def open_database(
 
 @asynccontextmanager
 async def _open_pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[Pool]:
-    async def become(connection: Connection) -> None:
+    async def assume_role(connection: Connection) -> None:
         await roles.assume(connection, role)
 
     async def check(connection: Connection) -> None:
@@ -154,7 +156,7 @@ async def _open_pool(url: str, role: str, *, size: int, name: str) -> AsyncGener
         url,
         connection_class=Connection,
         kwargs={"autocommit": True, "application_name": name},
-        configure=become,
+        configure=assume_role,
         check=check,
         min_size=1,
         max_size=size,

@@ -40,7 +40,11 @@ _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
         "Raise its max_connections, or use fewer processes or smaller pools.",
     ),
     "55P03": (TransientError, "Timed out waiting for a database lock", "Postroom retries it."),
-    "57014": (TransientError, "The database cancelled a statement that took too long", "Postroom retries it."),
+    "57014": (
+        TransientError,
+        "The database cancelled a statement that took too long",
+        "Postroom retries it.",
+    ),
     "57P": (DatabaseUnavailable, "The database is stopping or starting", _CHECK_SERVER),
     "58": (DatabaseUnavailable, "The database reported a system error", "See the database's log."),
 }

@@ -1,7 +1,7 @@
-"""The tables `documents`, `arrivals` and `verdicts`: what pipelines took in, from where, and what they left.
+"""The tables `documents`, `arrivals` and `verdicts`: what pipelines took in, from where, and why.
 
-queued → processing → completed | skipped | needs_review | failed. A document that needs review ends as
-completed or skipped when a person decided; failed and skipped ones can be queued again.
+queued → processing → completed | skipped | needs_review | failed. After a review, a document is completed or
+skipped. Failed and skipped documents can be queued again.
 """
 
 from collections.abc import Collection, Sequence
@@ -20,7 +20,7 @@ ArrivalSource = Literal["graph_webhook", "gmail_push", "manual_upload", "poller"
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """Some bytes that came for a pipeline, and where from. A purge takes the names away, and these stay."""
+    """One occurrence of a content for a pipeline, with its source. A purge empties the personal fields."""
 
     pipeline: str
     sha256: bytes
@@ -28,7 +28,7 @@ class Arrival:
     source: ArrivalSource
     file_name: str | None
     sender: str | None
-    received_at: datetime | None = None  # now, where nothing else is known
+    received_at: datetime | None = None  # None: now
     subject: str | None = None
     message_id: int | None = None
     part: str | None = None
@@ -39,7 +39,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class StoredAttachment:
-    """An attachment of a stored message. Without a digest its bytes are not kept."""
+    """An attachment of a stored message. Without a digest, its bytes are not stored."""
 
     part: str
     kind: Literal["file", "item", "reference"]
@@ -54,7 +54,7 @@ class StoredAttachment:
 
 @dataclass(frozen=True, slots=True)
 class IncomingMessage:
-    """A stored message, with what pipelines ask about."""
+    """A stored message with the fields that pipelines decide by."""
 
     message_id: int
     provider: str
@@ -71,7 +71,7 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class DocumentIntake:
-    """The document of an arrival. `is_new`: these bytes came to the pipeline for the first time."""
+    """The document of an arrival. `is_new`: the pipeline sees this content for the first time."""
 
     document: UUID
     is_new: bool
@@ -99,7 +99,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentSummary:
-    """A document with its newest arrival, for lists."""
+    """A document with one of its arrivals, for lists."""
 
     id: UUID
     pipeline: str
@@ -119,7 +119,7 @@ class DocumentSummary:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why a message, or a part of it, was taken by a pipeline or left."""
+    """Why a pipeline accepted or ignored a message or an attachment."""
 
     message_id: int
     part: str  # empty for the message itself
@@ -135,7 +135,7 @@ _COLUMNS = """
 
 
 async def list_incoming_messages(connection: Connection, messages: Collection[int]) -> list[IncomingMessage]:
-    """Messages that have attachments, as they are stored now; deleted ones are left out."""
+    """The messages that have attachments, without deleted ones."""
     cursor = await connection.execute(
         """
         SELECT messages.id, provider, address, provider_message_id, coalesce(from_address, ''), subject,
@@ -174,31 +174,31 @@ async def _list_attachments(
         """,
         [list(messages)],
     )
-    found: dict[int, list[StoredAttachment]] = {id_: [] for id_ in messages}
-    for message, *rest in await cursor.fetchall():
-        found[message].append(StoredAttachment(*rest))
-    return found
+    by_message: dict[int, list[StoredAttachment]] = {id_: [] for id_ in messages}
+    for message, *fields in await cursor.fetchall():
+        by_message[message].append(StoredAttachment(*fields))
+    return by_message
 
 
 async def add_arrivals(connection: Connection, arrivals: Sequence[Arrival]) -> list[DocumentIntake]:
-    """A document for each arrival, one for the same bytes in the same pipeline, in the order given."""
+    """Record arrivals and return their documents in the same order, one per pipeline and content."""
     if not arrivals:
         return []
-    keys = sorted({(each.pipeline, each.sha256): each.media_type for each in arrivals}.items())
+    keys = sorted({(arrival.pipeline, arrival.sha256): arrival.media_type for arrival in arrivals}.items())
     cursor = await connection.execute(
         """
         INSERT INTO documents (organization_id, pipeline, sha256, media_type)
         SELECT current_organization(), pipeline, sha256, media_type
-        FROM unnest(%b::text[], %b::bytea[], %b::text[]) AS given (pipeline, sha256, media_type)
+        FROM unnest(%b::text[], %b::bytea[], %b::text[]) AS input (pipeline, sha256, media_type)
         ON CONFLICT (organization_id, pipeline, sha256) DO UPDATE SET media_type = documents.media_type
         RETURNING pipeline, sha256, id, xmax = 0
         """,
         [[key[0] for key, _ in keys], [key[1] for key, _ in keys], [media for _, media in keys]],
     )
-    found = {(row[0], bytes(row[1])): DocumentIntake(row[2], row[3]) for row in await cursor.fetchall()}
-    taken = [found[each.pipeline, each.sha256] for each in arrivals]
-    await _insert_arrivals(connection, arrivals, [each.document for each in taken])
-    return taken
+    by_key = {(row[0], bytes(row[1])): DocumentIntake(row[2], row[3]) for row in await cursor.fetchall()}
+    intakes = [by_key[arrival.pipeline, arrival.sha256] for arrival in arrivals]
+    await _insert_arrivals(connection, arrivals, [intake.document for intake in intakes])
+    return intakes
 
 
 async def _insert_arrivals(
@@ -212,35 +212,35 @@ async def _insert_arrivals(
             generation, sender, subject, file_name, coalesce(received_at, postroom_now())
         FROM unnest(%b::uuid[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::text[], %b::text[],
             %b::text[], %b::text[], %b::text[], %b::timestamptz[])
-            AS given (document_id, source, message_id, part, provider, provider_message_id, generation,
+            AS input (document_id, source, message_id, part, provider, provider_message_id, generation,
                 sender, subject, file_name, received_at)
         ON CONFLICT (document_id, message_id, part) DO NOTHING
         """,
         [
             list(documents),
-            [each.source for each in arrivals],
-            [each.message_id for each in arrivals],
-            [each.part for each in arrivals],
-            [each.provider for each in arrivals],
-            [each.provider_message_id for each in arrivals],
-            [each.bucket_generation for each in arrivals],
-            [each.sender for each in arrivals],
-            [each.subject for each in arrivals],
-            [each.file_name for each in arrivals],
-            [each.received_at for each in arrivals],
+            [arrival.source for arrival in arrivals],
+            [arrival.message_id for arrival in arrivals],
+            [arrival.part for arrival in arrivals],
+            [arrival.provider for arrival in arrivals],
+            [arrival.provider_message_id for arrival in arrivals],
+            [arrival.bucket_generation for arrival in arrivals],
+            [arrival.sender for arrival in arrivals],
+            [arrival.subject for arrival in arrivals],
+            [arrival.file_name for arrival in arrivals],
+            [arrival.received_at for arrival in arrivals],
         ],
     )
 
 
 async def record_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -> None:
-    """Keep why each was taken or left; a later verdict on the same part takes the place of the former."""
+    """Store verdicts. A later verdict on the same part replaces the earlier one."""
     if not verdicts:
         return
     rows = sorted(
-        {(each.message_id, each.part, each.pipeline): each for each in verdicts}.items(),
+        {(verdict.message_id, verdict.part, verdict.pipeline): verdict for verdict in verdicts}.items(),
         key=lambda item: item[0],
     )
-    given = [each for _, each in rows]
+    ordered = [verdict for _, verdict in rows]
     await connection.execute(
         """
         INSERT INTO verdicts (organization_id, message_id, part, pipeline, accepted, reason)
@@ -250,11 +250,11 @@ async def record_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -
             accepted = excluded.accepted, reason = excluded.reason, decided_at = postroom_now()
         """,
         [
-            [each.message_id for each in given],
-            [each.part for each in given],
-            [each.pipeline for each in given],
-            [each.accepted for each in given],
-            [each.reason for each in given],
+            [verdict.message_id for verdict in ordered],
+            [verdict.part for verdict in ordered],
+            [verdict.pipeline for verdict in ordered],
+            [verdict.accepted for verdict in ordered],
+            [verdict.reason for verdict in ordered],
         ],
     )
 
@@ -281,7 +281,7 @@ async def get(connection: Connection, document: UUID) -> Document | None:
 
 
 async def find_by_id_prefix(connection: Connection, name: str) -> list[UUID]:
-    """Documents whose id begins so: what a person types."""
+    """Up to two documents whose id starts with this prefix; two mean that it is ambiguous."""
     cursor = await connection.execute(
         "SELECT id FROM documents WHERE starts_with(id::text, lower(%s)) ORDER BY id LIMIT 2", [name]
     )
@@ -289,7 +289,7 @@ async def find_by_id_prefix(connection: Connection, name: str) -> list[UUID]:
 
 
 async def list_arrivals(connection: Connection, document: UUID) -> list[Arrival]:
-    """Every way this document came, the first one first."""
+    """Arrivals of a document, oldest first."""
     async with connection.cursor(row_factory=class_row(Arrival)) as cursor:
         await cursor.execute(
             """
@@ -314,7 +314,7 @@ async def change_state(
     error: str | None = None,
     record: UUID | None = None,
 ) -> Document | None:
-    """Change the state if it is one of these; None where somebody else moved it."""
+    """Change the state if it is one of `among`. None if it is not."""
     async with connection.cursor(row_factory=class_row(Document)) as cursor:
         await cursor.execute(
             """
@@ -326,7 +326,7 @@ async def change_state(
             + _COLUMNS,
             {
                 "document": document,
-                "among": [each.value for each in among],
+                "among": [state.value for state in among],
                 "to": to.value,
                 "kind": kind,
                 "skip_reason": skip_reason,
@@ -347,7 +347,7 @@ async def mark_archived(connection: Connection, document: UUID, path: str) -> No
 
 
 async def record_archive_error(connection: Connection, document: UUID, reason: str) -> None:
-    """Why a document that completed is not in the archive yet, for who looks at it."""
+    """Record why a completed document is not archived yet."""
     await connection.execute("UPDATE documents SET last_error = %s WHERE id = %s", [reason, document])
 
 
@@ -360,7 +360,7 @@ async def list_summaries(
     before: tuple[datetime, UUID] | None = None,
     limit: int = 50,
 ) -> list[DocumentSummary]:
-    """Newest first; `before` is the last one of the page before."""
+    """A page of documents, newest first. `before` is the last row of the previous page."""
     async with connection.cursor(row_factory=class_row(DocumentSummary)) as cursor:
         await cursor.execute(
             """
@@ -394,7 +394,7 @@ async def list_summaries(
 
 
 async def list_by_message(connection: Connection, message_id: int) -> list[DocumentSummary]:
-    """What was taken in from a message."""
+    """Documents that came from a message."""
     async with connection.cursor(row_factory=class_row(DocumentSummary)) as cursor:
         await cursor.execute(
             """
@@ -410,15 +410,15 @@ async def list_by_message(connection: Connection, message_id: int) -> list[Docum
 
 
 async def count_by_state(connection: Connection) -> dict[DocumentState, int]:
-    """How many documents are in each state."""
+    """Count the documents in each state."""
     cursor = await connection.execute("SELECT state, count(*) FROM documents GROUP BY state")
     return {DocumentState(state): count for state, count in await cursor.fetchall()}
 
 
 async def find_next_for_review(connection: Connection, *, after: UUID | None) -> UUID | None:
-    """The next document that waits for a person, the longest waiting first; after the last comes the first.
+    """The document that needs review next after this one, oldest first, starting over after the last.
 
-    One that was decided keeps its place in the row by when it began to wait.
+    A document that was decided keeps the position of its review.
     """
     cursor = await connection.execute(
         """

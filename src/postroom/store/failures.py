@@ -1,4 +1,4 @@
-"""The table `failures`: what failed alone, written with the page whose cursor passes over it."""
+"""The table `failures`: messages and attachments that failed while the rest of their page was stored."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ FailureKind = Literal["message", "attachment"]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """`wait` is how long until it is tried again; None: it waits for a person."""
+    """A failed message or attachment. `wait`: seconds until the retry; None: an operator must act."""
 
     kind: FailureKind
     subject: str
@@ -36,29 +36,29 @@ class DueFailure:
 
 
 def attachment_subject(key: str, part: str) -> str:
-    """How a failure names an attachment."""
+    """The subject of a failed attachment."""
     return f"{key}\n{part}"
 
 
 def message_key(subject: str) -> str:
-    """The message that a failure concerns."""
+    """The key of the message that a subject belongs to."""
     return subject.partition("\n")[0]
 
 
 async def record(connection: Connection, mailbox: MailboxId, failures: Collection[Failure]) -> None:
-    """A failure that is known counts one attempt more."""
-    by_key = {(each.kind, each.subject): each for each in failures}
+    """Insert failures, or count another attempt of existing ones."""
+    by_key = {(failure.kind, failure.subject): failure for failure in failures}
     rows: Sequence[Failure] = [by_key[key] for key in sorted(by_key)]
     if not rows:
         return
     await connection.execute(
         """
-        INSERT INTO failures AS kept (organization_id, mailbox_id, kind, subject, last_error, due_at)
+        INSERT INTO failures AS stored (organization_id, mailbox_id, kind, subject, last_error, due_at)
         SELECT current_organization(), %b, kind, subject, error, postroom_now() + wait * interval '1 second'
-        FROM unnest(%b::text[], %b::text[], %b::text[], %b::float8[]) AS given (kind, subject, error, wait)
+        FROM unnest(%b::text[], %b::text[], %b::text[], %b::float8[]) AS input (kind, subject, error, wait)
         ON CONFLICT (mailbox_id, kind, subject) DO UPDATE SET
-            attempts = CASE WHEN kept.resolved_at IS NULL THEN kept.attempts + 1 ELSE 1 END,
-            first_failed_at = CASE WHEN kept.resolved_at IS NULL THEN kept.first_failed_at
+            attempts = CASE WHEN stored.resolved_at IS NULL THEN stored.attempts + 1 ELSE 1 END,
+            first_failed_at = CASE WHEN stored.resolved_at IS NULL THEN stored.first_failed_at
                 ELSE postroom_now() END,
             last_error = excluded.last_error, last_failed_at = postroom_now(), due_at = excluded.due_at,
             resolved_at = NULL
@@ -75,12 +75,12 @@ async def record(connection: Connection, mailbox: MailboxId, failures: Collectio
 
 async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection[DueFailure]) -> None:
     if solved:
-        rows = sorted((each.kind, each.subject) for each in solved)
+        rows = sorted((failure.kind, failure.subject) for failure in solved)
         await connection.execute(
             """
             UPDATE failures SET resolved_at = postroom_now(), due_at = NULL
-            FROM unnest(%b::text[], %b::text[]) AS given (kind, subject)
-            WHERE mailbox_id = %b AND failures.kind = given.kind AND failures.subject = given.subject
+            FROM unnest(%b::text[], %b::text[]) AS input (kind, subject)
+            WHERE mailbox_id = %b AND failures.kind = input.kind AND failures.subject = input.subject
                 AND resolved_at IS NULL
             """,
             [[kind for kind, _ in rows], [subject for _, subject in rows], mailbox],
@@ -88,7 +88,7 @@ async def resolve(connection: Connection, mailbox: MailboxId, solved: Collection
 
 
 async def resolve_by_messages(connection: Connection, mailbox: MailboxId, messages: Collection[str]) -> None:
-    """Nothing of these messages is tried again."""
+    """Resolve all failures of these messages, so that nothing retries them."""
     if messages:
         await connection.execute(
             """
@@ -124,7 +124,7 @@ async def get_next_due_seconds(connection: Connection, mailbox: MailboxId) -> fl
 
 
 async def retry_all(connection: Connection, mailbox: MailboxId) -> int:
-    """A person asks for another round of those that wait for one; how many there are."""
+    """Make all open failures due with their attempts reset, and return how many."""
     cursor = await connection.execute(
         """
         UPDATE failures SET due_at = postroom_now(), attempts = 0

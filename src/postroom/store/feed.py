@@ -1,8 +1,8 @@
-"""The feed that pages, outgoing webhooks and API clients follow: `events`, read by position.
+"""The feed that pages, webhooks and API clients follow: the table `events`, read by position.
 
-Writers only add, in the transaction of what they tell of, and wait for nobody. Positions are given to
-committed events, so whoever reads on from a position misses none, however late a writer commits. Ids and
-states only: an event says what to look at, never what is in it.
+Writers append events in the transaction of the change and never block each other. Positions are assigned to
+committed events only, so a reader that continues from a position misses none, however late a writer commits.
+Events hold ids and states: they say what changed, never its content.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from psycopg.rows import class_row
 from postroom.store.database import Connection
 from postroom.store.ledger import JsonValue, to_canonical_json
 
-# All that is told, but for `webhook.disabled`, which is for people.
+# All event kinds except `webhook.disabled`, which is for people only.
 EVENT_KINDS: Final = (
     "document.changed",
     "document.created",
@@ -35,9 +35,9 @@ EVENT_KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """Something to tell. `kind` is `entity.what`, one of `KINDS`.
+    """An event to append. `kind` is one of `EVENT_KINDS`.
 
-    `data` holds ids, states and counts for whoever decides whether to look: nothing personal.
+    `data` holds ids, states and counts, so that readers can decide whether to look; nothing personal.
     """
 
     kind: str
@@ -48,7 +48,7 @@ class NewEvent:
 
 @dataclass(frozen=True, slots=True)
 class FeedEvent:
-    """News in its place. The id never changes and is never given again: it is the idempotency id."""
+    """A stored event with its position. The id is never reused and serves as idempotency id."""
 
     id: int
     position: int
@@ -61,7 +61,7 @@ class FeedEvent:
 
 @dataclass(frozen=True, slots=True)
 class FeedBounds:
-    """What can be read: positions above `pruned`, up to `last`. A reader from before must start anew."""
+    """The readable positions: above `pruned`, up to `last`. A reader below `pruned` must start over."""
 
     pruned: int
     last: int
@@ -74,40 +74,36 @@ async def append_event(
     entity_id: str,
     data: Mapping[str, JsonValue] | None = None,
 ) -> None:
-    """Add one event in the caller's transaction: it is seen when, and only if, that commits.
-
-    Say `await feed.tell(connection, "document.changed", "document", str(id), {"state": "completed"})` where
-    the state changes. For many at once there is `tell_all`.
-    """
+    """Append one event in the caller's transaction; readers see it only if that commits."""
     await append_events(connection, [NewEvent(kind, entity_type, entity_id, data or {})])
 
 
-async def append_events(connection: Connection, news: Sequence[NewEvent]) -> None:
-    """Add events in the caller's transaction, in this order, with one statement."""
-    if not news:
+async def append_events(connection: Connection, events: Sequence[NewEvent]) -> None:
+    """Append events in the caller's transaction, in this order, with one statement."""
+    if not events:
         return
     await connection.execute(
         """
-        WITH told AS (
+        WITH appended AS (
             INSERT INTO events (organization_id, kind, entity_type, entity_id, data)
             SELECT current_organization(), kind, entity_type, entity_id, data::jsonb
             FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[])
-                WITH ORDINALITY AS given (kind, entity_type, entity_id, data, place)
+                WITH ORDINALITY AS new (kind, entity_type, entity_id, data, place)
             ORDER BY place
         )
         SELECT pg_notify('postroom_feed', current_organization()::text)
         """,
         [
-            [each.kind for each in news],
-            [each.entity_type for each in news],
-            [each.entity_id for each in news],
-            [to_canonical_json(each.data) for each in news],
+            [event.kind for event in events],
+            [event.entity_type for event in events],
+            [event.entity_id for event in events],
+            [to_canonical_json(event.data) for event in events],
         ],
     )
 
 
 async def assign_positions(connection: Connection, *, batch: int = 1000) -> int:
-    """Give committed events their positions; how many got one. Safe to ask for by any number at once."""
+    """Assign positions to committed events and return how many. Safe to call concurrently."""
     cursor = await connection.execute("SELECT number_events(%s)", [batch])
     row = await cursor.fetchone()
     assert row is not None, "a function returns a row"
@@ -117,7 +113,7 @@ async def assign_positions(connection: Connection, *, batch: int = 1000) -> int:
 async def list_after(
     connection: Connection, position: int, limit: int, *, entity_type: str | None = None
 ) -> list[FeedEvent]:
-    """The next events from a position on, in order; all kinds, or those about one type of thing."""
+    """The next events after a position, in order; optionally of one entity type."""
     cursor = connection.cursor(row_factory=class_row(FeedEvent))
     await cursor.execute(
         """
@@ -137,7 +133,7 @@ async def get_bounds(connection: Connection) -> FeedBounds:
 
 
 async def prune(connection: Connection, *, older_than_seconds: float, limit: int = 10_000) -> int:
-    """Remove what is older, from the beginning and without a gap; how many went. Who was behind is reset."""
+    """Delete old events from the beginning without gaps and return how many. Lagging readers are reset."""
     cursor = await connection.execute(
         """
         WITH old AS (
@@ -148,13 +144,13 @@ async def prune(connection: Connection, *, older_than_seconds: float, limit: int
                   WHERE position IS NOT NULL AND created_at >= postroom_now() - %(age)s * interval '1 second'
               ), (SELECT last_position + 1 FROM feeds))
             ORDER BY position LIMIT %(limit)s
-        ), gone AS (
+        ), deleted AS (
             DELETE FROM events USING old WHERE events.id = old.id RETURNING old.position
-        ), told AS (
-            UPDATE feeds SET pruned_position = greatest(pruned_position, (SELECT max(position) FROM gone))
-            WHERE EXISTS (SELECT FROM gone)
+        ), moved AS (
+            UPDATE feeds SET pruned_position = greatest(pruned_position, (SELECT max(position) FROM deleted))
+            WHERE EXISTS (SELECT FROM deleted)
         )
-        SELECT count(*) FROM gone
+        SELECT count(*) FROM deleted
         """,
         {"age": older_than_seconds, "limit": limit},
     )

@@ -1,4 +1,4 @@
-"""The table `folders`: folders and labels as the provider has them. A folder that is gone keeps its row."""
+"""The table `folders`: folders and labels at the provider. A deleted folder keeps its row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _READ = """
 
 
 async def list_all(connection: Connection, mailbox: MailboxId) -> list[Folder]:
-    """Those that are gone, too: messages may still refer to them."""
+    """All folders, including deleted ones, which messages may still refer to."""
     cursor = connection.cursor(row_factory=class_row(Folder))
     await cursor.execute(_READ + " ORDER BY id", [mailbox])
     return await cursor.fetchall()
@@ -38,27 +38,27 @@ async def list_all(connection: Connection, mailbox: MailboxId) -> list[Folder]:
 async def reconcile(
     connection: Connection, mailbox: MailboxId, remote: Sequence[RemoteFolder]
 ) -> list[Folder]:
-    """Make the table say what the provider says now. Rows that say so already are not written."""
+    """Update the table to the provider's folders and return all rows. Unchanged rows are not written."""
     by_key = {folder.key: folder for folder in remote}
     rows = [by_key[key] for key in sorted(by_key)]
     await connection.execute(
         """
-        WITH given AS (
+        WITH input AS (
             SELECT * FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
-                AS given (key, parent, name, role, scope)
-        ), gone AS (
+                AS input (key, parent, name, role, scope)
+        ), deleted AS (
             UPDATE folders SET deleted_at = postroom_now()
             WHERE mailbox_id = %b AND deleted_at IS NULL
-                AND NOT EXISTS (SELECT FROM given WHERE key = provider_folder_id)
+                AND NOT EXISTS (SELECT FROM input WHERE key = provider_folder_id)
         )
-        INSERT INTO folders AS kept
+        INSERT INTO folders AS stored
             (organization_id, mailbox_id, provider_folder_id, parent_provider_id, name, role, scope)
-        SELECT current_organization(), %b, key, parent, name, role, scope FROM given ORDER BY key
+        SELECT current_organization(), %b, key, parent, name, role, scope FROM input ORDER BY key
         ON CONFLICT (mailbox_id, provider_folder_id) DO UPDATE SET
             parent_provider_id = excluded.parent_provider_id, name = excluded.name, role = excluded.role,
             scope = excluded.scope, deleted_at = NULL
-        WHERE (kept.parent_provider_id, kept.name, kept.role, kept.scope, kept.deleted_at) IS DISTINCT FROM
-            (excluded.parent_provider_id, excluded.name, excluded.role, excluded.scope, NULL)
+        WHERE (stored.parent_provider_id, stored.name, stored.role, stored.scope, stored.deleted_at)
+            IS DISTINCT FROM (excluded.parent_provider_id, excluded.name, excluded.role, excluded.scope, NULL)
         """,
         [
             [row.key for row in rows],

@@ -1,6 +1,6 @@
-"""What the health page and `doctor` read: the server, the processes connected to it, and the work by kind.
+"""System health for the health page and `doctor`: the server, connected processes, work by kind.
 
-Who is alive is derived from the server's list of connections, so a process killed in any way is gone from it.
+Live processes are derived from the server's list of connections, so a killed process disappears from it.
 """
 
 import re
@@ -50,7 +50,7 @@ class WorkKindCounts:
     failing: int
     parked: int
     oldest_due_seconds: float | None
-    error: str | None  # what most of those that fail say
+    error: str | None  # the most frequent error
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class SystemHealth:
 
 
 def process_name(role: str) -> str:
-    """The name under which this process stands in the server's list of connections."""
+    """The name of this process in the server's list of connections."""
     return f"postroom {role} {getpid()} {socket.gethostname()[:30]}"
 
 
@@ -104,7 +104,7 @@ async def _read_server(connection: Connection) -> DatabaseServer:
 
 
 async def _list_processes(connection: Connection) -> list[ConnectedProcess]:
-    # The names of other connections are shown to the user who opened them, which is not the role we act in.
+    # The server shows connection names only to the user who opened them, not to our assumed role.
     async with connection.transaction():
         await connection.execute("SET LOCAL ROLE NONE")
         cursor = await connection.execute(
@@ -115,19 +115,19 @@ async def _list_processes(connection: Connection) -> list[ConnectedProcess]:
             """
         )
         rows: list[tuple[str, int]] = await cursor.fetchall()
-    found: dict[tuple[str, int, str], int] = {}
+    counts: dict[tuple[str, int, str], int] = {}
     for name, connections in rows:
-        if parts := _NAME.match(name):
-            key = (parts["role"], int(parts["pid"]), parts["host"])
-            found[key] = found.get(key, 0) + connections
+        if match := _NAME.match(name):
+            key = (match["role"], int(match["pid"]), match["host"])
+            counts[key] = counts.get(key, 0) + connections
     return [
         ConnectedProcess(role, pid, host, connections)
-        for (role, pid, host), connections in sorted(found.items())
+        for (role, pid, host), connections in sorted(counts.items())
     ]
 
 
 async def count_work(connection: Connection) -> list[WorkKindCounts]:
-    """By kind: of all organizations for the engine's role, else of the transaction's."""
+    """Count work by kind: of all organizations as the engine role, else of the transaction's."""
     cursor = connection.cursor(row_factory=class_row(WorkKindCounts))
     await cursor.execute(
         """

@@ -1,8 +1,9 @@
-"""The append-only audit trail (K4): entries written with what they tell of, chained and signed in batches.
+"""The append-only audit trail: the tables `ledger`, `ledger_personal` and `seals`.
 
-An entry's digest covers everything in it but its position. Personal values stand in a side row; the entry
-holds only their salted digest, so a purge can delete them and the chain stays whole. Writers never wait for
-each other: positions and seals are given later, by one sealer per organization.
+Entries are written in the transaction of the change they record, then chained and signed in batches. An
+entry's digest covers everything but its position. Personal values are in a side row; the entry holds only
+their salted digest, so a purge can delete them without breaking the chain. Writers never wait for each other:
+one sealer per organization assigns positions and seals later.
 """
 
 import json
@@ -25,7 +26,7 @@ JsonValue = str | int | bool | None | Sequence["JsonValue"] | Mapping[str, "Json
 
 @dataclass(frozen=True, slots=True)
 class NewLedgerEntry:
-    """Something that happened. `payload` is free of personal values; those go into `personal`."""
+    """An entry to append. Personal values go into `personal`, never into `payload`."""
 
     event_type: str
     entity_type: str
@@ -37,7 +38,7 @@ class NewLedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class LedgerEntry:
-    """An entry as it stands in the ledger, with its side row where that still exists."""
+    """A stored entry, with its personal values unless they were purged."""
 
     id: int
     position: int | None
@@ -66,7 +67,7 @@ class Seal:
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """A key outside the database."""
+    """A signing key that is not in the database."""
 
     key_id: str
     sign: Callable[[bytes], bytes]
@@ -75,7 +76,7 @@ class Signer:
 async def append_entries(
     connection: Connection, organization: UUID, entries: Sequence[NewLedgerEntry]
 ) -> None:
-    """Write entries in the caller's transaction; the sealer hears of them when it commits."""
+    """Append entries in the caller's transaction. The sealer is notified on commit."""
     if not entries:
         return
     cursor = await connection.execute(
@@ -97,8 +98,8 @@ async def append_entries(
             [to_canonical_json(entry.payload) for entry in entries],
             personal,
             [
-                entry_digest(organization, entry, each, now[0])
-                for entry, each in zip(entries, personal, strict=True)
+                entry_digest(organization, entry, digest, now[0])
+                for entry, digest in zip(entries, personal, strict=True)
             ],
             salts,
             [to_canonical_json(entry.personal) for entry in entries],
@@ -106,9 +107,9 @@ async def append_entries(
     )
 
 
-# A side row is found by the entry's digest: its salt makes that unique.
+# A side row is joined by the entry's digest, which its salt makes unique.
 _APPEND = """
-    WITH given AS (
+    WITH new AS (
         SELECT %b::uuid AS organization_id, %b::timestamptz AS occurred_at, entry.*
         FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[], %b::bytea[],
             %b::bytea[], %b::text[]) WITH ORDINALITY AS entry (event_type, entity_type, entity_id, actor_id,
@@ -118,17 +119,17 @@ _APPEND = """
             personal_sha256, sha256, occurred_at)
         SELECT organization_id, event_type, entity_type, entity_id, actor_id, payload::jsonb,
             personal_sha256, sha256, occurred_at
-        FROM given ORDER BY place
+        FROM new ORDER BY place
         RETURNING id, sha256
     )
     INSERT INTO ledger_personal (organization_id, entry_id, salt, personal)
     SELECT organization_id, written.id, salt, personal::jsonb
-    FROM given JOIN written USING (sha256) WHERE salt IS NOT NULL
+    FROM new JOIN written USING (sha256) WHERE salt IS NOT NULL
 """
 
 
 async def purge_personal(connection: Connection, entity_type: str, entity_id: str) -> None:
-    """Forget the personal values of everything told of this. The entries stay, and say that they did."""
+    """Delete the personal values of all entries about an entity. The entries stay."""
     await connection.execute(
         """
         DELETE FROM ledger_personal USING ledger
@@ -139,7 +140,7 @@ async def purge_personal(connection: Connection, entity_type: str, entity_id: st
 
 
 async def purge_personal_of_many(connection: Connection, entity_type: str, entity_ids: Sequence[str]) -> None:
-    """The same for many."""
+    """Delete the personal values of all entries about these entities."""
     if entity_ids:
         await connection.execute(
             """
@@ -151,7 +152,7 @@ async def purge_personal_of_many(connection: Connection, entity_type: str, entit
 
 
 async def list_by_entity(connection: Connection, entity_type: str, entity_id: str) -> list[LedgerEntry]:
-    """What was told of this, in the order of its writing."""
+    """Entries about an entity, oldest first."""
     cursor = connection.cursor(row_factory=class_row(LedgerEntry))
     await cursor.execute(
         _READ + " WHERE entity_type = %s AND entity_id = %s ORDER BY ledger.id", [entity_type, entity_id]
@@ -162,17 +163,17 @@ async def list_by_entity(connection: Connection, entity_type: str, entity_id: st
 async def seal_entries(
     connection: Connection, organization: UUID, signer: Signer, *, batch: int = 1000
 ) -> int:
-    """Give committed entries their positions and seal them; how many there were.
+    """Assign positions to committed entries, seal them and return how many.
 
-    One sealer at a time: it runs under the lease of the organization's `seal` work.
+    Runs under the lease of the organization's `seal` work, so there is one sealer at a time.
     """
     cursor = await connection.execute("SELECT entry_position, entry_sha256 FROM number_ledger(%s)", [batch])
     rows = await cursor.fetchall()
     if not rows:
         return 0
-    before = await get_last_seal(connection)
-    number = before.number + 1 if before else 1
-    previous = before.sha256 if before else None
+    last_seal = await get_last_seal(connection)
+    number = last_seal.number + 1 if last_seal else 1
+    previous = last_seal.sha256 if last_seal else None
     first, last = rows[0][0], rows[-1][0]
     sealed = seal_digest(previous, number, first, last, [row[1] for row in rows])
     await connection.execute(
@@ -196,7 +197,7 @@ async def seal_entries(
 
 
 async def list_organizations_to_seal(connection: Connection) -> list[OrganizationId]:
-    """Where committed entries wait for a seal; asked by the engine, which sees no more of them than this."""
+    """Organizations with unsealed entries. The engine role sees nothing else of the ledger."""
     cursor = await connection.execute("SELECT organization FROM organizations_to_seal() AS organization")
     return [OrganizationId(row[0]) for row in await cursor.fetchall()]
 
@@ -213,7 +214,7 @@ async def get_last_seal(connection: Connection) -> Seal | None:
 
 
 async def list_seals(connection: Connection, *, after: int, limit: int) -> list[Seal]:
-    """The seals after this number, in order."""
+    """Seals after this number, in order."""
     cursor = connection.cursor(row_factory=class_row(Seal))
     await cursor.execute(
         """
@@ -253,7 +254,7 @@ _READ = """
 
 
 def to_canonical_json(value: JsonValue) -> str:
-    """One text for one value, whatever order its keys were written in."""
+    """JSON with sorted keys, so that equal values have equal texts."""
     return _ENCODE(value)
 
 
@@ -264,8 +265,8 @@ def personal_digest(salt: bytes | None, personal: Mapping[str, JsonValue] | None
 def entry_digest(
     organization: UUID, entry: NewLedgerEntry | LedgerEntry, personal: bytes | None, occurred_at: datetime
 ) -> bytes:
-    """Of everything in an entry but its position."""
-    told: list[JsonValue] = [
+    """The digest over everything in an entry but its position."""
+    content: list[JsonValue] = [
         "postroom ledger entry 1",
         str(organization),
         entry.event_type,
@@ -276,13 +277,13 @@ def entry_digest(
         personal.hex() if personal else None,
         occurred_at.astimezone(UTC).isoformat(timespec="microseconds"),
     ]
-    return sha256(to_canonical_json(told).encode()).digest()
+    return sha256(to_canonical_json(content).encode()).digest()
 
 
 def seal_digest(
     previous: bytes | None, number: int, first: int, last: int, entries: Sequence[bytes]
 ) -> bytes:
-    """Of the seal before and of the entries in between."""
+    """The digest over the previous seal and the entries since then."""
     head = f"postroom ledger seal 1 {number} {first} {last} ".encode()
     return sha256(head + (previous or bytes(32)) + b"".join(entries)).digest()
 

@@ -1,4 +1,4 @@
-"""The table `mail_events`: every change of a message that was observed, once, however often it is told."""
+"""The table `mail_events`: observed changes of messages, once each, even if reported repeatedly."""
 
 import json
 from collections.abc import Collection, Mapping, Sequence
@@ -30,7 +30,7 @@ async def add(connection: Connection, mailbox: MailboxId, events: Sequence[MailE
         SELECT current_organization(), %b, message, kind, version, from_folder, to_folder,
             string_to_array(added, E'\\n'), string_to_array(removed, E'\\n'), changed::jsonb
         FROM unnest(%b::int8[], %b::text[], %b::text[], %b::int8[], %b::int8[], %b::text[], %b::text[],
-            %b::text[]) AS given (message, kind, version, from_folder, to_folder, added, removed, changed)
+            %b::text[]) AS input (message, kind, version, from_folder, to_folder, added, removed, changed)
         ON CONFLICT (message_id, kind, version) DO NOTHING
         """,
         [

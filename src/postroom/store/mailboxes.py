@@ -1,4 +1,4 @@
-"""The table `mailboxes`: which accounts are connected, how they are, and who else has them."""
+"""The table `mailboxes`: connected accounts, their health and settings."""
 
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -15,7 +15,7 @@ from postroom.model import (
     RemoteSubscription,
 )
 from postroom.store import feed
-from postroom.store import purge as forgetting
+from postroom.store import purge as mail_purge
 from postroom.store.database import Connection
 
 
@@ -59,10 +59,10 @@ async def connect(
     policy: ContentPolicy,
     folder: str | None = None,
 ) -> tuple[Mailbox, bool]:
-    """The mailbox of an account, made with the id given or found again by the account's own; whether made.
+    """Insert the mailbox of an account or reconnect the existing one. Returns it and whether it is new.
 
-    A reconnect brings it back as it was, with a new address if it has one, and well; one that is paused stays
-    so, unless it had been disconnected.
+    A reconnect keeps the mailbox's data, updates its address and resets its health. A paused mailbox stays
+    paused, unless it was disconnected.
     """
     cursor = await connection.execute(
         """
@@ -109,7 +109,7 @@ async def find_by_account(connection: Connection, provider: ProviderName, accoun
 
 
 async def resolve_account(connection: Connection, provider: ProviderName, account: Account) -> Account:
-    """The same account under the id that it has here; one that is here under a makeshift id gets its own."""
+    """The account under the id stored here. A mailbox stored under a makeshift id gets the account's own."""
     if account.substitute_id is None:
         return account
     if account.account_id != account.substitute_id:
@@ -134,19 +134,19 @@ async def resolve_account(connection: Connection, provider: ProviderName, accoun
     return replace(account, account_id=row[0], provider_user_id=row[1]) if row else account
 
 
-async def find(connection: Connection, named: str) -> list[Mailbox]:
-    """Those that a person may mean: by id, by the beginning of one, or by address."""
+async def find(connection: Connection, name: str) -> list[Mailbox]:
+    """Mailboxes by address, id, or prefix of an id of at least four characters."""
     cursor = connection.cursor(row_factory=class_row(Mailbox))
     await cursor.execute(
         "SELECT"
         + _COLUMNS
         + """
         FROM mailboxes
-        WHERE address = lower(%(named)s)
-            OR (length(%(named)s) >= 4 AND starts_with(id::text, lower(%(named)s)))
+        WHERE address = lower(%(name)s)
+            OR (length(%(name)s) >= 4 AND starts_with(id::text, lower(%(name)s)))
         ORDER BY connected_at
         """,
-        {"named": named},
+        {"name": name},
     )
     return await cursor.fetchall()
 
@@ -158,7 +158,7 @@ async def list_all(connection: Connection) -> list[Mailbox]:
 
 
 async def count_unhealthy(connection: Connection) -> dict[MailboxHealth, int]:
-    """How many of those that are connected are not well, by what they have."""
+    """Count the connected mailboxes that are not healthy, by health."""
     cursor = await connection.execute(
         """
         SELECT health, count(*) FROM mailboxes
@@ -169,7 +169,7 @@ async def count_unhealthy(connection: Connection) -> dict[MailboxHealth, int]:
 
 
 async def list_app_only_ids(connection: Connection) -> set[MailboxId]:
-    """Those that an application's own credential opens: signing in is not how they are connected."""
+    """Mailboxes connected with an application's own credential instead of a login."""
     cursor = await connection.execute("SELECT mailbox_id FROM credentials WHERE kind <> 'delegated'")
     return {MailboxId(row[0]) for row in await cursor.fetchall()}
 
@@ -182,9 +182,9 @@ async def set_health(
     error: str | None = None,
     since: datetime | None = None,
 ) -> bool:
-    """Say how it is; true when that is news.
+    """Set the health, and return whether it changed.
 
-    What was learned by a connection that was made at `since` says nothing of one that was made later.
+    With `since`, nothing changes if the mailbox was reconnected after that time: the finding is outdated.
     """
     cursor = await connection.execute(
         """
@@ -205,12 +205,12 @@ async def set_health(
 
 @dataclass(frozen=True, slots=True)
 class SyncPreconditions:
-    """What a sync under way must know: whether and how much it may still keep, and if it was woken again."""
+    """What a running sync checks before each commit: what it may store, and whether more was requested."""
 
     policy: ContentPolicy
     is_active: bool
     generation: int
-    seconds_since_enqueued: float | None  # ago
+    seconds_since_enqueued: float | None
     has_purged_people: bool
 
 
@@ -231,7 +231,7 @@ async def get_sync_preconditions(
 
 
 async def record_sync(connection: Connection, mailbox: MailboxId, *, error: str | None = None) -> None:
-    """A sync came to its end: the provider's trouble, if there was any, is over, but for what is said."""
+    """Record a completed sync. This clears a provider error; `error` is what remains to report."""
     await connection.execute(
         """
         UPDATE mailboxes SET last_synced_at = postroom_now(),
@@ -279,13 +279,13 @@ async def disconnect(connection: Connection, mailbox: MailboxId) -> bool:
 
 
 async def purge(connection: Connection, mailbox: MailboxId) -> None:
-    """Remove it with everything that was kept of it, and the people whom the ledger names through it."""
-    await forgetting.erase_people_of_mailbox(connection, mailbox)
+    """Delete the mailbox with all its mail, and the people whom the ledger names through it."""
+    await mail_purge.erase_people_of_mailbox(connection, mailbox)
     await connection.execute("DELETE FROM mailboxes WHERE id = %s", [mailbox])
 
 
 async def list_active_subscriptions(connection: Connection, mailbox: MailboxId) -> list[RemoteSubscription]:
-    """The push channels of a mailbox that the provider may still have."""
+    """Subscriptions of a mailbox that may still exist at the provider."""
     cursor = await connection.execute(
         """
         SELECT provider_subscription_id, resource, notification_url, coalesce(expires_at, postroom_now())
@@ -309,7 +309,7 @@ async def remove_subscriptions(connection: Connection, mailbox: MailboxId) -> No
 async def list_others_of_account(
     engine: Connection, provider: ProviderName, account_id: str, *, error: MailboxId
 ) -> list[tuple[OrganizationId, MailboxId]]:
-    """The same account, connected by other organizations: while there are any, it stays subscribed."""
+    """Mailboxes of the same account in other organizations. While there are any, it stays subscribed."""
     cursor = await engine.execute(
         """
         SELECT organization_id, id FROM mailboxes

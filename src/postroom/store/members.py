@@ -1,4 +1,4 @@
-"""The table `members`: the people of an organization, their roles, and how often they failed to sign in."""
+"""The table `members`: people in an organization, their roles, passwords and failed sign-ins."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -9,7 +9,7 @@ from psycopg.rows import class_row
 from postroom.model import MemberId, OrganizationId, Role, Secret
 from postroom.store.database import Connection
 
-# From this failure on a password counts for nothing for a while, twice as long with each further one.
+# This many failed attempts lock the password; each further failure doubles the time.
 LOCKING_FAILURE: Final = 5
 FIRST_LOCK_SECONDS: Final = 60
 LONGEST_LOCK_SECONDS: Final = 3600
@@ -42,7 +42,7 @@ _READ = """
 
 
 async def add(connection: Connection, address: str, *, name: str, role: Role) -> MemberId | None:
-    """A new member of the transaction's organization; None where the address is a member's already."""
+    """Add a member to the transaction's organization. None if the address is already a member's."""
     cursor = await connection.execute(
         """
         INSERT INTO members (organization_id, address, name, role)
@@ -73,7 +73,7 @@ async def find_by_address(connection: Connection, address: str) -> Member | None
 
 
 async def list_organizations(engine: Connection, address: str) -> list[OrganizationId]:
-    """Where somebody of this address is a member; for the engine's role."""
+    """Organizations with a member of this address. Requires the engine role."""
     cursor = await engine.execute(
         'SELECT organization_id FROM members WHERE address = lower(%s COLLATE "C") ORDER BY 1', [address]
     )
@@ -83,7 +83,7 @@ async def list_organizations(engine: Connection, address: str) -> list[Organizat
 async def find_by_openid(
     engine: Connection, issuer: str, subject: str
 ) -> list[tuple[OrganizationId, MemberId]]:
-    """Who signs in with this identity; for the engine's role."""
+    """Members with this OpenID identity. Requires the engine role."""
     cursor = await engine.execute(
         "SELECT organization_id, id FROM members WHERE oidc_issuer = %s AND oidc_subject = %s ORDER BY 1",
         [issuer, subject],
@@ -92,7 +92,7 @@ async def find_by_openid(
 
 
 async def bind_openid(connection: Connection, member: MemberId, issuer: str, subject: str) -> bool:
-    """Let this identity be the member's, unless the member has one already."""
+    """Bind the OpenID identity to the member, unless the member already has one."""
     cursor = await connection.execute(
         """
         UPDATE members SET oidc_issuer = %s, oidc_subject = %s WHERE id = %s AND oidc_subject IS NULL
@@ -104,7 +104,7 @@ async def bind_openid(connection: Connection, member: MemberId, issuer: str, sub
 
 
 async def set_password(connection: Connection, member: MemberId, hashed: Secret | None) -> None:
-    """A new password also ends a lock."""
+    """Set or remove the password. This also removes a lock."""
     await connection.execute(
         "UPDATE members SET password_hash = %s, failed_sign_ins = 0, locked_until = NULL WHERE id = %s",
         [hashed.reveal() if hashed else None, member],
@@ -119,13 +119,13 @@ async def set_role(connection: Connection, member: MemberId, role: Role) -> bool
 
 
 async def remove(connection: Connection, member: MemberId) -> bool:
-    """Sessions and links go with the member."""
+    """Delete the member with all sessions and links."""
     cursor = await connection.execute("DELETE FROM members WHERE id = %s RETURNING 1", [member])
     return await cursor.fetchone() is not None
 
 
 async def count_other_admins(connection: Connection, member: MemberId) -> int:
-    """How many admins there are besides. The admins' rows stay locked, so that two cannot leave at once."""
+    """Count the other admins, and lock all admin rows so that the last two cannot leave at once."""
     cursor = await connection.execute(
         "SELECT id FROM members WHERE role = 'admin' ORDER BY id FOR UPDATE", []
     )
@@ -134,16 +134,16 @@ async def count_other_admins(connection: Connection, member: MemberId) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PasswordAttempt:
-    """A password may be tried: against what is kept, and whether the member is locked unless it is right."""
+    """The hash to verify a password against, and whether a wrong password locks the member."""
 
-    kept: Secret
+    password_hash: Secret
     locks_member: bool
 
 
 async def count_attempt(connection: Connection, member: MemberId) -> PasswordAttempt | None:
-    """Count a try as a failure, before it is known: so many at once are no more than so many in a row.
+    """Count an attempt as failed before it is checked, so that parallel attempts cannot evade the limit.
 
-    None: there is no password, or it counts for nothing now.
+    None if the member has no password or is locked.
     """
     cursor = await connection.execute(
         """

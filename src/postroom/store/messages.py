@@ -1,8 +1,8 @@
-"""The tables `messages`, `message_contents` and `attachments`, written a page at a time.
+"""The tables `messages`, `message_contents` and `attachments`, written one page of messages at a time.
 
-Rows come in the order of their keys, or two writers deadlock. Whoever writes a mailbox's messages has locked
-the row of its sync (the sync itself, a lowered policy, a purge), so what was read in a transaction still
-holds when it is written.
+Rows are written in key order, so that two writers do not deadlock. Every writer of a mailbox's messages
+(sync, lowered policy, purge) has locked the mailbox's sync work, so rows do not change between a read and
+the write.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -15,7 +15,7 @@ from postroom.store.database import Connection, prepare_mode
 
 
 class StoredMessage(NamedTuple):
-    """What of a stored message may change."""
+    """The mutable columns of a stored message, with the provider's folder id."""
 
     key: str
     id: int
@@ -33,7 +33,7 @@ class StoredMessage(NamedTuple):
 
 
 class MessageState(NamedTuple):
-    """How a stored message stands now. Folders are rows of ours."""
+    """New values for the mutable columns of a stored message, with our folder id."""
 
     id: int
     version: str
@@ -50,7 +50,7 @@ class MessageState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StoredContent:
-    """What of a message does not change, as far as the policy lets it be kept. People are JSON."""
+    """The immutable part of a message that the policy allows to store. Recipients are JSON."""
 
     internet_message_id: str | None
     from_name: str | None
@@ -92,7 +92,7 @@ class NewMessage:
 async def find_by_keys(
     connection: Connection, mailbox: MailboxId, keys: Collection[str]
 ) -> dict[str, StoredMessage]:
-    """Those of these that are stored, deleted ones too."""
+    """Stored messages with these keys, including deleted ones."""
     if not keys:
         return {}
     cursor = await connection.execute(
@@ -114,7 +114,7 @@ async def find_by_keys(
 
 
 async def add(connection: Connection, mailbox: MailboxId, rows: Sequence[NewMessage]) -> dict[str, int]:
-    """Insert messages with their contents; their ids by key."""
+    """Insert messages with their contents and return their ids by key."""
     if not rows:
         return {}
     ordered = sorted(rows, key=lambda row: row.key)
@@ -147,7 +147,7 @@ _ADD = """
         %b::bool[], %b::bool[], %b::text[], %b::timestamptz[], %b::text[], %b::text[], %b::text[],
         %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[], %b::int8[],
         %b::bool[], %b::bool[], %b::bool[], %b::bytea[])
-        AS given (key, thread, version, folder, labels, categories, is_read, is_flagged, is_draft,
+        AS input (key, thread, version, folder, labels, categories, is_read, is_flagged, is_draft,
             importance, received_at, internet_message_id, from_name, from_address, recipients, cc, bcc,
             subject, snippet, sent_at, size, newsletter, automated, attached, raw_sha256)
     RETURNING provider_message_id, id
@@ -155,7 +155,7 @@ _ADD = """
 
 
 async def replace_contents(connection: Connection, rows: Sequence[tuple[int, StoredContent]]) -> None:
-    """Give stored messages other contents: a draft was written on, or the policy was changed."""
+    """Replace the contents of stored messages, after a draft was edited or the policy changed."""
     if not rows:
         return
     ordered = sorted(rows, key=lambda row: row[0])
@@ -167,28 +167,28 @@ async def replace_contents(connection: Connection, rows: Sequence[tuple[int, Sto
 
 _REPLACE = """
     UPDATE messages SET
-        internet_message_id = given.internet_message_id, from_name = given.from_name,
-        from_address = given.from_address, to_recipients = recipients::jsonb, cc_recipients = cc::jsonb,
-        bcc_recipients = bcc::jsonb, subject = given.subject, snippet = given.snippet,
-        sent_at = given.sent_at, size = given.size, is_newsletter = newsletter, is_automated = automated,
-        has_attachments = attached, raw_sha256 = given.raw_sha256, updated_at = postroom_now()
+        internet_message_id = input.internet_message_id, from_name = input.from_name,
+        from_address = input.from_address, to_recipients = recipients::jsonb, cc_recipients = cc::jsonb,
+        bcc_recipients = bcc::jsonb, subject = input.subject, snippet = input.snippet,
+        sent_at = input.sent_at, size = input.size, is_newsletter = newsletter, is_automated = automated,
+        has_attachments = attached, raw_sha256 = input.raw_sha256, updated_at = postroom_now()
     FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
         %b::text[], %b::text[], %b::timestamptz[], %b::int8[], %b::bool[], %b::bool[], %b::bool[],
         %b::bytea[])
-        AS given (id, internet_message_id, from_name, from_address, recipients, cc, bcc, subject, snippet,
+        AS input (id, internet_message_id, from_name, from_address, recipients, cc, bcc, subject, snippet,
             sent_at, size, newsletter, automated, attached, raw_sha256)
-    WHERE messages.id = given.id
+    WHERE messages.id = input.id
 """
 
 
 async def move_to_threads(connection: Connection, threads: Mapping[int, int]) -> None:
-    """Put stored messages into the threads that they belong to: a draft may get another one."""
+    """Move stored messages to their current threads. A draft may change its thread."""
     if threads:
         await connection.execute(
             """
-            UPDATE messages SET thread_id = given.thread_id
-            FROM unnest(%b::int8[], %b::int8[]) AS given (id, thread_id)
-            WHERE messages.id = given.id AND messages.thread_id <> given.thread_id
+            UPDATE messages SET thread_id = input.thread_id
+            FROM unnest(%b::int8[], %b::int8[]) AS input (id, thread_id)
+            WHERE messages.id = input.id AND messages.thread_id <> input.thread_id
             """,
             [list(threads), list(threads.values())],
         )
@@ -208,22 +208,22 @@ def _state_columns(rows: Sequence[NewMessage] | Sequence[MessageState]) -> list[
     ]
 
 
-def _content_columns(contents: Sequence[StoredContent]) -> list[Sequence[object]]:
+def _content_columns(rows: Sequence[StoredContent]) -> list[Sequence[object]]:
     return [
-        [each.internet_message_id for each in contents],
-        [each.from_name for each in contents],
-        [each.from_address for each in contents],
-        [each.to for each in contents],
-        [each.cc for each in contents],
-        [each.bcc for each in contents],
-        [each.subject for each in contents],
-        [each.snippet for each in contents],
-        [each.sent_at for each in contents],
-        [each.size for each in contents],
-        [each.is_newsletter for each in contents],
-        [each.is_automated for each in contents],
-        [each.has_attachments for each in contents],
-        [each.raw_sha256 for each in contents],
+        [row.internet_message_id for row in rows],
+        [row.from_name for row in rows],
+        [row.from_address for row in rows],
+        [row.to for row in rows],
+        [row.cc for row in rows],
+        [row.bcc for row in rows],
+        [row.subject for row in rows],
+        [row.snippet for row in rows],
+        [row.sent_at for row in rows],
+        [row.size for row in rows],
+        [row.is_newsletter for row in rows],
+        [row.is_automated for row in rows],
+        [row.has_attachments for row in rows],
+        [row.raw_sha256 for row in rows],
     ]
 
 
@@ -233,7 +233,7 @@ async def _upsert_contents(connection: Connection, rows: Sequence[tuple[int, Sto
         INSERT INTO message_contents (organization_id, message_id, headers, body_plain, body_html, search)
         SELECT current_organization(), id, headers::jsonb, plain, html, message_search(subject, people, words)
         FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
-            AS given (id, headers, plain, html, subject, people, words)
+            AS input (id, headers, plain, html, subject, people, words)
         ON CONFLICT (organization_id, message_id) DO UPDATE SET headers = excluded.headers,
             body_plain = excluded.body_plain, body_html = excluded.body_html, search = excluded.search
         """,
@@ -250,23 +250,23 @@ async def _upsert_contents(connection: Connection, rows: Sequence[tuple[int, Sto
 
 
 async def update_states(connection: Connection, rows: Sequence[MessageState]) -> None:
-    """Write how messages stand now."""
+    """Write the mutable columns of messages."""
     if not rows:
         return
     ordered = sorted(rows, key=lambda row: row.id)
     await connection.execute(
         """
-        UPDATE messages SET version = given.version, folder_id = given.folder,
-            labels = string_to_array(given.labels, E'\\n'),
-            categories = string_to_array(given.categories, E'\\n'), is_read = given.is_read,
-            is_flagged = given.is_flagged, is_draft = given.is_draft, importance = given.importance,
-            received_at = given.received_at, updated_at = (SELECT postroom_now()),
+        UPDATE messages SET version = input.version, folder_id = input.folder,
+            labels = string_to_array(input.labels, E'\\n'),
+            categories = string_to_array(input.categories, E'\\n'), is_read = input.is_read,
+            is_flagged = input.is_flagged, is_draft = input.is_draft, importance = input.importance,
+            received_at = input.received_at, updated_at = (SELECT postroom_now()),
             deleted_at = CASE WHEN deleted THEN coalesce(deleted_at, (SELECT postroom_now())) END
         FROM unnest(%b::int8[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::bool[], %b::bool[],
             %b::bool[], %b::text[], %b::timestamptz[], %b::bool[])
-            AS given (id, version, folder, labels, categories, is_read, is_flagged, is_draft, importance,
+            AS input (id, version, folder, labels, categories, is_read, is_flagged, is_draft, importance,
                 received_at, deleted)
-        WHERE messages.id = given.id
+        WHERE messages.id = input.id
         """,
         [
             [row.id for row in ordered],
@@ -277,7 +277,7 @@ async def update_states(connection: Connection, rows: Sequence[MessageState]) ->
 
 
 class NewAttachment(NamedTuple):
-    """An attachment, and the hash of its bytes where they are kept."""
+    """An attachment to write, and the hash of its bytes if they are stored."""
 
     message: int
     attachment: RemoteAttachment
@@ -287,7 +287,7 @@ class NewAttachment(NamedTuple):
 async def write_attachments(
     connection: Connection, attachments: Sequence[NewAttachment], *, replaced_messages: Collection[int]
 ) -> None:
-    """Write attachments; those of the messages in `anew` that are not named any more go."""
+    """Upsert attachments. All other attachments of `replaced_messages` are deleted."""
     if replaced_messages:
         await connection.execute(
             "DELETE FROM attachments WHERE message_id = ANY(%b::int8[])", [list(replaced_messages)]
@@ -322,7 +322,7 @@ async def write_attachments(
 async def list_keys_below(
     connection: Connection, mailbox: MailboxId, *, below: int | None, limit: int
 ) -> list[tuple[int, str]]:
-    """Ids and keys of stored messages, the newest rows first, from below an id on."""
+    """Ids and keys of stored messages below an id, highest id first."""
     cursor = await connection.execute(
         """
         SELECT id, provider_message_id FROM messages
@@ -337,7 +337,7 @@ async def list_keys_below(
 async def get_newest_received_at(
     connection: Connection, mailbox: MailboxId, *, before: datetime | None = None
 ) -> datetime | None:
-    """When the newest message was received, or the newest before a moment."""
+    """When the newest message, or the newest before a time, was received."""
     cursor = await connection.execute(
         """
         SELECT received_at FROM messages

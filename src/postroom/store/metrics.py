@@ -13,7 +13,7 @@ class MetricSample:
     value: float
 
 
-async def read_samples(engine: Connection) -> list[MetricSample]:
+async def list_samples(engine: Connection) -> list[MetricSample]:
     cursor = await engine.execute(
         "SELECT * FROM metrics() UNION ALL SELECT * FROM quota_and_latency_metrics()"
     )

@@ -1,7 +1,7 @@
-"""What a push leads to, and what it leaves behind: hints for the next sync, and when a mailbox was last told.
+"""Lookups and writes for incoming pushes: target mailboxes, hints for the next sync, last push times.
 
-Looked up and written by the engine, across organizations; read and cleared by the sync of one mailbox. Only a
-digest of a secret is here; comparing it is the caller's business.
+The engine role looks up and writes across organizations; the sync of one mailbox reads and clears its hints.
+Secrets are stored as digests; the caller compares them.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,18 +22,18 @@ from postroom.store.work import WorkRequest
 MAX_HINTS: Final = 20
 
 
-# Tuples, not dataclasses, where thousands are made in a second.
+# Tuples instead of dataclasses, because thousands are created per second.
 
 
 class NotifiedMailbox(NamedTuple):
-    """A mailbox that hears of a push."""
+    """A mailbox that a push concerns."""
 
     organization: OrganizationId
     mailbox: MailboxId
 
 
 class PushSubscription(NamedTuple):
-    """A subscription whose secret is still good, and every mailbox of the account it watches."""
+    """A subscription with a valid secret, and every mailbox of the account it watches."""
 
     id: SubscriptionId
     provider_subscription_id: str | None
@@ -43,7 +43,7 @@ class PushSubscription(NamedTuple):
 
 
 class MailboxNotification(NamedTuple):
-    """What the notifications of one moment said of a mailbox."""
+    """The combined content of simultaneous notifications about one mailbox."""
 
     mailbox: NotifiedMailbox
     message_ids: Collection[str]
@@ -52,14 +52,14 @@ class MailboxNotification(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SyncHints:
-    """Where a sync may look first, and when notifications were last missed."""
+    """Messages that pushes named, and until when notifications were missed."""
 
     message_ids: frozenset[str]
     missed_until: datetime | None
 
     @property
     def complete(self) -> bool:
-        """Whether these are all the messages that pushes named."""
+        """Whether the hints name all messages that pushes named."""
         return len(self.message_ids) < MAX_HINTS and self.missed_until is None
 
 
@@ -69,41 +69,42 @@ NO_HINTS: Final = SyncHints(frozenset(), None)
 async def find_subscriptions(
     engine: Connection, ids: Collection[UUID], provider_ids: Collection[str]
 ) -> list[PushSubscription]:
-    """Those of these ids, ours or the provider's. A replaced one counts for seven days more (N3).
+    """Subscriptions with these ids, ours or the provider's. Replaced ones stay valid for seven days.
 
-    One account may be connected by several organizations while its provider allows one subscription: the
-    push of one reaches all.
+    Several organizations may connect one account while its provider allows one subscription, so a push
+    concerns all of its mailboxes.
     """
     cursor = await engine.execute(
         """
         SELECT subscriptions.id, provider_subscription_id, client_state_sha256,
-            subscriptions.organization_id, mailbox_id, reached.organization_id, reached.id
+            subscriptions.organization_id, mailbox_id, watched.organization_id, watched.id
         FROM subscriptions
         JOIN mailboxes AS own
             ON own.organization_id = subscriptions.organization_id AND own.id = mailbox_id
-        LEFT JOIN mailboxes AS reached
-            ON reached.provider = own.provider AND reached.account_id = own.account_id
-            AND reached.disconnected_at IS NULL
+        LEFT JOIN mailboxes AS watched
+            ON watched.provider = own.provider AND watched.account_id = own.account_id
+            AND watched.disconnected_at IS NULL
         WHERE (subscriptions.id = ANY(%b::uuid[]) OR provider_subscription_id = ANY(%b::text[]))
             AND (replaced_at IS NULL OR replaced_at > (SELECT postroom_now()) - interval '7 days')
         """,
         [list(ids), list(provider_ids)],
         binary=True,
     )
-    found: dict[UUID, PushSubscription] = {}
-    for id_, provider_id, digest, owner, mailbox, organization, reached in await cursor.fetchall():
-        before = found[id_].mailboxes if id_ in found else ()
-        also = (NotifiedMailbox(organization, reached),) if reached else ()
-        found[id_] = PushSubscription(
-            id_, provider_id, digest, NotifiedMailbox(owner, mailbox), before + also
+    by_id: dict[UUID, PushSubscription] = {}
+    for id_, provider_id, digest, owner, own_mailbox, organization, mailbox in await cursor.fetchall():
+        mailboxes = by_id[id_].mailboxes if id_ in by_id else ()
+        if mailbox:
+            mailboxes += (NotifiedMailbox(organization, mailbox),)
+        by_id[id_] = PushSubscription(
+            id_, provider_id, digest, NotifiedMailbox(owner, own_mailbox), mailboxes
         )
-    return list(found.values())
+    return list(by_id.values())
 
 
 async def find_mailboxes_by_address(
     engine: Connection, provider: ProviderName, addresses: Collection[str]
 ) -> list[tuple[str, NotifiedMailbox, SubscriptionId | None]]:
-    """Who hears of pushes that name addresses, and through which subscription."""
+    """Mailboxes with these addresses, and their subscriptions."""
     cursor = await engine.execute(
         """
         SELECT address, mailboxes.organization_id, mailboxes.id, subscriptions.id
@@ -119,20 +120,20 @@ async def find_mailboxes_by_address(
 
 async def record_notifications(
     engine: Connection,
-    told: Sequence[MailboxNotification],
+    notifications: Sequence[MailboxNotification],
     subscriptions: Collection[UUID],
-    wakes: Sequence[WorkRequest],
+    requests: Sequence[WorkRequest],
 ) -> None:
-    """Keep the hints, note when each was last told, and make due what shall follow: one statement.
+    """Store hints and last push times, and enqueue the follow-up work, in one statement.
 
-    The note is a second coarse and passes over rows that somebody holds: it shall not cost or wait.
+    Push times have a resolution of one second and skip locked rows, so that they cost little and never wait.
     """
-    rows = sorted(told, key=itemgetter(0))
+    rows = sorted(notifications, key=itemgetter(0))
     try:
         await engine.execute(
             _RECORD,
             [
-                *work.enqueue_parameters(wakes),
+                *work.enqueue_parameters(requests),
                 [row.mailbox.organization for row in rows],
                 [row.mailbox.mailbox for row in rows],
                 ["\n".join(list(row.message_ids)[:MAX_HINTS]) for row in rows],
@@ -141,27 +142,28 @@ async def record_notifications(
             ],
         )
     except errors.ForeignKeyViolation as error:
-        raise TransientError("a mailbox was removed while a push for it was stored") from error
+        raise TransientError("A mailbox was removed while a push for it was being stored") from error
 
 
-# In the order of the key, or two of these at the same time deadlock.
+# Rows are written in key order, so that concurrent statements do not deadlock.
 _RECORD = (
     "WITH "  # noqa: S608  # of literals
     + work.ENQUEUE_CTE
     + """
-    , told AS MATERIALIZED (
+    , notified AS MATERIALIZED (
         SELECT * FROM unnest(%b::uuid[], %b::uuid[], %b::text[], %b::bool[])
-            AS told (organization_id, mailbox_id, message_ids, missed)
-    ), told_mailboxes AS (
+            AS notified (organization_id, mailbox_id, message_ids, missed)
+    ), notified_mailboxes AS (
         UPDATE mailboxes SET last_notified_at = (SELECT postroom_now()) FROM (
             SELECT mailboxes.organization_id, mailboxes.id FROM mailboxes
-            JOIN told ON mailboxes.organization_id = told.organization_id AND mailboxes.id = mailbox_id
+            JOIN notified
+                ON mailboxes.organization_id = notified.organization_id AND mailboxes.id = mailbox_id
             WHERE last_notified_at IS NULL
                 OR last_notified_at < (SELECT postroom_now()) - interval '1 second'
             FOR NO KEY UPDATE OF mailboxes SKIP LOCKED
         ) AS stale
         WHERE mailboxes.organization_id = stale.organization_id AND mailboxes.id = stale.id
-    ), told_subscriptions AS (
+    ), notified_subscriptions AS (
         UPDATE subscriptions SET last_notified_at = (SELECT postroom_now()) FROM (
             SELECT subscriptions.id FROM subscriptions
             WHERE id = ANY(%b::uuid[]) AND (last_notified_at IS NULL
@@ -170,23 +172,24 @@ _RECORD = (
         ) AS stale
         WHERE subscriptions.id = stale.id
     ), hinted AS (
-        INSERT INTO notifications AS kept
+        INSERT INTO notifications AS stored
             (organization_id, mailbox_id, message_ids, missed_from, missed_until)
         SELECT mailboxes.organization_id, mailboxes.id, string_to_array(message_ids, E'\\n'),
             CASE WHEN missed THEN coalesce(last_synced_at, connected_at) END,
             CASE WHEN missed THEN postroom_now() END
-        FROM told
-        JOIN mailboxes ON mailboxes.organization_id = told.organization_id AND mailboxes.id = mailbox_id
+        FROM notified
+        JOIN mailboxes
+            ON mailboxes.organization_id = notified.organization_id AND mailboxes.id = mailbox_id
         WHERE message_ids <> '' OR missed
         ORDER BY mailboxes.organization_id, mailboxes.id
         ON CONFLICT (organization_id, mailbox_id) DO UPDATE SET
             message_ids = ARRAY(
-                SELECT DISTINCT unnest(kept.message_ids || excluded.message_ids) LIMIT 20
+                SELECT DISTINCT unnest(stored.message_ids || excluded.message_ids) LIMIT 20
             ),
-            missed_from = least(kept.missed_from, excluded.missed_from),
-            missed_until = greatest(kept.missed_until, excluded.missed_until)
+            missed_from = least(stored.missed_from, excluded.missed_from),
+            missed_until = greatest(stored.missed_until, excluded.missed_until)
         WHERE excluded.missed_until IS NOT NULL
-            OR cardinality(kept.message_ids) < 20 AND NOT kept.message_ids @> excluded.message_ids
+            OR cardinality(stored.message_ids) < 20 AND NOT stored.message_ids @> excluded.message_ids
     )
     """
     + work.NOTIFY_WORKERS
@@ -196,7 +199,7 @@ _RECORD = (
 async def record_lifecycle_events(
     engine: Connection, events: Collection[tuple[UUID, LifecycleEvent]]
 ) -> None:
-    """Note what the provider said of subscriptions themselves."""
+    """Record lifecycle notifications: required reauthorizations and removals."""
     renewals = [id_ for id_, event in events if event is LifecycleEvent.REAUTHORIZATION_REQUIRED]
     removals = [id_ for id_, event in events if event is LifecycleEvent.SUBSCRIPTION_REMOVED]
     await engine.execute(
@@ -209,15 +212,15 @@ async def record_lifecycle_events(
         FROM (
             SELECT id FROM subscriptions
             WHERE id = ANY(%(renewals)s::uuid[] || %(removals)s::uuid[]) ORDER BY id FOR NO KEY UPDATE
-        ) AS told
-        WHERE subscriptions.id = told.id
+        ) AS locked
+        WHERE subscriptions.id = locked.id
         """,
         {"renewals": renewals, "removals": removals},
     )
 
 
 async def get_hints(connection: Connection, mailbox: MailboxId) -> SyncHints:
-    """What pushes told since the last sync that used it."""
+    """Hints from pushes that no sync has used yet."""
     cursor = await connection.execute(
         "SELECT message_ids, missed_until FROM notifications WHERE mailbox_id = %s", [mailbox]
     )
@@ -226,7 +229,7 @@ async def get_hints(connection: Connection, mailbox: MailboxId) -> SyncHints:
 
 
 async def clear_hints(connection: Connection, mailbox: MailboxId, used: SyncHints) -> None:
-    """Drop the hints that a sync used; what came meanwhile stays. What may not have fitted in is missed."""
+    """Clear the hints that a sync used. Hints that arrived meanwhile stay; a full list counts as missed."""
     await connection.execute(
         """
         UPDATE notifications SET

@@ -1,11 +1,11 @@
-"""The tenants. Each transaction belongs to one of them."""
+"""The table `organizations`: the tenants. Each transaction belongs to one."""
 
 from postroom.model import OrganizationId
 from postroom.store.database import Connection
 
 
 async def ensure(connection: Connection, organization: OrganizationId, name: str) -> None:
-    """Create the organization of this transaction where it is missing."""
+    """Insert the organization of this transaction if it is missing."""
     await connection.execute(
         "INSERT INTO organizations (id, name) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING",
         [organization, name],
@@ -13,6 +13,6 @@ async def ensure(connection: Connection, organization: OrganizationId, name: str
 
 
 async def list_ids(connection: Connection) -> list[OrganizationId]:
-    """All of them; for the engine's role."""
+    """Ids of all organizations. Requires the engine role."""
     cursor = await connection.execute("SELECT id FROM organizations ORDER BY id")
     return [OrganizationId(row[0]) for row in await cursor.fetchall()]

@@ -67,9 +67,7 @@ async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
     _require_writable_path(file, overwrite=overwrite)
     async with await connect(url) as connection:
         if (await _inspect_database(connection)).tables == 0:
-            raise OperatorError(
-                "The database has no Postroom schema yet. Run `postroom db migrate` first."
-            )
+            raise OperatorError("The database has no Postroom schema yet. Run `postroom db migrate` first.")
         with translate_errors():
             shared = await shared_state_backup.list_dump_options(connection)
     part = file.with_name(f".postroom-{secrets.token_hex(4)}.part")
@@ -276,13 +274,13 @@ def _find_program(name: str, environment: dict[str, str]) -> str:
     """The wheel's program, or the system's if the URL demands TLS, which the wheel lacks."""
     if environment.get("PGSSLMODE") not in _TLS_MODES:
         return binaries.find_binaries().program(name)
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise OperatorError(
             f"The database URL demands TLS, which Postroom's own {name} does not support, and this machine "
             "has no other. Install PostgreSQL's client programs (package postgresql-client)."
         )
-    return found
+    return path
 
 
 def _absolute_path(file: Path) -> str:

@@ -1,7 +1,7 @@
-"""Removing mail for good (K7): rows with all that hangs on them, and what the ledger knows of people.
+"""Permanent removal of mail and personal data, by retention or on request.
 
-Entries of the ledger stay; their personal side rows go, so a verification says purged, not broken. Bytes
-follow when the collection finds that nothing refers to them.
+Ledger entries stay, but their personal values are deleted, so a verification reports them as purged, not as
+broken. Garbage collection removes the bytes once nothing refers to them.
 """
 
 import re
@@ -15,16 +15,16 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class AddressOccurrences:
-    """Where somebody's address stands."""
+    """How often an address occurs."""
 
-    messages: int  # sent by them
-    received: int  # sent by others, to them
-    arrivals: int  # of documents that they sent
-    ledger: int  # entries whose personal values name them
+    messages: int  # sent from it
+    received: int  # sent to it by others
+    arrivals: int  # of documents sent from it
+    ledger: int  # entries whose personal values contain it
 
 
 async def delete_messages(connection: Connection, ids: Sequence[int]) -> int:
-    """Remove these messages with their content, attachments and events; how many there were."""
+    """Delete messages with their content, attachments and events, and return how many."""
     if not ids:
         return 0
     await _block_syncs(connection, ids)
@@ -35,8 +35,8 @@ async def delete_messages(connection: Connection, ids: Sequence[int]) -> int:
             UNION ALL
             SELECT 'attachment', message_id || '/' || part FROM attachments
             WHERE message_id = ANY(%(ids)b::int8[])
-        ) AS told
-        WHERE ledger.id = entry_id AND entity_type = told.type AND entity_id = told.id
+        ) AS purged
+        WHERE ledger.id = entry_id AND entity_type = purged.type AND entity_id = purged.id
         """,
         {"ids": list(ids)},
     )
@@ -50,13 +50,13 @@ async def delete_messages(connection: Connection, ids: Sequence[int]) -> int:
     cursor = await connection.execute(
         "DELETE FROM messages WHERE id = ANY(%b::int8[]) RETURNING thread_id", [list(ids)]
     )
-    gone = [row[0] for row in await cursor.fetchall()]
-    await _refresh_threads(connection, set(gone))
-    return len(gone)
+    thread_ids = [row[0] for row in await cursor.fetchall()]
+    await _refresh_threads(connection, set(thread_ids))
+    return len(thread_ids)
 
 
 async def _block_syncs(connection: Connection, ids: Sequence[int]) -> None:
-    """A sync commits before, or after: what it read of its mailbox's messages holds until it has written."""
+    """Block the syncs of these messages' mailboxes, so that the rows they have read do not change."""
     await connection.execute(
         """
         SELECT FROM work WHERE kind = 'sync'
@@ -68,7 +68,7 @@ async def _block_syncs(connection: Connection, ids: Sequence[int]) -> None:
 
 
 async def _refresh_threads(connection: Connection, touched: set[int]) -> None:
-    """A thread of which nothing is left goes; the others are summed up anew."""
+    """Delete empty threads and recompute the totals of the others."""
     await connection.execute(
         """
         DELETE FROM threads WHERE id = ANY(%b::int8[])
@@ -80,7 +80,7 @@ async def _refresh_threads(connection: Connection, touched: set[int]) -> None:
 
 
 async def erase_people_of_mailbox(connection: Connection, mailbox: MailboxId) -> None:
-    """What ledger and documents tell of people through the mail of one mailbox, before that mail goes."""
+    """Erase people from the ledger and arrivals who appear there through one mailbox's mail."""
     await connection.execute(
         """
         DELETE FROM ledger_personal USING ledger, (
@@ -88,8 +88,8 @@ async def erase_people_of_mailbox(connection: Connection, mailbox: MailboxId) ->
             UNION ALL
             SELECT 'attachment', message_id || '/' || part
             FROM attachments JOIN messages ON messages.id = message_id WHERE mailbox_id = %(mailbox)s
-        ) AS told
-        WHERE ledger.id = entry_id AND entity_type = told.type AND entity_id = told.id
+        ) AS purged
+        WHERE ledger.id = entry_id AND entity_type = purged.type AND entity_id = purged.id
         """,
         {"mailbox": mailbox},
     )
@@ -105,7 +105,7 @@ async def erase_people_of_mailbox(connection: Connection, mailbox: MailboxId) ->
 async def list_old_messages(
     connection: Connection, policy: ContentPolicy, *, days: float, limit: int
 ) -> list[int]:
-    """Those of mailboxes with this policy that were received longer ago."""
+    """Messages of mailboxes with this policy that were received more than `days` ago."""
     cursor = await connection.execute(
         """
         SELECT messages.id FROM messages JOIN mailboxes ON mailboxes.id = mailbox_id
@@ -118,7 +118,7 @@ async def list_old_messages(
 
 
 async def list_deleted_messages(connection: Connection, *, days: float, limit: int) -> list[int]:
-    """Those that left their mailbox longer ago."""
+    """Messages that were deleted more than `days` ago."""
     cursor = await connection.execute(
         """
         SELECT id FROM messages WHERE deleted_at < postroom_now() - %s * interval '1 day'
@@ -142,7 +142,7 @@ async def delete_old_mail_events(connection: Connection, *, days: float, limit: 
 
 
 async def delete_old_personal_values(connection: Connection, *, days: float, limit: int) -> int:
-    """Of entries of the ledger that are older."""
+    """Delete the personal values of ledger entries older than `days`, and return how many."""
     cursor = await connection.execute(
         """
         DELETE FROM ledger_personal WHERE entry_id IN (
@@ -155,7 +155,7 @@ async def delete_old_personal_values(connection: Connection, *, days: float, lim
 
 
 async def delete_resolved_failures(connection: Connection, *, days: float, limit: int) -> int:
-    """Those that were resolved longer ago."""
+    """Delete failures that were resolved more than `days` ago, and return how many."""
     cursor = await connection.execute(
         """
         DELETE FROM failures WHERE id IN (
@@ -168,12 +168,12 @@ async def delete_resolved_failures(connection: Connection, *, days: float, limit
 
 
 def _address_pattern(address: str) -> str:
-    """A pattern for the address in a text, and not for a longer one of which it is a part."""
+    """A pattern that matches the address but no longer address that contains it."""
     return rf"(?<![[:alnum:]._%+-]){re.escape(address.lower())}(?![[:alnum:]-]|\.[[:alnum:]])"
 
 
 async def count_occurrences(connection: Connection, address: str) -> AddressOccurrences:
-    """Where an address stands, however it is capitalised."""
+    """Count the occurrences of an address, ignoring case."""
     cursor = await connection.execute(
         """
         SELECT (SELECT count(*) FROM messages WHERE lower(from_address) = %(address)s),
@@ -201,14 +201,18 @@ async def list_sent_by(connection: Connection, address: str, *, limit: int) -> l
 
 
 async def erase_sender(connection: Connection, address: str) -> None:
-    """Forget who sent documents and taught corrections, and the personal values of entries that name them."""
-    wanted = {"address": address.lower(), "named": _address_pattern(address)}
+    """Erase a sender from arrivals, corrections and the personal values of ledger entries."""
+    parameters = {"address": address.lower(), "named": _address_pattern(address)}
     await connection.execute(
         """
         UPDATE arrivals SET sender = NULL, subject = NULL, file_name = NULL
         WHERE lower(sender) = %(address)s
         """,
-        wanted,
+        parameters,
     )
-    await connection.execute("UPDATE corrections SET sender = NULL WHERE lower(sender) = %(address)s", wanted)
-    await connection.execute("DELETE FROM ledger_personal WHERE lower(personal::text) ~ %(named)s", wanted)
+    await connection.execute(
+        "UPDATE corrections SET sender = NULL WHERE lower(sender) = %(address)s", parameters
+    )
+    await connection.execute(
+        "DELETE FROM ledger_personal WHERE lower(personal::text) ~ %(named)s", parameters
+    )

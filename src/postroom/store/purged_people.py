@@ -45,7 +45,8 @@ async def find_blocked_messages(connection: Connection, messages: Sequence[Recei
     """Keys of messages that must not be stored: sent by a purged person before the purge."""
     cursor = await connection.execute(
         """
-        SELECT key FROM unnest(%b::text[], %b::text[], %b::timestamptz[]) AS message (key, address, received_at)
+        SELECT key FROM unnest(%b::text[], %b::text[], %b::timestamptz[])
+            AS message (key, address, received_at)
         WHERE EXISTS (
             SELECT FROM purged_people
             WHERE address_sha256 = sha256(salt || convert_to(address, 'UTF8'))

@@ -1,4 +1,4 @@
-"""The tables `transcripts`, `extractions`, `records` and `orders`: what was read, and what came of it."""
+"""The tables `transcripts`, `extractions`, `records` and `orders`: document text, fields and results."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A confirmed business record."""
+    """A confirmed invoice or trade."""
 
     id: UUID
     kind: str
@@ -29,7 +29,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Something that is expected: a trade that was placed, goods that were ordered."""
+    """A purchase or trade for which a document is expected."""
 
     id: UUID
     kind: str
@@ -41,7 +41,7 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class ExtractionRow:
-    """What a reader made of a document: for each field its value, confidence and place; and the checks."""
+    """Fields read from a document, with value, confidence and position, and the results of checks."""
 
     kind: str
     reader: str
@@ -51,13 +51,13 @@ class ExtractionRow:
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0
-    is_ocr: bool = False  # its words are those of a picture
+    is_ocr: bool = False  # the text was recognized in an image
 
 
 async def store_transcript(
     connection: Connection, document: UUID, *, method: str, pages: int, text: str, words: Mapping[str, Any]
 ) -> None:
-    """The newest reading of a document takes the place of the former."""
+    """Store the transcript of a document, replacing the previous one."""
     await connection.execute(
         """
         INSERT INTO transcripts (organization_id, document_id, method, pages, text, words)
@@ -70,7 +70,7 @@ async def store_transcript(
 
 
 async def list_pages(connection: Connection, document: UUID) -> list[Any]:
-    """Width, height and turn of each page that was read."""
+    """Width, height and rotation of each page of the transcript."""
     cursor = await connection.execute(
         "SELECT words->'pages' FROM transcripts WHERE document_id = %s", [document]
     )
@@ -100,7 +100,7 @@ async def store_extraction(connection: Connection, document: UUID, extraction: E
 
 
 async def sum_cost_today(connection: Connection) -> float:
-    """What reading cost this organization since midnight UTC, in dollars."""
+    """The organization's extraction costs since midnight UTC, in US dollars."""
     cursor = await connection.execute(
         """
         SELECT coalesce(sum(cost), 0)::float8 FROM extractions
@@ -128,7 +128,7 @@ async def get_newest_extraction(connection: Connection, document: UUID) -> Extra
 
 
 async def list_extractions(connection: Connection, record: UUID) -> list[ExtractionRow]:
-    """The newest of each document that tells of this record."""
+    """The newest extraction of each document of this record."""
     async with connection.cursor(row_factory=class_row(ExtractionRow)) as cursor:
         await cursor.execute(
             """
@@ -155,7 +155,7 @@ async def confirm(
     order: UUID | None,
     confirmed_by: str,
 ) -> tuple[UUID, bool]:
-    """The record of this fingerprint, made now or seen before; whether made."""
+    """Insert the record of this fingerprint, or find it. Returns its id and whether it is new."""
     cursor = await connection.execute(
         """
         INSERT INTO records
@@ -171,8 +171,10 @@ async def confirm(
     return row[0], row[1]
 
 
-async def find_by_identifiers(connection: Connection, pipeline: str, marks: Sequence[bytes]) -> list[Record]:
-    """Records with one of these marks, the oldest first. Until the transaction ends nobody adds another."""
+async def find_by_identifiers(
+    connection: Connection, pipeline: str, identifiers: Sequence[bytes]
+) -> list[Record]:
+    """Records with one of these identifiers, oldest first. Blocks concurrent additions until the commit."""
     await connection.execute(
         "SELECT pg_advisory_xact_lock(hashtextextended(current_organization()::text || %s, 0))", [pipeline]
     )
@@ -180,25 +182,26 @@ async def find_by_identifiers(connection: Connection, pipeline: str, marks: Sequ
         await cursor.execute(
             """
             SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records
-            WHERE id IN (SELECT record_id FROM record_identifiers WHERE pipeline = %s AND identifier_sha256 = ANY(%s))
+            WHERE id IN (SELECT record_id FROM record_identifiers
+                WHERE pipeline = %s AND identifier_sha256 = ANY(%s))
             ORDER BY confirmed_at, id
             """,
-            [pipeline, list(marks)],
+            [pipeline, list(identifiers)],
         )
         return await cursor.fetchall()
 
 
 async def add_identifiers(
-    connection: Connection, record: UUID, pipeline: str, marks: Sequence[bytes]
+    connection: Connection, record: UUID, pipeline: str, identifiers: Sequence[bytes]
 ) -> None:
-    """Have the record found by these, too."""
+    """Add identifiers to a record."""
     await connection.execute(
         """
         INSERT INTO record_identifiers (organization_id, pipeline, identifier_sha256, record_id)
         SELECT current_organization(), %s, identifier, %s FROM unnest(%s::bytea[]) AS identifier
         ON CONFLICT DO NOTHING
         """,
-        [pipeline, record, list(marks)],
+        [pipeline, record, list(identifiers)],
     )
 
 
@@ -217,13 +220,13 @@ async def get(connection: Connection, record: UUID) -> Record | None:
 async def import_orders(
     connection: Connection, kind: str, orders: Sequence[tuple[str, str | None, Mapping[str, Any]]]
 ) -> tuple[int, int]:
-    """Orders by their reference; an open one takes the newer values. How many are new, how many changed."""
+    """Upsert orders by reference; only open ones change. Returns the numbers of new and changed orders."""
     rows = sorted({reference: (user, fields) for reference, user, fields in orders}.items())
     cursor = await connection.execute(
         """
         INSERT INTO orders (organization_id, kind, reference, username, fields)
         SELECT current_organization(), %s, reference, username, fields::jsonb
-        FROM unnest(%s::text[], %s::text[], %s::text[]) AS given (reference, username, fields)
+        FROM unnest(%s::text[], %s::text[], %s::text[]) AS input (reference, username, fields)
         ON CONFLICT (organization_id, kind, reference) DO UPDATE SET
             username = excluded.username, fields = excluded.fields
         WHERE orders.state = 'open' AND (orders.username, orders.fields)
@@ -237,12 +240,12 @@ async def import_orders(
             [json.dumps(dict(fields)) for _, (_, fields) in rows],
         ],
     )
-    made = [row[0] for row in await cursor.fetchall()]
-    return sum(made), len(made) - sum(made)
+    inserted = [row[0] for row in await cursor.fetchall()]
+    return sum(inserted), len(inserted) - sum(inserted)
 
 
 async def list_open_orders(connection: Connection, kind: str) -> list[Order]:
-    """What is still expected. Locked, so that two documents do not both take the same one."""
+    """Open orders, locked so that two documents cannot match the same one."""
     async with connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(
             """
@@ -278,7 +281,7 @@ async def close_order(connection: Connection, order: UUID) -> bool:
 
 
 async def list_for_export(connection: Connection, kind: str | None) -> list[dict[str, Any]]:
-    """Every record with the first document it came from, the oldest first."""
+    """All records, each with its first document, oldest first."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(
             """

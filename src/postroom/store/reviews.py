@@ -1,4 +1,4 @@
-"""The tables `reviews` and `corrections`: what a person must decide, decided, and taught by it."""
+"""The tables `reviews` and `corrections`: questions to a person, decisions and corrected fields."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -36,17 +36,17 @@ class Review:
 
 @dataclass(frozen=True, slots=True)
 class FieldCorrection:
-    """What a person put in the place of a value that was read."""
+    """A corrected field, as later documents reuse it."""
 
     field: str
     read_value: Any
     right_value: Any
-    party: str | None = None  # whose document it was, by another field than this one
+    party: str | None = None  # the document's supplier, identified by another field
 
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What a person put in the place of a value that was read, who, and when."""
+    """A corrected value of a document, who corrected it, and when."""
 
     read_value: Any
     right_value: Any
@@ -55,14 +55,14 @@ class Correction:
 
     @property
     def read_text(self) -> str:
-        """What was read, in words."""
+        """The value that was read, as text."""
         if isinstance(self.read_value, list):
             return f"{len(cast('list[Any]', self.read_value))} rows"
         return "nothing" if self.read_value is None else str(self.read_value)
 
 
 async def request(connection: Connection, document: UUID, reason: str) -> None:
-    """Ask a person; where that is asked already, for this reason now."""
+    """Open a review, or replace the reason of the open one."""
     await connection.execute(
         """
         INSERT INTO reviews (organization_id, document_id, reason)
@@ -74,14 +74,14 @@ async def request(connection: Connection, document: UUID, reason: str) -> None:
 
 
 async def withdraw(connection: Connection, document: UUID) -> None:
-    """Nobody needs to decide any more: the document is read anew."""
+    """Delete the open review of a document that is being processed again."""
     await connection.execute("DELETE FROM reviews WHERE document_id = %s AND decision IS NULL", [document])
 
 
 async def decide(
     connection: Connection, document: UUID, decision: Decision, *, actor: str | None
 ) -> int | None:
-    """The id of the review that this decides; None where nobody asked, or somebody was faster."""
+    """Decide the open review and return its id. None if no review is open."""
     cursor = await connection.execute(
         """
         UPDATE reviews SET decision = %s, actor_id = %s, decided_at = postroom_now()
@@ -106,7 +106,7 @@ async def list_by_document(connection: Connection, document: UUID) -> list[Revie
 
 
 async def get_corrections(connection: Connection, document: UUID) -> Mapping[str, Correction]:
-    """What people put in the place of what was read in a document, by field."""
+    """Corrections of a document, by field."""
     cursor = await connection.execute(
         """
         SELECT field, read_value, right_value, actor_id, decided_at
@@ -119,22 +119,22 @@ async def get_corrections(connection: Connection, document: UUID) -> Mapping[str
 
 
 async def add_corrections(
-    connection: Connection, review: int, lessons: Sequence[FieldCorrection], *, layout: str | None
+    connection: Connection, review: int, corrections: Sequence[FieldCorrection], *, layout: str | None
 ) -> None:
     await connection.execute(
         """
         INSERT INTO corrections (organization_id, review_id, field, read_value, right_value, party, layout)
         SELECT current_organization(), %s, field, read_value, right_value, party, %s
         FROM unnest(%s::text[], %s::jsonb[], %s::jsonb[], %s::text[])
-            AS lesson (field, read_value, right_value, party)
+            AS correction (field, read_value, right_value, party)
         """,
         [
             review,
             layout,
-            [each.field for each in lessons],
-            [Jsonb(each.read_value) for each in lessons],
-            [Jsonb(each.right_value) for each in lessons],
-            [each.party for each in lessons],
+            [correction.field for correction in corrections],
+            [Jsonb(correction.read_value) for correction in corrections],
+            [Jsonb(correction.right_value) for correction in corrections],
+            [correction.party for correction in corrections],
         ],
     )
 
@@ -142,9 +142,9 @@ async def add_corrections(
 async def find_corrections(
     connection: Connection, *, parties: Sequence[str], layout: str | None
 ) -> Mapping[str, Sequence[FieldCorrection]]:
-    """What people corrected in documents of this supplier or layout, by field, the newest first.
+    """Corrections in documents of these parties or this layout, by field, newest first.
 
-    What was missing is only known for the same layout: a supplier may write many kinds of papers.
+    Corrections of missing values apply to the same layout only: a supplier may use many document types.
     """
     async with connection.cursor(row_factory=class_row(FieldCorrection)) as cursor:
         await cursor.execute(
@@ -154,7 +154,7 @@ async def find_corrections(
             """,
             [layout, list(parties)],
         )
-        found: dict[str, list[FieldCorrection]] = {}
-        for lesson in await cursor.fetchall():
-            found.setdefault(lesson.field, []).append(lesson)
-        return found
+        by_field: dict[str, list[FieldCorrection]] = {}
+        for correction in await cursor.fetchall():
+            by_field.setdefault(correction.field, []).append(correction)
+        return by_field

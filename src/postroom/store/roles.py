@@ -1,7 +1,7 @@
-"""Who may do what in the database, and how a connection takes one of the parts.
+"""The database roles: their names, their creation, and how a connection assumes one.
 
-The owner (the role of the URL) migrates and backs up. The application reaches the rows of one organization
-at a time; the engine reaches `work` and lookup columns of all of them. Nobody logs in as these two.
+The owner (the role of the URL) migrates and backs up. The application role sees the rows of one organization
+at a time. The engine role sees `work` and lookup columns of all organizations. The last two cannot log in.
 """
 
 from psycopg import AsyncConnection, errors, sql
@@ -10,9 +10,9 @@ from psycopg.rows import TupleRow
 from postroom.errors import SchemaError
 
 SCHEMA = "postroom"
-# The table that a foreign scheduler shares with us lies where the scheduler looks for it.
+# The schema of the table shared with another scheduler. The scheduler chose it.
 SHARED_SCHEMA = "bo_airflow"
-# Nothing but our schema, and temporary objects last, so that nobody's table can stand in for one of ours.
+# Only our schema, and temporary objects last, so that no other table can shadow one of ours.
 SEARCH_PATH = "postroom, pg_temp"
 APPLICATION = "postroom_application"
 ENGINE = "postroom_engine"
@@ -21,7 +21,7 @@ Connection = AsyncConnection[TupleRow]
 
 
 async def assume(connection: Connection, role: str | None = None) -> None:
-    """Make this connection act as the role from now on (as the owner where none is named), in our schema."""
+    """Switch this connection to the role (default: the owner) and to our search path."""
     try:
         await connection.execute(
             "SELECT set_config('search_path', %s, false), set_config('role', %s, false)",
@@ -32,7 +32,7 @@ async def assume(connection: Connection, role: str | None = None) -> None:
 
 
 def setup_statements(owner: str) -> list[str]:
-    """What a DBA runs where the owner may not create roles or schemas. Parts may exist already."""
+    """Statements for a DBA if the owner may not create roles or schemas. Safe to repeat."""
     name = sql.Identifier(owner).as_string(None)
     create = "DO $$ BEGIN CREATE ROLE {0} NOLOGIN; EXCEPTION WHEN duplicate_object THEN NULL; END $$;"
     return [
@@ -45,7 +45,7 @@ def setup_statements(owner: str) -> list[str]:
 
 
 async def list_missing(connection: Connection) -> list[str]:
-    """The group roles that this connection cannot take."""
+    """The group roles that this connection cannot assume."""
     cursor = await connection.execute(
         """
         SELECT wanted FROM unnest(%s::text[]) AS wanted
@@ -60,7 +60,7 @@ async def list_missing(connection: Connection) -> list[str]:
 
 
 async def ensure(connection: Connection) -> None:
-    """Create the group roles and the schemas where they are missing, or say what a DBA must run."""
+    """Create missing group roles and schemas. Raises SchemaError with the statements for a DBA."""
     try:
         for role in await list_missing(connection):
             await _create(connection, role)
@@ -77,7 +77,7 @@ async def ensure(connection: Connection) -> None:
 
 
 async def _create(connection: Connection, role: str) -> None:
-    """Roles belong to the whole server, our lock to one database: somebody may be creating it too."""
+    """Create a role. It belongs to the whole server, so another database may create it concurrently."""
     name = sql.Identifier(role)
     try:
         async with connection.transaction():
@@ -92,5 +92,5 @@ async def _create(connection: Connection, role: str) -> None:
 
 
 def _setup_instructions(owner: str) -> str:
-    cause = f"The database role {owner} may not create or use what Postroom needs."
-    return "\n".join([f"{cause} Let an administrator of the database run:", *setup_statements(owner)])
+    cause = f"The database role {owner} may not create or use the roles and schemas that Postroom needs."
+    return "\n".join([f"{cause} Ask a database administrator to run:", *setup_statements(owner)])

@@ -106,9 +106,9 @@ async def read_status(url: str) -> SchemaStatus:
 async def _read_status(connection: Connection) -> SchemaStatus:
     applied = await _list_applied(connection)
     ours = {migration.version: migration for migration in list_shipped()}
-    done = {each.version: each for each in applied}
-    changed = [ours[n] for n in ours if n in done and done[n].sha256 != ours[n].sha256]
-    pending = [ours[n] for n in ours if n not in done]
+    by_version = {migration.version: migration for migration in applied}
+    changed = [ours[n] for n in ours if n in by_version and by_version[n].sha256 != ours[n].sha256]
+    pending = [ours[n] for n in ours if n not in by_version]
     return SchemaStatus(
         applied,
         pending,
@@ -121,17 +121,19 @@ async def _read_status(connection: Connection) -> SchemaStatus:
 def _find_fault(
     applied: Sequence[AppliedMigration], pending: Sequence[Migration], changed: Sequence[Migration]
 ) -> str | None:
-    known = {migration.version for migration in list_shipped()}
-    newest = max(known)
-    for each in applied:
-        if each.version > newest:
+    shipped = {migration.version for migration in list_shipped()}
+    newest = max(shipped)
+    for migration in applied:
+        if migration.version > newest:
             return (
-                f"The database has migration {_label(each)}, but this version of Postroom ends at {newest:04}."
+                f"The database has migration {_label(migration)},"
+                f" but this version of Postroom ends at {newest:04}."
                 " The database is newer: install the version that created it, or restore a backup."
             )
-        if each.version not in known:
+        if migration.version not in shipped:
             return (
-                f"The database has migration {_label(each)}, which this version of Postroom does not know."
+                f"The database has migration {_label(migration)},"
+                " which this version of Postroom does not know."
                 " Install the version that created it, or restore a backup."
             )
     if changed:
@@ -139,10 +141,10 @@ def _find_fault(
             f"Migration {_label(changed[0])} was edited after it was applied."
             " Restore its file, and put the change into a new migration."
         )
-    for each in pending:
-        if applied and each.version < applied[-1].version:
+    for migration in pending:
+        if applied and migration.version < applied[-1].version:
             return (
-                f"Migration {_label(each)} was skipped: {_label(applied[-1])} is already applied."
+                f"Migration {_label(migration)} was skipped: {_label(applied[-1])} is already applied."
                 " Give it the next free number."
             )
     return None

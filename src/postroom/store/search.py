@@ -1,7 +1,7 @@
-"""Full-text search (K8) over messages and documents. What is found is personal: it is shown, never logged.
+"""Full-text search over messages and documents. Matches are personal data: never log them.
 
-Words are those of a search box: `invoice "due date" -draft`. Only the newest matches are ranked, so that a
-word which stands in every message costs little more than a rare one.
+Queries use web search syntax: `invoice "due date" -draft`. Only the newest matches are ranked, so that a
+common word costs little more than a rare one.
 """
 
 from collections.abc import Sequence
@@ -13,12 +13,12 @@ from uuid import UUID
 from postroom.store.database import Connection
 
 MAX_RANKED: Final = 1_000
-# In a headline they stand around each word that was found. No text of a message holds them: they are removed.
+# They enclose each matching word of a headline. The text itself has none: they are removed from it first.
 _BEGIN: Final = "\ue000"
 _END: Final = "\ue001"
 _OPTIONS: Final = f"StartSel={_BEGIN}, StopSel={_END}, MaxWords=30, MinWords=12, ShortWord=0"
 
-# Text, and whether it is a word that was asked for.
+# Pieces of text, and whether each matches the query.
 Headline = Sequence[tuple[str, bool]]
 
 
@@ -52,7 +52,7 @@ class DocumentMatch:
 async def search_messages(
     connection: Connection, words: str, *, mailbox: UUID | None = None, limit: int = 20, offset: int = 0
 ) -> list[MessageMatch]:
-    """The best matches first. Deleted messages are not found."""
+    """Search messages, the best matches first. Deleted messages do not match."""
     cursor = await connection.execute(
         _MESSAGES,
         {
@@ -68,18 +68,18 @@ async def search_messages(
     return [MessageMatch(*row, headline=parse_headline(marked)) for *row, marked in await cursor.fetchall()]
 
 
-# The headline is made for those that are shown, not for those that are ranked.
+# Headlines are built only for the returned rows, not for all ranked ones.
 _MESSAGES = """
-    WITH asked AS MATERIALIZED (
+    WITH parsed AS MATERIALIZED (
         SELECT websearch_to_tsquery('simple', %(words)s) AS query
     ), newest AS MATERIALIZED (
-        SELECT messages.id FROM asked CROSS JOIN LATERAL matching_messages(asked.query) AS id
+        SELECT messages.id FROM parsed CROSS JOIN LATERAL matching_messages(parsed.query) AS id
         JOIN messages ON messages.id = id.id
         WHERE deleted_at IS NULL AND (%(mailbox)s::uuid IS NULL OR mailbox_id = %(mailbox)s)
         ORDER BY received_at DESC NULLS LAST, messages.id DESC LIMIT %(ranked)s
     ), best AS MATERIALIZED (
-        SELECT message_id, ts_rank(search, asked.query) AS rank
-        FROM newest JOIN message_contents ON message_id = newest.id CROSS JOIN asked
+        SELECT message_id, ts_rank(search, parsed.query) AS rank
+        FROM newest JOIN message_contents ON message_id = newest.id CROSS JOIN parsed
     ), shown AS MATERIALIZED (
         SELECT messages.id, mailbox_id, thread_id, subject, from_name, from_address, received_at,
             has_attachments, rank, snippet
@@ -89,8 +89,8 @@ _MESSAGES = """
     SELECT shown.id, mailbox_id, thread_id, subject, from_name, from_address, received_at, has_attachments,
         rank, ts_headline('simple',
             translate(left(coalesce(nullif(body_plain, ''), snippet, ''), 20000), %(marks)s, ''),
-            asked.query, %(options)s)
-    FROM shown JOIN message_contents ON message_id = shown.id CROSS JOIN asked
+            parsed.query, %(options)s)
+    FROM shown JOIN message_contents ON message_id = shown.id CROSS JOIN parsed
     ORDER BY rank DESC, received_at DESC NULLS LAST, shown.id DESC
 """
 
@@ -98,7 +98,7 @@ _MESSAGES = """
 async def search_documents(
     connection: Connection, words: str, *, limit: int = 20, offset: int = 0
 ) -> list[DocumentMatch]:
-    """The best matches first, each with the name and sender of its first arrival."""
+    """Search documents, the best matches first, with file name and sender of the first arrival."""
     cursor = await connection.execute(
         _DOCUMENTS,
         {
@@ -114,22 +114,22 @@ async def search_documents(
 
 
 _DOCUMENTS = """
-    WITH asked AS MATERIALIZED (
+    WITH parsed AS MATERIALIZED (
         SELECT websearch_to_tsquery('simple', %(words)s) AS query
     ), newest AS MATERIALIZED (
-        SELECT documents.id FROM asked CROSS JOIN LATERAL matching_documents(asked.query) AS id
+        SELECT documents.id FROM parsed CROSS JOIN LATERAL matching_documents(parsed.query) AS id
         JOIN documents ON documents.id = id.id
         ORDER BY created_at DESC, documents.id LIMIT %(ranked)s
     ), shown AS MATERIALIZED (
         SELECT documents.id, pipeline, kind, state, documents.created_at,
-            ts_rank(search, asked.query) AS rank, text
+            ts_rank(search, parsed.query) AS rank, text
         FROM newest JOIN documents ON documents.id = newest.id
-        JOIN transcripts ON document_id = newest.id CROSS JOIN asked
+        JOIN transcripts ON document_id = newest.id CROSS JOIN parsed
         ORDER BY rank DESC, documents.created_at DESC, documents.id LIMIT %(limit)s OFFSET %(offset)s
     )
     SELECT shown.id, pipeline, kind, state, file_name, sender, created_at, rank,
-        ts_headline('simple', translate(left(text, 20000), %(marks)s, ''), asked.query, %(options)s)
-    FROM shown CROSS JOIN asked
+        ts_headline('simple', translate(left(text, 20000), %(marks)s, ''), parsed.query, %(options)s)
+    FROM shown CROSS JOIN parsed
     LEFT JOIN LATERAL (
         SELECT file_name, sender FROM arrivals WHERE document_id = shown.id ORDER BY arrivals.id LIMIT 1
     ) AS arrival ON true
@@ -138,18 +138,18 @@ _DOCUMENTS = """
 
 
 async def has_words(connection: Connection, words: str) -> bool:
-    """Whether there is anything to search for: signs and excluded words alone find nothing."""
+    """Whether the query has a positive term. Punctuation and excluded words alone match nothing."""
     cursor = await connection.execute("SELECT querytree(websearch_to_tsquery('simple', %s))", [words])
     row = await cursor.fetchone()
     return row is not None and row[0] not in {"", "T"}
 
 
 def parse_headline(marked: str) -> Headline:
-    """The pieces of a headline, in order."""
+    """Split a marked headline into its pieces."""
     pieces: list[tuple[str, bool]] = []
     for part in marked.split(_BEGIN):
-        found, end, rest = part.partition(_END)
+        match, end, rest = part.partition(_END)
         if end:
-            pieces.append((found, True))
+            pieces.append((match, True))
         pieces.append((rest if end else part, False))
     return tuple(piece for piece in pieces if piece[0])

@@ -1,4 +1,4 @@
-"""The table `sessions`: who is signed in, and one-time links that become a session. Only digests are kept."""
+"""The table `sessions`: sessions of members and one-time sign-in links. Only digests are stored."""
 
 from dataclasses import dataclass
 from hashlib import sha256
@@ -7,14 +7,14 @@ from typing import Final, Literal
 from postroom.model import MemberId, OrganizationId, Role, Secret
 from postroom.store.database import Connection
 
-# A session that is used lasts on, but not for ever.
+# Use extends a session up to this age.
 LONGEST_DAYS: Final = 30
 LAST_SEEN_INTERVAL_SECONDS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
 class SessionMember:
-    """Who asks: a member with a session."""
+    """A member who is signed in."""
 
     organization: OrganizationId
     member: MemberId
@@ -24,7 +24,7 @@ class SessionMember:
 
     @property
     def actor(self) -> str:
-        """How the ledger names them: by an id that is nobody's name."""
+        """The ledger's actor id, which holds no personal data."""
         return f"member:{self.member}"
 
 
@@ -53,7 +53,7 @@ async def begin(
 
 
 async def find_organization(engine: Connection, token: Secret) -> OrganizationId | None:
-    """Whose session or link it is, while it lasts; for the engine's role."""
+    """The organization of a valid session or link. Requires the engine role."""
     cursor = await engine.execute(
         "SELECT organization_id FROM sessions WHERE token_sha256 = %s AND expires_at > postroom_now()",
         [digest(token)],
@@ -63,7 +63,7 @@ async def find_organization(engine: Connection, token: Secret) -> OrganizationId
 
 
 async def find_member(connection: Connection, token: Secret, *, seconds: float) -> SessionMember | None:
-    """Who has this session; being seen prolongs it, now and then."""
+    """The member of this session. Extends the session, at most once per interval."""
     cursor = await connection.execute(
         """
         SELECT member_id, address, name, role, members.organization_id,
@@ -89,7 +89,7 @@ async def find_member(connection: Connection, token: Secret, *, seconds: float) 
 
 
 async def use_link(connection: Connection, token: Secret) -> MemberId | None:
-    """Use up a one-time link; nobody comes back for one that was used or has lapsed."""
+    """Delete a one-time link and return its member. None if it was used or has expired."""
     cursor = await connection.execute(
         """
         DELETE FROM sessions WHERE token_sha256 = %s AND kind = 'link' AND expires_at > postroom_now()
@@ -102,7 +102,7 @@ async def use_link(connection: Connection, token: Secret) -> MemberId | None:
 
 
 async def end(connection: Connection, token: Secret) -> MemberId | None:
-    """End a session; whose it was."""
+    """End a session and return its member."""
     cursor = await connection.execute(
         "DELETE FROM sessions WHERE token_sha256 = %s AND kind = 'session' RETURNING member_id",
         [digest(token)],
@@ -112,5 +112,5 @@ async def end(connection: Connection, token: Secret) -> MemberId | None:
 
 
 async def end_all(connection: Connection, member: MemberId) -> None:
-    """Sign a member out everywhere; links given out count for nothing either."""
+    """Delete all sessions and links of a member."""
     await connection.execute("DELETE FROM sessions WHERE member_id = %s", [member])

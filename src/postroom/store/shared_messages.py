@@ -1,4 +1,4 @@
-"""Messages whose state a foreign scheduler shares (K6), from our side: their ids there, their documents."""
+"""Our side of messages whose state is shared with another scheduler: their foreign ids and documents."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,18 +11,18 @@ from postroom.store.shared_state import SharedMessageDetails
 
 @dataclass(frozen=True, slots=True)
 class SharedMessage:
-    """A message that a pipeline with shared state takes from. `foreign_id`: None until it was asked for."""
+    """A message in a pipeline with shared state. `foreign_id` is None until the provider was asked."""
 
     id: int
     mailbox: MailboxId
     provider_message_id: str
     foreign_id: str | None
-    mail: SharedMessageDetails
+    details: SharedMessageDetails
 
 
 @dataclass(frozen=True, slots=True)
 class SharedMessageProgress:
-    """How the documents of one message in one pipeline stand. `pending`: not all have ended, or are known."""
+    """Progress of a message's documents in a pipeline. `pending`: some are not finished or not unpacked."""
 
     documents: int
     pending: bool
@@ -44,8 +44,8 @@ async def list_by_ids(connection: Connection, pipeline: str, messages: Sequence[
         [pipeline, list(messages)],
     )
     return [
-        SharedMessage(id_, mailbox, ours, theirs, SharedMessageDetails(*mail))
-        for id_, mailbox, ours, theirs, *mail in await cursor.fetchall()
+        SharedMessage(id_, mailbox, provider_id, foreign_id, SharedMessageDetails(*details))
+        for id_, mailbox, provider_id, foreign_id, *details in await cursor.fetchall()
     ]
 
 
@@ -62,7 +62,7 @@ async def store_foreign_id(connection: Connection, pipeline: str, message: int, 
 async def get_progress(
     connection: Connection, pipeline: str, message: int, *, archives: bool
 ) -> SharedMessageProgress:
-    """`archives`: a completed document is at its end only when it is archived, too."""
+    """The progress of a message. With `archives`, a completed document must be archived, too."""
     cursor = await connection.execute(
         """
         SELECT count(*),
@@ -84,7 +84,7 @@ async def get_progress(
 
 
 async def list_queued_documents(connection: Connection, pipeline: str, message: int) -> list[str]:
-    """The documents of a message that wait to be read."""
+    """Ids of the message's queued documents."""
     cursor = await connection.execute(
         """
         SELECT DISTINCT id::text FROM documents WHERE pipeline = %s AND state = 'queued'
@@ -96,7 +96,7 @@ async def list_queued_documents(connection: Connection, pipeline: str, message: 
 
 
 async def list_work_subjects(connection: Connection, document: UUID) -> list[str]:
-    """Pipeline and message of every mail that brought the document, as the work of sharing names them."""
+    """Subjects of the `share_state` work of every message that brought the document."""
     cursor = await connection.execute(
         """
         SELECT DISTINCT pipeline || '/' || message_id

@@ -1,13 +1,13 @@
-"""The table that a foreign scheduler shares with us (K6): who processes which message, in its own words.
+"""The table that another scheduler (Airflow) shares with Postroom: which worker processes which message.
 
-        claim                        succeed, fail, skip (only while the row names us)
+        claim                        succeed, fail, skip (only while the row names our worker)
  none, failed, skipped ──▶ processing ──▶ success | failed | skipped
-                            ▲      └─ not touched for long: claimed anew
+                            ▲      └─ stale: claimed again
 
-The scheduler's own claim also takes rows that are being processed, and overwrites `worker_id`. Ours does
-not; and what we write at the end requires our `worker_id`, so a row taken from us is left to its taker. Their
-last statements ask for no owner and may reopen what we ended: that we have processed a message, and that one
-of us does so at a time, is known from our own rows (documents, work), never from this table alone.
+The scheduler's claim also takes rows in `processing` and overwrites `worker_id`. Ours does not, and our final
+statements require our `worker_id`, so a row taken from us stays with its new owner. The scheduler's final
+statements check no owner and may reopen rows that we finished. So only our own rows (documents, work) prove
+that we processed a message and that one worker did so at a time, never this table alone.
 """
 
 from collections.abc import Sequence
@@ -20,19 +20,19 @@ from psycopg.types.json import Jsonb
 
 from postroom.store.database import Connection
 
-MAX_ADDRESS_LENGTH: Final = 255  # characters of an address in this table
+MAX_ADDRESS_LENGTH: Final = 255  # of the address columns
 
 
 class SharedClaim(Enum):
-    OURS = "ours"  # ours to process
-    THEIRS = "theirs"  # somebody else is at it: look again later, it may be left behind
-    DONE = "done"  # somebody else has processed it
-    ENDED = "ended"  # we have
+    CLAIMED = "claimed"  # ours to process
+    HELD_BY_OTHER = "held_by_other"  # another worker processes it; check again later, it may become stale
+    DONE_BY_OTHER = "done_by_other"
+    DONE_BY_US = "done_by_us"
 
 
 @dataclass(frozen=True, slots=True)
 class SharedStateKey:
-    """One message for one application, by the id that the other side uses."""
+    """One message for one application, by the id that the other scheduler uses."""
 
     app_name: str
     message_id: str
@@ -40,7 +40,7 @@ class SharedStateKey:
 
 @dataclass(frozen=True, slots=True)
 class SharedMessageDetails:
-    """What the table tells of a message."""
+    """The columns that describe a message."""
 
     mailbox_email: str
     sender_email: str | None
@@ -51,31 +51,31 @@ class SharedMessageDetails:
 async def claim(
     connection: Connection,
     key: SharedStateKey,
-    mail: SharedMessageDetails,
+    details: SharedMessageDetails,
     worker_id: str,
     *,
     stale_seconds: float,
 ) -> SharedClaim:
-    """Take a message that nobody has, or whose owner has not touched it for so long; or show we are at it."""
+    """Claim a free or stale message, or renew our own claim on it."""
     cursor = await connection.execute(
         _CLAIM,
         {
             "app": key.app_name,
             "message": key.message_id,
-            "mailbox": mail.mailbox_email,
-            "sender": mail.sender_email[:MAX_ADDRESS_LENGTH] if mail.sender_email else None,
-            "received": mail.received_at,
-            "subject": mail.subject,
+            "mailbox": details.mailbox_email,
+            "sender": details.sender_email[:MAX_ADDRESS_LENGTH] if details.sender_email else None,
+            "received": details.received_at,
+            "subject": details.subject,
             "worker": worker_id,
             "stale": stale_seconds,
         },
     )
     if await cursor.fetchone() is not None:
-        return SharedClaim.OURS
+        return SharedClaim.CLAIMED
     ended_by = await _find_successful_worker(connection, key)
     if ended_by is None:
-        return SharedClaim.THEIRS
-    return SharedClaim.ENDED if ended_by == worker_id else SharedClaim.DONE
+        return SharedClaim.HELD_BY_OTHER
+    return SharedClaim.DONE_BY_US if ended_by == worker_id else SharedClaim.DONE_BY_OTHER
 
 
 _CLAIM = """
@@ -113,7 +113,7 @@ async def succeed(
     records: int,
     archive_paths: Sequence[str],
 ) -> bool:
-    """Every document of the message has ended. False: it is not ours any more, and nothing was written."""
+    """Mark a message whose documents are all done. False if it is no longer ours; then nothing changes."""
     cursor = await connection.execute(
         """
         UPDATE bo_airflow.email_ingestion_state SET status = 'success', error_message = NULL,
@@ -127,12 +127,12 @@ async def succeed(
 
 
 async def fail(connection: Connection, key: SharedStateKey, worker_id: str, error: str) -> bool:
-    """The other side may try it, and so may we."""
+    """Mark a message as failed. Both sides may retry it."""
     return await _settle(connection, key, worker_id, status="failed", error=error)
 
 
 async def skip(connection: Connection, key: SharedStateKey, worker_id: str) -> bool:
-    """There was nothing in it for us."""
+    """Mark a message without documents for this application."""
     return await _settle(connection, key, worker_id, status="skipped")
 
 

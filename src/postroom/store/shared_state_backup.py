@@ -1,7 +1,7 @@
-"""The table that a foreign scheduler shares with us (K6), as backup and restore see it.
+"""Backup and restore of the table shared with another scheduler (`bo_airflow.email_ingestion_state`).
 
-Where the role of the URL owns it, it is ours to bring back. One that somebody else owns is theirs to keep,
-and so is everything else in its schema.
+It is backed up and restored only if the role of the URL owns it. A table that another role owns, and
+everything else in its schema, is left alone.
 """
 
 import re
@@ -32,7 +32,7 @@ DROP_TABLE = "DROP TABLE bo_airflow.email_ingestion_state;\n"
 
 
 async def get_ownership(connection: Connection) -> tuple[bool, bool]:
-    """Whether the table is ours, and whether it is somebody else's. Asked of the catalogue, open to all."""
+    """Whether we own the table, and whether another role does. Reads only the public catalog."""
     cursor = await connection.execute(
         """
         SELECT relowner = (SELECT oid FROM pg_roles WHERE rolname = current_user)
@@ -40,8 +40,8 @@ async def get_ownership(connection: Connection) -> tuple[bool, bool]:
         WHERE nspname = 'bo_airflow' AND relname = 'email_ingestion_state'
         """
     )
-    found = await cursor.fetchone()
-    return found == (True,), found == (False,)
+    owned = await cursor.fetchone()
+    return owned == (True,), owned == (False,)
 
 
 async def has_rows(connection: Connection) -> bool:
@@ -50,7 +50,7 @@ async def has_rows(connection: Connection) -> bool:
 
 
 async def list_dump_options(connection: Connection) -> list[str]:
-    """What pg_dump, from 15 on, must be told to take the table too, and none of its neighbours' rows."""
+    """Options that make pg_dump (15 or newer) include the table but no other table of its schema."""
     ours, _ = await get_ownership(connection)
     if not ours:
         return []
@@ -71,7 +71,7 @@ async def list_dump_options(connection: Connection) -> list[str]:
 
 
 def filter_restore_list(listing: str, *, wanted: bool) -> str:
-    """The entries of a backup's list without the neighbours of the table, and where unwanted without it."""
+    """Filter a backup's list: drop other objects of the schema, and the table unless `wanted`."""
     return "".join(f"{line}\n" for line in listing.splitlines() if _is_restored(line, wanted=wanted))
 
 
@@ -81,14 +81,14 @@ def _is_restored(line: str, *, wanted: bool) -> bool:
         return True
     kind, schema, name = entry["kind"], entry["schema"], entry["name"]
     if schema == "bo_airflow":
-        rights = kind in {"ACL", "COMMENT"} and name.startswith(("TABLE ", "SEQUENCE ", "COLUMN "))
-        return wanted and (kind in _PARTS or rights)
+        is_acl = kind in {"ACL", "COMMENT"} and name.startswith(("TABLE ", "SEQUENCE ", "COLUMN "))
+        return wanted and (kind in _PARTS or is_acl)
     if schema == "-" and name.startswith("SCHEMA bo_airflow "):
         return wanted and kind == "ACL"
     return not (kind == "SCHEMA" and name.startswith("bo_airflow "))
 
 
 def create_missing_table_script() -> str:
-    """For psql: a backup may come without the table. Then its migration makes it anew, if it was applied."""
-    [migration] = [each for each in list_shipped() if each.version == _VERSION]
+    """A psql script that recreates the table by its migration if the backup did not contain it."""
+    [migration] = [migration for migration in list_shipped() if migration.version == _VERSION]
     return f"{_IF_APPLIED}{migration.statements.decode()}\n\\endif\n"

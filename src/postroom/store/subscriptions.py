@@ -1,8 +1,10 @@
-"""The table `subscriptions`: push channels of mailboxes, each committed before its provider is asked.
+"""The table `subscriptions`: Graph subscriptions and Gmail watches of mailboxes.
 
-A row is   asked      no confirmed_at: the provider may or may not have made it
-           live       confirmed, status active, not replaced
-           replaced   replaced_at is set, status says why; its secret is good for seven days more
+A row is committed before the provider is asked, so that an early push finds it. A row is
+
+    unconfirmed   no confirmed_at: the provider may or may not have created it
+    live          confirmed, status active, not replaced
+    replaced      replaced_at is set, status says why; its secret stays valid for seven more days
 """
 
 from collections.abc import Collection, Sequence
@@ -53,7 +55,7 @@ class Subscription:
 
     @property
     def remote_subscription(self) -> RemoteSubscription:
-        """As the provider knows it."""
+        """The subscription as the provider knows it."""
         assert self.expires_at
         return RemoteSubscription(
             self.provider_subscription_id, self.resource, self.notification_url, self.expires_at
@@ -62,7 +64,7 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionSecret:
-    """What the engine may know of a row of any organization."""
+    """The columns that the engine role may read in any organization."""
 
     id: SubscriptionId
     mailbox: MailboxId
@@ -80,7 +82,7 @@ _COLUMNS = """
 
 
 async def list_by_mailbox(connection: Connection, mailbox: MailboxId) -> list[Subscription]:
-    """The newest first."""
+    """Subscriptions of a mailbox, newest first."""
     cursor = connection.cursor(row_factory=class_row(Subscription))
     await cursor.execute(
         "SELECT" + _COLUMNS + "FROM subscriptions WHERE mailbox_id = %s ORDER BY created_at DESC", [mailbox]
@@ -102,7 +104,7 @@ async def add_unconfirmed(
     notification_url: str,
     secret_sha256: bytes,
 ) -> datetime:
-    """The row of a channel that is about to be asked for; what the database's clock shows."""
+    """Insert the row of a subscription that is about to be created, and return its creation time."""
     cursor = await connection.execute(
         """
         INSERT INTO subscriptions (organization_id, id, mailbox_id, resource, notification_url,
@@ -122,7 +124,10 @@ async def confirm(
     *,
     secret_sha256: bytes | None = None,
 ) -> float:
-    """The provider has it; seconds until it ends. One that another mailbox made has that one's secret."""
+    """Confirm that the provider created it, and return the seconds until it expires.
+
+    `secret_sha256` is set if it was created for another mailbox of the account, whose secret then applies.
+    """
     cursor = await connection.execute(
         """
         UPDATE subscriptions SET provider_subscription_id = %(provider_id)s, resource = %(resource)s,
@@ -146,14 +151,14 @@ async def confirm(
 
 
 async def discard_unconfirmed(connection: Connection, subscription: SubscriptionId) -> None:
-    """The row of a channel that the provider did not make."""
+    """Delete the row of a subscription that the provider did not create."""
     await connection.execute(
         "DELETE FROM subscriptions WHERE id = %s AND confirmed_at IS NULL", [subscription]
     )
 
 
 async def mark_replaced(connection: Connection, subscription: SubscriptionId) -> SubscriptionStatus:
-    """It is no more: its time was over, or somebody ended it."""
+    """Mark a subscription as replaced: `expired` if its time was over, else `removed`."""
     cursor = await connection.execute(
         """
         UPDATE subscriptions SET replaced_at = coalesce(replaced_at, postroom_now()),
@@ -174,9 +179,9 @@ async def replace_silent(
     patience_seconds: float,
     skew_seconds: float,
 ) -> SubscriptionId | None:
-    """Replace the live channel if it was there when something changed, had time to tell, and did not.
+    """Mark the live subscription as replaced if it failed to push a change in time.
 
-    The change is dated by the provider's clock, the rest by ours.
+    `changed_at` comes from the provider's clock, all other times from ours; `skew_seconds` allows for it.
     """
     cursor = await connection.execute(
         """
@@ -201,7 +206,7 @@ async def replace_silent(
 
 
 async def delete_replaced(connection: Connection, mailbox: MailboxId) -> None:
-    """Remove those whose secret is good no more."""
+    """Delete replaced subscriptions whose secret is no longer valid."""
     await connection.execute(
         """
         DELETE FROM subscriptions
@@ -214,7 +219,7 @@ async def delete_replaced(connection: Connection, mailbox: MailboxId) -> None:
 async def find_secrets(
     engine: Connection, ids: Collection[UUID], provider_ids: Collection[str]
 ) -> list[SubscriptionSecret]:
-    """Rows of these ids, ours or the provider's, in whatever organization."""
+    """Rows with these ids, ours or the provider's, in any organization."""
     cursor = engine.cursor(row_factory=class_row(SubscriptionSecret))
     await cursor.execute(
         """
@@ -231,7 +236,7 @@ async def find_secrets(
 async def list_mailboxes_without_work(
     engine: Connection, kind: str
 ) -> Sequence[tuple[OrganizationId, MailboxId]]:
-    """Connected mailboxes for which no work of this kind is to come."""
+    """Connected mailboxes that have no work of this kind."""
     cursor = await engine.execute(
         """
         SELECT organization_id, id FROM mailboxes
@@ -244,7 +249,7 @@ async def list_mailboxes_without_work(
 
 
 async def read_clock(connection: Connection) -> datetime:
-    """What the database's clock shows."""
+    """The database's current time."""
     cursor = await connection.execute("SELECT postroom_now()")
     [row] = await cursor.fetchall()
     return row[0]
@@ -252,7 +257,7 @@ async def read_clock(connection: Connection) -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionProgress:
-    """Where the keeping of a mailbox's channel stands: settled once nobody works on it and nothing is due."""
+    """State of a mailbox's subscription work. `settled`: nothing is due or running."""
 
     settled: bool
     is_live: bool

@@ -1,4 +1,4 @@
-"""The table `threads`: messages that belong together, and what they add up to."""
+"""The table `threads`: messages that belong together, and totals over them."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -22,23 +22,23 @@ class ThreadTotals(NamedTuple):
 async def insert_missing_threads(
     connection: Connection, mailbox: MailboxId, keys: Collection[str]
 ) -> dict[str, Thread]:
-    """The threads of these keys, made where missing."""
+    """The threads with these keys. Missing ones are inserted."""
     if not keys:
         return {}
     cursor = await connection.execute(
         """
-        WITH given AS MATERIALIZED (
+        WITH input AS MATERIALIZED (
             SELECT key FROM unnest(%b::text[]) AS key
         ), made AS (
             INSERT INTO threads (organization_id, mailbox_id, provider_thread_id)
-            SELECT current_organization(), %b, key FROM given
+            SELECT current_organization(), %b, key FROM input
             ON CONFLICT DO NOTHING
             RETURNING id, provider_thread_id
         )
         SELECT id, provider_thread_id, true FROM made
         UNION ALL
         SELECT id, provider_thread_id, false FROM threads
-        WHERE mailbox_id = %b AND provider_thread_id IN (SELECT key FROM given)
+        WHERE mailbox_id = %b AND provider_thread_id IN (SELECT key FROM input)
         """,
         [sorted(keys), mailbox, mailbox],
         prepare=prepare_mode(keys),
@@ -47,7 +47,7 @@ async def insert_missing_threads(
 
 
 async def sum_threads(connection: Connection, threads: Collection[int]) -> list[ThreadTotals]:
-    """Sum up what stands in these threads. Deleted messages do not count; a thread of none stays, empty."""
+    """Recompute the totals of threads. Deleted messages do not count; an empty thread stays."""
     if not threads:
         return []
     cursor = await connection.execute(_SUM_THREADS, [sorted(threads)], prepare=prepare_mode(threads))

@@ -1,4 +1,4 @@
-"""The tables `webhooks` and `deliveries`: where we tell of events, up to where we did, and what waits."""
+"""The tables `webhooks` and `deliveries`: receivers of events, their feed position, pending deliveries."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ class Webhook:
 
 @dataclass(frozen=True, slots=True)
 class PendingDelivery:
-    """A delivery that was not accepted, or that waited behind one about the same thing."""
+    """A delivery that was not accepted, or that waits behind one about the same entity."""
 
     event_id: int
     position: int
@@ -48,7 +48,7 @@ class PendingDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """What became of one delivery. Without an error it was accepted; `wait` is until the next attempt."""
+    """The result of one delivery. Without an error it was accepted; `wait`: seconds to the next attempt."""
 
     event_id: int
     position: int
@@ -73,7 +73,7 @@ _READ: Final = """
 async def add(
     connection: Connection, webhook: UUID, url: str, kinds: Sequence[str], secret: SealedSecret
 ) -> None:
-    """From now on: what happened before is not told, unless it is replayed."""
+    """Add a webhook. It receives events from now on, and earlier ones only by a replay."""
     await connection.execute(
         """
         INSERT INTO webhooks (organization_id, id, url, kinds, key_id, sealed_secret, position)
@@ -114,7 +114,7 @@ async def remove(connection: Connection, webhook: UUID) -> bool:
 
 
 async def enable(connection: Connection, webhook: UUID) -> None:
-    """Also what was given up is tried again."""
+    """Enable the webhook and retry all pending deliveries, abandoned ones too."""
     await connection.execute(
         """
         UPDATE webhooks SET disabled_at = NULL, disabled_because = NULL, failing_since = NULL,
@@ -143,7 +143,7 @@ async def disable(connection: Connection, webhook: UUID, because: str) -> None:
 
 
 async def replay(connection: Connection, webhook: UUID, position: int) -> None:
-    """Tell everything after the position once more."""
+    """Deliver every event after the position again."""
     await connection.execute(
         "UPDATE webhooks SET position = %s, replays = replays + 1 WHERE id = %s", [position, webhook]
     )
@@ -153,14 +153,14 @@ async def replay(connection: Connection, webhook: UUID, position: int) -> None:
 
 
 async def list_behind(connection: Connection) -> list[UUID]:
-    """Those who were not told yet of everything that has a position."""
+    """Enabled webhooks that have not received all numbered events."""
     cursor = await connection.execute(
         "SELECT id FROM webhooks WHERE disabled_at IS NULL AND position < (SELECT last_position FROM feeds)"
     )
     return [row[0] for row in await cursor.fetchall()]
 
 
-# The first that waits about a thing decides when that thing is due; the others wait behind it.
+# The first pending delivery about an entity decides when the entity is due; the others wait behind it.
 _HEADS: Final = """
     WITH heads AS (
         SELECT DISTINCT ON (entity_type, entity_id) entity_type, entity_id, due_at FROM deliveries
@@ -170,7 +170,7 @@ _HEADS: Final = """
 
 
 async def list_blocked_entities(connection: Connection, webhook: UUID) -> frozenset[tuple[str, str]]:
-    """The things of which nothing can be told yet."""
+    """Entities whose deliveries are not due yet."""
     cursor = await connection.execute(
         _HEADS  # noqa: S608  # of literals
         + "SELECT entity_type, entity_id FROM heads WHERE due_at > postroom_now()",
@@ -180,7 +180,7 @@ async def list_blocked_entities(connection: Connection, webhook: UUID) -> frozen
 
 
 async def list_due(connection: Connection, webhook: UUID, *, limit: int) -> list[PendingDelivery]:
-    """What waits about things that are due, in the order of the feed."""
+    """Pending deliveries of due entities, in feed order."""
     cursor = connection.cursor(row_factory=class_row(PendingDelivery))
     await cursor.execute(
         _HEADS  # noqa: S608  # of literals
@@ -197,7 +197,7 @@ async def list_due(connection: Connection, webhook: UUID, *, limit: int) -> list
 
 
 async def list_pending_event_ids(connection: Connection, webhook: UUID, position: int) -> set[int]:
-    """The events after the position that wait or were given up already."""
+    """Events after the position that are already pending or abandoned."""
     cursor = await connection.execute(
         "SELECT event_id FROM deliveries WHERE webhook_id = %s AND position > %s", [webhook, position]
     )
@@ -207,16 +207,16 @@ async def list_pending_event_ids(connection: Connection, webhook: UUID, position
 async def record_outcomes(
     connection: Connection, webhook: Webhook, outcomes: Sequence[DeliveryOutcome], *, position: int | None
 ) -> None:
-    """Write what became of deliveries, and up to where the feed was told, unless a replay goes before that.
+    """Store the results of deliveries and the new feed position.
 
-    `webhook` is as it was when the deliveries began.
+    `webhook` is the row as read before the deliveries. If a replay was requested since, its position wins.
     """
-    accepted = [each.event_id for each in outcomes if each.error is None and each.wait is None]
+    accepted = [row.event_id for row in outcomes if row.error is None and row.wait is None]
     await connection.execute(
         "DELETE FROM deliveries WHERE webhook_id = %s AND event_id = ANY(%s)", [webhook.id, accepted]
     )
     await _store_undelivered(
-        connection, webhook, [each for each in outcomes if each.error is not None or each.wait is not None]
+        connection, webhook, [row for row in outcomes if row.error is not None or row.wait is not None]
     )
     await connection.execute(
         """
@@ -232,7 +232,7 @@ async def record_outcomes(
 async def _store_undelivered(
     connection: Connection, webhook: Webhook, outcomes: Sequence[DeliveryOutcome]
 ) -> None:
-    """Those that wait or were given up: in one statement, for after an outage there are many."""
+    """Upsert pending and abandoned deliveries in one statement; after an outage there are many."""
     await connection.execute(
         """
         INSERT INTO deliveries (organization_id, webhook_id, event_id, position, entity_type, entity_id, body,
@@ -241,27 +241,27 @@ async def _store_undelivered(
             postroom_now() + wait * interval '1 second'
         FROM unnest(%b::int8[], %b::int8[], %b::text[], %b::text[], %b::text[], %b::int4[], %b::text[],
             %b::float8[])
-            AS ended (event_id, position, entity_type, entity_id, body, attempts, error, wait)
+            AS outcome (event_id, position, entity_type, entity_id, body, attempts, error, wait)
         ORDER BY event_id
         ON CONFLICT (webhook_id, event_id) DO UPDATE SET attempts = excluded.attempts,
             last_error = excluded.last_error, due_at = excluded.due_at
         """,
         [
             webhook.id,
-            [each.event_id for each in outcomes],
-            [each.position for each in outcomes],
-            [each.entity_type for each in outcomes],
-            [each.entity_id for each in outcomes],
-            [each.body for each in outcomes],
-            [each.attempts for each in outcomes],
-            [each.error for each in outcomes],
-            [None if each.wait is None else float(each.wait) for each in outcomes],
+            [row.event_id for row in outcomes],
+            [row.position for row in outcomes],
+            [row.entity_type for row in outcomes],
+            [row.entity_id for row in outcomes],
+            [row.body for row in outcomes],
+            [row.attempts for row in outcomes],
+            [row.error for row in outcomes],
+            [None if row.wait is None else float(row.wait) for row in outcomes],
         ],
     )
 
 
 async def record_failure(connection: Connection, webhook: UUID, error: str) -> None:
-    """Nothing was accepted."""
+    """Record that no delivery was accepted."""
     await connection.execute(
         """
         UPDATE webhooks SET failing_since = coalesce(failing_since, postroom_now()), last_error = %s
@@ -282,13 +282,13 @@ async def get_next_due_seconds(connection: Connection, webhook: UUID) -> float |
 
 
 async def count_by_key(connection: Connection) -> dict[str, int]:
-    """How many secrets each key of the vault sealed."""
+    """Count the secrets per vault key."""
     cursor = await connection.execute("SELECT key_id, count(*) FROM webhooks GROUP BY key_id")
     return dict(await cursor.fetchall())
 
 
 async def list_outdated_secrets(connection: Connection, key_id: str) -> list[tuple[UUID, SealedSecret]]:
-    """Secrets that another key sealed."""
+    """Secrets that are sealed with another key, locked for update."""
     cursor = await connection.execute(
         "SELECT id, key_id, sealed_secret FROM webhooks WHERE key_id <> %s ORDER BY id FOR UPDATE", [key_id]
     )

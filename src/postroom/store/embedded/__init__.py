@@ -1,9 +1,10 @@
-"""The embedded PostgreSQL of a home: `attach` starts or joins it; it stops when the last process has ended.
+"""The embedded PostgreSQL server of a Postroom home, shared by all processes of that home.
 
-Read in this order: attachment (what callers use), supervisor (it owns the server), server, home.
+`start_or_join` returns a handle; the server stops when the last process with a handle has ended. Read in this
+order: server_handle (what callers use), supervisor (it owns the server), server, database_home.
 """
 
 from postroom.store.embedded.database_home import default_home
 from postroom.store.embedded.server_handle import ServerHandle, start_or_join
 
-__all__ = ["ServerHandle", "start_or_join", "default_home"]
+__all__ = ["ServerHandle", "default_home", "start_or_join"]

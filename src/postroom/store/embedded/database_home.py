@@ -1,6 +1,6 @@
-"""Where the embedded database lies inside a Postroom home, and the locks that its processes hold there.
+"""The database's directory inside a Postroom home: its paths, its locks, and errors of the disk.
 
-All truth about who runs is in flocks, which end with their process however it ends; no pid file is believed.
+Only flocks say which processes run: they end with their process however it ends. Pid files are not trusted.
 """
 
 import contextlib
@@ -18,13 +18,13 @@ from postroom.errors import DatabaseUnavailable
 
 SHARED = fcntl.LOCK_SH
 EXCLUSIVE = fcntl.LOCK_EX
-PORT = 5432  # no TCP port: it only names the socket
+PORT = 5432  # not a TCP port: only part of the socket's name
 OWN_SERVER = "or set POSTROOM_DATABASE_URL to a PostgreSQL server of your own"
 
 
 @dataclass(frozen=True)
 class DatabaseHome:
-    """The part of a home that belongs to the database: `HOME/postgres`, owner-only."""
+    """The database's directory of a home: `HOME/postgres`, readable by its owner only."""
 
     root: Path
 
@@ -38,27 +38,27 @@ class DatabaseHome:
 
     @property
     def attached_lock(self) -> Path:
-        """Shared by every process that uses the database; the supervisor takes it exclusively to stop."""
+        """Held shared by every user of the database; the supervisor takes it exclusively to stop."""
         return self.root / "attached.lock"
 
     @property
     def starting_lock(self) -> Path:
-        """Exclusive while somebody starts the supervisor, so that ten arrivals start one."""
+        """Held exclusively while a process starts the supervisor, so that concurrent callers start one."""
         return self.root / "starting.lock"
 
     @property
     def supervisor_lock(self) -> Path:
-        """Exclusive for the life of the supervisor; holds its pid."""
+        """Held exclusively by the running supervisor; contains its pid."""
         return self.root / "supervisor.lock"
 
     @property
     def server_lock(self) -> Path:
-        """Held by the server's own processes and nobody else: free means that none of them lives."""
+        """Held only by the server's own processes: if it is free, none of them runs."""
         return self.root / "server.lock"
 
     @property
     def socket_link(self) -> Path:
-        """Names the short directory that leads to the socket where the path of `data` is too long for one."""
+        """Contains the path of the link to the socket if the path of `data` is too long for a socket."""
         return self.root / "shortcut"
 
 
@@ -71,7 +71,7 @@ def default_home() -> Path:
 
 
 def prepare_home(path: Path) -> DatabaseHome:
-    """Create what is missing of a home, owner-only, and refuse one that belongs to somebody else."""
+    """Create missing directories of a home, and refuse a home that belongs to another user."""
     top = Path(os.path.realpath(path.expanduser()))
     with explain_disk_errors(f"Cannot use {top} as Postroom's home"):
         top.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -102,7 +102,7 @@ def account_name(uid: int) -> str:
 
 
 def take_lock(path: Path, kind: int, deadline: float) -> int | None:
-    """A descriptor that holds the lock until it is closed or its process ends; None after the deadline."""
+    """Take the lock and return its descriptor, which holds it until closed. None after the deadline."""
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
         while True:
@@ -123,7 +123,7 @@ def open_log(home: DatabaseHome) -> int:
 
 
 def is_lock_free(path: Path) -> bool:
-    """Whether nobody holds the lock exclusively. Takes it for a moment, so takers must try more than once."""
+    """Whether no process holds the lock exclusively. Takes it briefly, so others must retry."""
     descriptor = take_lock(path, SHARED, deadline=0)
     if descriptor is None:
         return False
@@ -133,7 +133,7 @@ def is_lock_free(path: Path) -> bool:
 
 @contextlib.contextmanager
 def explain_disk_errors(what: str) -> Generator[None]:
-    """Turn what a disk can do to us into one message with its remedy."""
+    """Turn an OSError into a DatabaseUnavailable that names the remedy."""
     try:
         yield
     except OSError as error:
@@ -146,9 +146,9 @@ def _suggest_remedy(error: OSError) -> str:
     advice = {
         errno.ENOSPC: "Free some space on that disk",
         errno.EDQUOT: "Free some of this user's quota",
-        errno.EROFS: "Set POSTROOM_HOME to a directory that can be written",
-        errno.EACCES: "Set POSTROOM_HOME to a directory that this user can write",
-        errno.EPERM: "Set POSTROOM_HOME to a directory that this user can write",
+        errno.EROFS: "Set POSTROOM_HOME to a writable directory",
+        errno.EACCES: "Set POSTROOM_HOME to a directory that this user can write to",
+        errno.EPERM: "Set POSTROOM_HOME to a directory that this user can write to",
         errno.EEXIST: "Set POSTROOM_HOME to a directory, not a file",
         errno.ENOTDIR: "Set POSTROOM_HOME to a directory, not a file",
     }.get(error.errno or 0, "Set POSTROOM_HOME to another directory")

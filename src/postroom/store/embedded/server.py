@@ -1,7 +1,7 @@
-"""One PostgreSQL server on one data directory: make it, start it, stop it, clear away what a crash left.
+"""One PostgreSQL server on one data directory: create, check, start and stop it.
 
-Every program runs inside the data directory and calls it `/proc/self/cwd`, so the account of the server needs
-no right to any directory above, and none is changed for it. Only the supervisor calls this, under its lock.
+Every program runs inside the data directory and calls it `/proc/self/cwd`, so the server's account needs no
+rights on the directories above it. Only the supervisor calls this, under its lock.
 """
 
 import contextlib
@@ -26,18 +26,18 @@ from postroom.store.embedded.server_account import ServerAccount
 HERE = "/proc/self/cwd"
 SUPERUSER = "postroom_superuser"
 
-# Written into postgresql.conf once; the operator may tune them there.
+# Written to postgresql.conf at creation; operators may change them there.
 _TUNABLE = {
     "max_connections": "200",
     "shared_buffers": "128MB",
     "max_wal_size": "512MB",
-    # Small machines, and containers whose /dev/shm has 64 MB, are better off without parallel queries.
+    # Parallel queries do not fit small machines or containers with a /dev/shm of 64 MB.
     "max_parallel_workers": "0",
     "max_logical_replication_workers": "0",
     "timezone": "UTC",
     "log_timezone": "UTC",
 }
-# Given at every start, so that no file can change them.
+# Passed at every start, so that no file can change them.
 _FIXED = {
     "listen_addresses": "",
     "port": str(PORT),
@@ -47,7 +47,7 @@ _FIXED = {
     "full_page_writes": "on",
     "logging_collector": "off",
     "log_destination": "stderr",
-    # Statements and the details of errors hold personal data; the client gets them, the log must not.
+    # Statements and error details contain personal data: they go to the client, never to the log.
     "log_min_messages": "log",
     "log_min_error_statement": "panic",
     "log_error_verbosity": "terse",
@@ -69,11 +69,11 @@ class EmbeddedServer:
     account: ServerAccount
 
     def create(self) -> None:
-        """Make the data directory beside its place and rename it there: it exists whole or not at all."""
+        """Create the data directory under a temporary name, then rename it: it is complete or missing."""
         self._require_name()
         lock = stale_processes.wait_for_exit(self.home)
-        for rest in self.home.root.glob("new-*"):
-            shutil.rmtree(rest, ignore_errors=True)
+        for leftover in self.home.root.glob("new-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
         new = self.home.root / f"new-{secrets.token_hex(4)}"
         new.mkdir(mode=0o700)
         self._give_to_account(new)
@@ -97,8 +97,8 @@ class EmbeddedServer:
             pwd.getpwuid(self.account.uid)
         except KeyError as error:
             raise DatabaseUnavailable(
-                f"User id {self.account.uid} has no name on this machine, which PostgreSQL asks for. "
-                f"Run Postroom as a user that /etc/passwd knows, {OWN_SERVER}."
+                f"User id {self.account.uid} has no name on this machine, which PostgreSQL requires. "
+                f"Run Postroom as a user that is listed in /etc/passwd, {OWN_SERVER}."
             ) from error
 
     def _give_to_account(self, folder: Path) -> None:
@@ -111,7 +111,7 @@ class EmbeddedServer:
             ) from error
 
     def check(self) -> None:
-        """Refuse a data directory that this server cannot run on, in words that say what to do."""
+        """Refuse a data directory of another owner or another PostgreSQL version."""
         owner = self.home.data.stat().st_uid
         if owner != self.account.uid:
             wanted = homes.account_name(self.account.uid)
@@ -120,14 +120,14 @@ class EmbeddedServer:
                 f"Run: chown -R {wanted} {self.home.data}"
             )
         try:
-            found = (self.home.data / "PG_VERSION").read_text("ascii").strip()
+            version = (self.home.data / "PG_VERSION").read_text("ascii").strip()
         except (FileNotFoundError, UnicodeDecodeError):
-            found = "unknown"
-        if found != str(self.binaries.major):
+            version = "unknown"
+        if version != str(self.binaries.major):
             raise DatabaseUnavailable(
-                f"{self.home.data} holds a database of PostgreSQL {found}, and this Postroom brings "
-                f"{self.binaries.major}. Nothing was changed. Write a backup with the Postroom that made it, "
-                f"restore it into a new home, {OWN_SERVER}."
+                f"{self.home.data} holds a database of PostgreSQL {version}, but this version of Postroom "
+                f"has {self.binaries.major}. Nothing was changed. Back it up with the version that created "
+                f"it and restore it into a new home, {OWN_SERVER}."
             )
 
     def start(self) -> "subprocess.Popen[bytes]":
@@ -139,7 +139,7 @@ class EmbeddedServer:
     def _spawn(
         self, command: list[str], folder: Path, lock: int, *, stop: signal.Signals
     ) -> "subprocess.Popen[bytes]":
-        """Start a program that takes over the lock, and gets the signal `stop` if the supervisor dies."""
+        """Start a program that inherits the lock and gets the signal `stop` if the supervisor dies."""
         parent = os.getpid()
         prctl = ctypes.CDLL(None).prctl
 
@@ -152,7 +152,7 @@ class EmbeddedServer:
         other = self.account.is_other
         log = homes.open_log(self.home)
         try:
-            return subprocess.Popen(  # noqa: S603 - the wheel's program, arguments of ours
+            return subprocess.Popen(  # noqa: S603 - the wheel's program with our arguments
                 [self.binaries.program(command[0]), *command[1:]],
                 cwd=folder,
                 stdin=subprocess.DEVNULL,
@@ -171,7 +171,7 @@ class EmbeddedServer:
             os.close(lock)
 
     def is_ready(self, process: "subprocess.Popen[bytes]") -> bool:
-        """The server writes its state into the last line of its pid file, behind its own pid."""
+        """Whether the server is ready. It writes its pid and state into its pid file."""
         try:
             lines = (self.home.data / "postmaster.pid").read_text().splitlines()
         except (OSError, UnicodeDecodeError):
@@ -179,12 +179,12 @@ class EmbeddedServer:
         return len(lines) >= 8 and lines[0] == str(process.pid) and lines[7].strip() == "ready"
 
     def stop(self, process: "subprocess.Popen[bytes]") -> None:
-        """Fast shutdown; if it is not obeyed, immediate; then by force. Committed data is safe each time."""
-        for order, patience_seconds in ((signal.SIGINT, 20), (signal.SIGQUIT, 7), (signal.SIGKILL, 5)):
+        """Stop the server: fast, then immediately, then by force. Committed data is safe in each case."""
+        for stop_signal, timeout_seconds in ((signal.SIGINT, 20), (signal.SIGQUIT, 7), (signal.SIGKILL, 5)):
             with contextlib.suppress(ProcessLookupError):
-                process.send_signal(order)
+                process.send_signal(stop_signal)
             with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(patience_seconds)
+                process.wait(timeout_seconds)
                 break
         os.close(stale_processes.wait_for_exit(self.home))
 
@@ -195,13 +195,13 @@ class EmbeddedServer:
             return 0
 
     def complaint(self, what: str, since: int) -> str:
-        """What the log says since then, in one line."""
+        """An error message with the log's last relevant lines since an offset."""
         lines = _read_log_lines(self.home.log, since)
         if any("No space left on device" in line for line in lines):
             return f"{what}: the disk that holds {self.home.root} is full. Free some space and start again."
-        telling = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|error|hint): ", line)]
-        told = " / ".join(telling[-2:]) or "it gave no reason"
-        return f"{what}: {told.replace(HERE, str(self.home.data))} (more is in {self.home.log})."
+        relevant = [line for line in lines if re.search(r"(LOG|FATAL|PANIC|error|hint): ", line)]
+        reason = " / ".join(relevant[-2:]) or "no reason given"
+        return f"{what}: {reason.replace(HERE, str(self.home.data))} (see {self.home.log})."
 
 
 def _read_log_lines(log: Path, since: int) -> list[str]:

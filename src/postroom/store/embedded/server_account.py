@@ -1,4 +1,4 @@
-"""Who runs the server. PostgreSQL refuses root, so for root it is somebody else."""
+"""The user account that runs the server. PostgreSQL refuses root, so root needs another account."""
 
 import contextlib
 import os
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from postroom.errors import DatabaseUnavailable
 from postroom.store.embedded.database_home import OWN_SERVER, DatabaseHome
 
-# In this order. An account of its own is the best: nobody else's processes then share the server's rights.
+# In order of preference. A dedicated account is best: no other processes then share the server's rights.
 _FOR_ROOT = ("postroom", "postgres", "nobody")
 
 
@@ -23,7 +23,7 @@ class ServerAccount:
 
 
 def choose_account(home: DatabaseHome) -> ServerAccount:
-    """Ourselves; for root the owner of the data, or of a new one the first of a few accounts that exists."""
+    """Our own account; for root, the owner of the data directory or the first existing candidate."""
     if os.geteuid() != 0:
         return ServerAccount(os.geteuid(), os.getegid())
     with contextlib.suppress(FileNotFoundError):

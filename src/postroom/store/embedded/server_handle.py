@@ -1,6 +1,6 @@
-"""What a process holds while it uses the embedded database: a shared lock in the home.
+"""The handle that a process holds while it uses the embedded database: a shared lock in the home.
 
-The server belongs to a supervisor process. If that is killed, whoever is still attached starts it anew.
+A supervisor process owns the server. If it is killed, a process that still has a handle restarts it.
 """
 
 import contextlib
@@ -42,21 +42,21 @@ Say = Callable[[str], None]
 def start_or_join(
     home: Path, *, say: Say = lambda _: None, wait_seconds: float = 60, major: int = MAJOR
 ) -> "ServerHandle":
-    """Start the server of this home, or join it. Blocks until it answers; `say` hears of what takes long."""
+    """Start the server of this home or join the running one. `say` reports slow steps."""
     if sys.platform != "linux":
         raise DatabaseUnavailable(f"The embedded database runs on Linux only. Use that, {OWN_SERVER}.")
-    place = homes.prepare_home(home)
+    database_home = homes.prepare_home(home)
     deadline = time.monotonic() + wait_seconds
-    with homes.explain_disk_errors(f"Cannot use {place.root}"):
-        lock = homes.take_lock(place.attached_lock, homes.SHARED, deadline)
+    with homes.explain_disk_errors(f"Cannot use {database_home.root}"):
+        lock = homes.take_lock(database_home.attached_lock, homes.SHARED, deadline)
     if lock is None:
         raise DatabaseUnavailable(
-            f"The database server in {place.root} is being stopped and does not end. "
-            f"End its supervisor, process {place.supervisor_lock.read_text('ascii')}."
+            f"The database server in {database_home.root} does not finish stopping. "
+            f"Kill its supervisor, process {database_home.supervisor_lock.read_text('ascii')}."
         )
     try:
-        url = _ensure_running(place, major, say, deadline)
-        return ServerHandle(url, place, major, lock)
+        url = _ensure_running(database_home, major, say, deadline)
+        return ServerHandle(url, database_home, major, lock)
     except BaseException:
         os.close(lock)
         raise
@@ -64,7 +64,7 @@ def start_or_join(
 
 @dataclass(frozen=True)
 class ServerHandle:
-    """The right to use the server of a home. Ends with `release`, or with the process."""
+    """The right to use the server of a home, until `release` or the end of the process."""
 
     url: str
     _home: DatabaseHome
@@ -76,7 +76,7 @@ class ServerHandle:
         threading.Thread(target=self._guard, name="postroom-database-guard", daemon=True).start()
 
     def release(self) -> None:
-        """Let go of the server; it stops when nobody else holds it. May be called twice."""
+        """Release the server, which stops when no process uses it. Safe to call twice."""
         if not self._released.is_set():
             self._released.set()
             os.close(self._lock)
@@ -90,7 +90,7 @@ class ServerHandle:
         self.release()
 
     def _guard(self) -> None:
-        """Start the server again if its supervisor was killed while this process still needs it."""
+        """Restart the server if its supervisor was killed while this process still needs it."""
         while not self._released.wait(_GUARD_SECONDS):
             with contextlib.suppress(PostroomError, OSError):
                 if homes.is_lock_free(self._home.supervisor_lock):
@@ -98,14 +98,14 @@ class ServerHandle:
 
 
 def _ensure_running(home: DatabaseHome, major: int, say: Say, deadline: float) -> str:
-    """Wait for the server, start it if nobody has; the URL of the database in it."""
+    """Start the server if it does not run, wait until it answers, and return the database URL."""
     if not homes.is_lock_free(home.supervisor_lock) and _find_fault(home, deadline, create=False) is None:
         return _build_url(home, _DATABASE, _DATABASE)
     with homes.explain_disk_errors(f"Cannot use {home.root}"):
         starting = homes.take_lock(home.starting_lock, homes.EXCLUSIVE, deadline)
     if starting is None:
         raise DatabaseUnavailable(
-            f"Another process does not finish starting the database in {home.root}. End it, and start again."
+            f"Another process does not finish starting the database in {home.root}. Kill it and start again."
         )
     try:
         _start_server(home, major, say, deadline)
@@ -123,18 +123,18 @@ def _start_server(home: DatabaseHome, major: int, say: Say, deadline: float) -> 
             return
         if time.monotonic() > deadline:
             raise DatabaseUnavailable(
-                f"The database server in {home.root} does not answer ({fault}). Look into {home.log}; "
-                f"if it hangs, end its processes {find_server_processes(home.data)} and start again."
+                f"The database server in {home.root} does not answer ({fault}). See {home.log}; "
+                f"if it hangs, kill its processes {find_server_processes(home.data)} and start again."
             )
         time.sleep(0.02)
 
 
 def _launch_supervisor(home: DatabaseHome, major: int, say: Say, deadline: float) -> None:
-    """Start a supervisor and listen to it until its server is ready."""
-    listen, speak = os.pipe()
+    """Start a supervisor and read its reports until its server is ready."""
+    reader, writer = os.pipe()
     try:
-        _spawn_supervisor(home, major, speak)
-        for line in _read_lines(listen, deadline):
+        _spawn_supervisor(home, major, writer)
+        for line in _read_lines(reader, deadline):
             word, _, rest = line.partition(" ")
             if word == "say":
                 say(rest)
@@ -143,47 +143,45 @@ def _launch_supervisor(home: DatabaseHome, major: int, say: Say, deadline: float
             else:
                 return
     finally:
-        os.close(listen)
+        os.close(reader)
 
 
-def _spawn_supervisor(home: DatabaseHome, major: int, speak: int) -> None:
-    arguments = [str(home.root), str(major), str(speak)]
+def _spawn_supervisor(home: DatabaseHome, major: int, writer: int) -> None:
+    arguments = [str(home.root), str(major), str(writer)]
     with homes.explain_disk_errors(f"Cannot start the supervisor of the database in {home.root}"):
         try:
             with open(homes.open_log(home), "ab") as log:  # noqa: PTH123 - a descriptor, not a path
-                started = subprocess.run(  # noqa: S603 - our own module; it detaches itself and returns at once
+                started = subprocess.run(  # noqa: S603 - our own module; it detaches and returns at once
                     [sys.executable, "-P", "-m", "postroom.store.embedded.supervisor", *arguments],
                     cwd="/",
                     env=_supervisor_environment(),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
-                    pass_fds=(speak,),
+                    pass_fds=(writer,),
                     start_new_session=True,
                     check=False,
                 )
         finally:
-            os.close(speak)
+            os.close(writer)
     if started.returncode != 0:
-        raise DatabaseUnavailable(
-            f"The supervisor of the database could not be started. Look into {home.log}."
-        )
+        raise DatabaseUnavailable(f"The supervisor of the database could not be started. See {home.log}.")
 
 
 def _supervisor_environment() -> dict[str, str]:
-    """What a long-lived process needs of ours; settings and their secrets stay here."""
-    kept = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "PYTHON", "COVERAGE")
-    environment = {name: value for name, value in os.environ.items() if name.startswith(kept)}
-    places = [str(Path(__file__).parents[3]), *filter(None, [environment.get("PYTHONPATH")])]
-    return environment | {"PYTHONPATH": os.pathsep.join(places)}
+    """The variables that a long-lived process needs. Settings and their secrets are left out."""
+    prefixes = ("PATH", "HOME", "LANG", "TMPDIR", "XDG_RUNTIME_DIR", "LD_LIBRARY_PATH", "PYTHON", "COVERAGE")
+    environment = {name: value for name, value in os.environ.items() if name.startswith(prefixes)}
+    paths = [str(Path(__file__).parents[3]), *filter(None, [environment.get("PYTHONPATH")])]
+    return environment | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 def _read_lines(descriptor: int, deadline: float) -> Iterator[str]:
-    """Whole lines until the other end is closed or the deadline has passed."""
+    """Yield whole lines until the writer closes or the deadline passes."""
     rest = b""
-    heard = select.poll()  # not select.select, which knows no descriptor above 1023
-    heard.register(descriptor, select.POLLIN)
-    while heard.poll(max(0, deadline - time.monotonic()) * 1000):
+    poll = select.poll()  # select.select supports no descriptor above 1023
+    poll.register(descriptor, select.POLLIN)
+    while poll.poll(max(0, deadline - time.monotonic()) * 1000):
         chunk = os.read(descriptor, 4096)
         if not chunk:
             return
@@ -192,23 +190,25 @@ def _read_lines(descriptor: int, deadline: float) -> Iterator[str]:
 
 
 def _find_fault(home: DatabaseHome, deadline: float, *, create: bool) -> str | None:
-    """Why the database cannot be used now, if it cannot. Makes it on a server that is new."""
-    import psycopg  # here, because the supervisor imports this package and must stay small
+    """Why the database cannot be used yet, or None. With `create`, creates it on a new server."""
+    import psycopg  # imported here because the supervisor imports this package and must stay small
 
     if socket_link.find_socket_directory(home) is None:
         return "it has no socket yet"
-    patience_seconds = max(2, min(10, int(deadline - time.monotonic())))
+    timeout_seconds = max(2, min(10, int(deadline - time.monotonic())))
     try:
         with psycopg.connect(
-            _build_url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=patience_seconds
+            _build_url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=timeout_seconds
         ) as connection:
-            found = connection.execute("SELECT FROM pg_database WHERE datname = 'postroom'").fetchone()
-            if found is not None:
+            row = connection.execute("SELECT FROM pg_database WHERE datname = 'postroom'").fetchone()
+            if row is not None:
                 return None
             if not create:
-                return "it is being made"
+                return "it is being created"
             connection.execute(_ROLES)
-            connection.execute("CREATE DATABASE postroom OWNER postroom")  # last: where it exists, all exists
+            connection.execute(
+                "CREATE DATABASE postroom OWNER postroom"
+            )  # last, so that its existence means that everything exists
             return None
     except psycopg.errors.DiskFull as error:
         full = f"The disk that holds {home.root} is full. Free some space and start again."

@@ -1,7 +1,8 @@
-"""A short way to the server's socket. The path of a Unix socket ends at 107 bytes, and a home may lie deeper.
+"""A symbolic link to the server's socket directory, for homes whose path is too long for a Unix socket.
 
-The server binds its socket by a relative name; only clients need a path. Where the real one does not
-serve, they get a link inside an owner-only directory with a name nobody can guess, which the home remembers.
+A socket path is limited to 107 bytes. The server binds its socket by a relative name; only clients need a
+path. If the real path is unusable, they use a link in a private directory with a random name, and the home
+stores the path of that link.
 """
 
 import contextlib
@@ -16,7 +17,7 @@ _MAX_DIRECTORY_BYTES = 107 - len("/.s.PGSQL.5432")
 
 
 def find_socket_directory(home: DatabaseHome) -> Path | None:
-    """The directory that clients name as host; None while the supervisor has not provided one."""
+    """The directory that clients use as host. None until the supervisor has created the link."""
     if _is_usable_path(home.data):
         return home.data
     link = _read_link_path(home)
@@ -24,13 +25,13 @@ def find_socket_directory(home: DatabaseHome) -> Path | None:
 
 
 def ensure_link(home: DatabaseHome) -> None:
-    """Make the short way where it is needed and missing; a cleaner of temporary files may have removed it."""
+    """Create the link if it is needed and missing. A cleaner of temporary files may have removed it."""
     if find_socket_directory(home) is not None:
         return
     link = _read_link_path(home)
     with contextlib.suppress(FileExistsError):
         if link:
-            link.parent.mkdir(mode=0o700)  # the same again, so that running clients find it
+            link.parent.mkdir(mode=0o700)  # the same path, so that running clients find it
     if not link or not _is_private_directory(link.parent):
         link = Path(tempfile.mkdtemp(prefix="postroom-", dir=_short_directory())) / "data"
     link.unlink(missing_ok=True)
@@ -61,7 +62,7 @@ def _is_valid_link(link: Path, data: Path) -> bool:
 
 
 def _is_usable_path(path: Path) -> bool:
-    # A comma would be read as two hosts; the driver wants text, and a name in odd bytes is not printable.
+    # A comma would separate two hosts. The driver needs text, so undecodable bytes do not work either.
     return len(os.fsencode(path)) <= _MAX_DIRECTORY_BYTES and "," not in str(path) and str(path).isprintable()
 
 
@@ -75,4 +76,4 @@ def _short_directory() -> str:
     for place in (runtime, "/run" if os.geteuid() == 0 else "", tempfile.gettempdir()):
         if place and len(place) < 60 and "," not in place and os.access(place, os.W_OK | os.X_OK):
             return place
-    return "/tmp"  # noqa: S108 - a private directory with a random name is made inside it
+    return "/tmp"  # noqa: S108 - we create a private directory with a random name inside it

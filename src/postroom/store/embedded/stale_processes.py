@@ -1,6 +1,6 @@
-"""What an earlier server may have left: processes that still end, and files that name a process long gone.
+"""Processes and lock files that an earlier server left behind: wait for them, kill them, remove them.
 
-The lock `server` is held by the server's own processes, so it cannot lie as a pid file can.
+The lock `server` is held by the server's own processes, so unlike a pid file it is always right.
 """
 
 import contextlib
@@ -17,27 +17,27 @@ from postroom.store.embedded.database_home import PORT, DatabaseHome
 
 
 def find_server_processes(data: Path) -> list[int]:
-    """Every live PostgreSQL process that works in this data directory, whoever started it."""
+    """All running PostgreSQL processes in this data directory, whatever started them."""
     try:
-        place = data.stat()
+        target = data.stat()
     except OSError:
         return []
-    found: list[int] = []
-    with _filesystem_identity(place.st_uid, place.st_gid):
+    pids: list[int] = []
+    with _filesystem_identity(target.st_uid, target.st_gid):
         for entry in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
-                there = (entry / "cwd").stat()
-                same = (there.st_dev, there.st_ino) == (place.st_dev, place.st_ino)
+                cwd = (entry / "cwd").stat()
+                same = (cwd.st_dev, cwd.st_ino) == (target.st_dev, target.st_ino)
                 if same and (entry / "exe").readlink().name.startswith("postgres"):
-                    found.append(int(entry.name))
-    return found
+                    pids.append(int(entry.name))
+    return pids
 
 
 @contextlib.contextmanager
 def _filesystem_identity(uid: int, gid: int) -> Generator[None]:
-    """In a container, root may not look into other users' processes, but it may look with their eyes.
+    """Access files as this user. In a container, root may not inspect other users' processes otherwise.
 
-    These two calls are about files alone, and about this thread alone.
+    The two calls affect file access of this thread only.
     """
     if os.geteuid() != 0:
         yield
@@ -53,27 +53,27 @@ def _filesystem_identity(uid: int, gid: int) -> Generator[None]:
 
 
 def wait_for_exit(home: DatabaseHome) -> int:
-    """Wait until no process of an earlier server lives, and hold the lock that says so.
+    """Wait until no process of an earlier server runs, and return the lock that proves it.
 
-    Their supervisor is gone or has told them to stop. A server gets the time to do so; those that hang, and
-    those whose server is dead, are ended: a busy connection would not notice for hours.
+    Their supervisor is gone or has stopped them. A server gets time to shut down. Processes that hang or
+    whose server is dead are killed: a busy connection would not notice for hours.
     """
-    patience_seconds = 1 if _is_server_dead(home) else 15
-    for wait_seconds, then in ((patience_seconds, signal.SIGQUIT), (7, signal.SIGKILL), (5, None)):
+    grace_seconds = 1 if _is_server_dead(home) else 15
+    for wait_seconds, next_signal in ((grace_seconds, signal.SIGQUIT), (7, signal.SIGKILL), (5, None)):
         lock = homes.take_lock(home.server_lock, homes.EXCLUSIVE, time.monotonic() + wait_seconds)
         if lock is not None:
             return lock
-        for pid in find_server_processes(home.data) if then else ():
+        for pid in find_server_processes(home.data) if next_signal else ():
             with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.kill(pid, then or 0)
+                os.kill(pid, next_signal or 0)
     raise DatabaseUnavailable(
-        f"An earlier database server still holds {home.server_lock} and does not end. "
-        f"End its processes {find_server_processes(home.data)}, or restart the machine."
+        f"An earlier database server still holds {home.server_lock} and does not stop. "
+        f"Kill its processes {find_server_processes(home.data)}, or restart the machine."
     )
 
 
 def _is_server_dead(home: DatabaseHome) -> bool:
-    """Its pid file is left, but none of the processes that work in this directory is the one it names."""
+    """Whether a pid file exists, but the process it names does not run in this directory."""
     try:
         pid = int((home.data / "postmaster.pid").read_text().partition("\n")[0])
     except (OSError, ValueError):
@@ -82,7 +82,7 @@ def _is_server_dead(home: DatabaseHome) -> bool:
 
 
 def remove_stale_files(home: DatabaseHome) -> None:
-    """Remove a dead server's lock files. PostgreSQL would believe their pid if any process had it now."""
+    """Remove a dead server's lock files. PostgreSQL would trust their pid if another process now has it."""
     strangers = find_server_processes(home.data)
     if strangers:
         raise DatabaseUnavailable(

@@ -1,7 +1,7 @@
-"""The process that owns a home's server: starts it, again when it falls, and stops it when nobody is left.
+"""The process that owns a home's server: starts it, restarts it after a crash, stops it when unused.
 
-Started by `attach`, detached from every terminal. Who is left holds a lock, so a process killed in any way
-counts as gone. It speaks to its starter in lines: `say …`, `ready`, `error …`.
+`start_or_join` starts it, detached from every terminal. Users of the server hold a lock, so a killed process
+no longer counts. It reports to its starter in lines: `say …`, `ready`, `error …`.
 """
 
 import contextlib
@@ -30,15 +30,15 @@ def main() -> None:
     if os.fork():
         os._exit(0)  # the starter must not have a child that it never reaps
     os.umask(0o077)
-    # It ends when the last user of the database has ended. Ctrl-C and a service's stop reach those users.
+    # It ends with the last user of the database. Ctrl-C and a service's stop are for those users.
     for ignored in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGPIPE):
         signal.signal(ignored, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
-    own = homes.take_lock(home.supervisor_lock, homes.EXCLUSIVE, time.monotonic() + 5)
-    if own is None:
-        return  # another supervisor was faster
-    os.ftruncate(own, 0)
-    os.write(own, str(os.getpid()).encode())
+    lock = homes.take_lock(home.supervisor_lock, homes.EXCLUSIVE, time.monotonic() + 5)
+    if lock is None:
+        return  # another supervisor is running
+    os.ftruncate(lock, 0)
+    os.write(lock, str(os.getpid()).encode())
     try:
         _supervise(home, major, starter)
     except PostroomError as error:
@@ -52,8 +52,8 @@ def main() -> None:
 def _supervise(home: DatabaseHome, major: int, starter: int) -> None:
     with homes.explain_disk_errors(f"Cannot start the database in {home.root}"):
         account = choose_account(home)
-        found = programs.find_binaries(major)
-        server = EmbeddedServer(home, programs.ensure_executable_by(account, found), account)
+        installed = programs.find_binaries(major)
+        server = EmbeddedServer(home, programs.ensure_executable_by(account, installed), account)
         _rotate_log(home.log)
         if not home.data.exists():
             _report(starter, f"say creating the database in {home.root}")
@@ -62,14 +62,14 @@ def _supervise(home: DatabaseHome, major: int, starter: int) -> None:
         socket_link.ensure_link(home)
         try:
             while not _run_server(home, server, starter):
-                _log("the server ended by itself and is started again")
+                _log("the server exited unexpectedly and is being restarted")
                 time.sleep(_RESTART_SECONDS)
         finally:
             socket_link.remove_link(home)
 
 
 def _run_server(home: DatabaseHome, server: EmbeddedServer, starter: int) -> bool:
-    """Run the server until nobody uses it any more (true) or it ends by itself (false)."""
+    """Run the server until no process uses it (true) or it exits by itself (false)."""
     since = server.log_size()
     process = server.start()
     ready = False
@@ -78,7 +78,7 @@ def _run_server(home: DatabaseHome, server: EmbeddedServer, starter: int) -> boo
             if not ready and server.is_ready(process):
                 ready = True
                 _report(starter, "ready")
-            # The lock is kept to the end: who comes now waits until the server has stopped, then starts it.
+            # The lock is held to the end: a new process waits until the server has stopped, then starts it.
             if homes.take_lock(home.attached_lock, homes.EXCLUSIVE, deadline=0) is not None:
                 return True
             socket_link.ensure_link(home)

@@ -1,6 +1,6 @@
-"""What the API shows: rows as plain typed values, page by page, newest first. Reads only.
+"""Read-only queries for the API and the pages: typed rows, page by page, newest first.
 
-A page ends with the key of its last row; the next page begins below it, whatever came in between.
+The next page starts below the key of the last row, so that new rows do not shift pages.
 """
 
 from typing import LiteralString, TypeVar
@@ -20,7 +20,7 @@ async def fetch_all(
     *,
     prepare: bool | None = None,
 ) -> list[Row]:
-    """`prepare=False` plans for these very values, where what is not asked would hide an index."""
+    """Fetch all rows. `prepare=False` plans for these values, so that unused filters do not hide an index."""
     async with connection.cursor(row_factory=args_row(row)) as cursor:
         await cursor.execute(statement, values, prepare=prepare)
         return await cursor.fetchall()

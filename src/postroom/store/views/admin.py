@@ -1,4 +1,4 @@
-"""Ledger, subscriptions and failures, as the API shows them."""
+"""Ledger entries, subscriptions, failures and deliveries for the API."""
 
 from uuid import UUID
 
@@ -77,7 +77,7 @@ async def get_failure(connection: Connection, failure: int) -> FailureResource |
 
 
 async def retry_failure(connection: Connection, failure: int) -> UUID | None:
-    """Make what failed due at once, with all its attempts before it; the mailbox it is of."""
+    """Make a failure due with its attempts reset, and return its mailbox."""
     cursor = await connection.execute(
         """
         UPDATE failures SET due_at = postroom_now(), attempts = 0

@@ -1,4 +1,4 @@
-"""Documents, what was read from them, reviews, records and orders, as the API shows them."""
+"""Documents, arrivals, extractions, reviews, records and orders for the API."""
 
 from datetime import datetime
 from uuid import UUID
@@ -63,7 +63,7 @@ async def list_arrivals(connection: Connection, document: UUID) -> list[ArrivalR
 
 
 async def get_extraction(connection: Connection, document: UUID) -> ExtractionResource | None:
-    """The newest one counts."""
+    """The newest extraction of a document."""
     return await fetch_one(
         connection,
         ExtractionResource,

@@ -1,4 +1,4 @@
-"""Mailboxes, folders, threads, messages, attachments and mail events, as the API shows them."""
+"""Mailboxes, folders, threads, messages, attachments and mail events for the API."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -89,7 +89,7 @@ async def get_thread(connection: Connection, thread: int) -> ThreadResource | No
 
 
 async def find_label(connection: Connection, mailbox: UUID, folder: int) -> str | None:
-    """The label that is meant by a folder, where mail has labels and lies in no folder."""
+    """The Gmail label of a folder row, or None at a provider whose messages are in folders."""
     cursor = await connection.execute(
         """
         SELECT provider_folder_id FROM folders WHERE id = %(folder)s AND mailbox_id = %(mailbox)s
@@ -111,7 +111,7 @@ async def list_messages(
     after: tuple[datetime | None, int] | None,
     limit: int,
 ) -> list[MessageResource]:
-    """The newest first: of a folder or label, or all."""
+    """Messages of a mailbox, or of one folder or label, newest first."""
     label = None if folder is None else await find_label(connection, mailbox, folder)
     return await fetch_all(
         connection,
@@ -148,7 +148,7 @@ async def list_thread_messages(
 async def search_messages(
     connection: Connection, words: str, *, below: int | None, limit: int
 ) -> list[MessageResource]:
-    """Messages that hold all the words, newest stored first."""
+    """Messages that match the query, newest stored first."""
     return await fetch_all(
         connection,
         MessageResource,
@@ -176,7 +176,7 @@ async def get_content(connection: Connection, message: int) -> ContentResource |
 
 
 async def find_raw_digest(connection: Connection, message: int) -> bytes | None:
-    """The digest of the raw message, where its bytes are kept."""
+    """The digest of the raw message, if its bytes are stored."""
     cursor = await connection.execute(
         """
         SELECT raw_sha256 FROM messages
@@ -244,7 +244,7 @@ async def list_subjects(connection: Connection, messages: Sequence[int]) -> dict
 
 
 class MailboxTotals(msgspec.Struct, frozen=True):
-    """How much of a mailbox is kept."""
+    """Numbers of stored messages, threads and attachments of a mailbox."""
 
     messages: int
     threads: int
@@ -252,7 +252,7 @@ class MailboxTotals(msgspec.Struct, frozen=True):
 
 
 async def count_mailbox(connection: Connection, mailbox: UUID) -> MailboxTotals:
-    found = await fetch_one(
+    totals = await fetch_one(
         connection,
         MailboxTotals,
         """
@@ -263,8 +263,8 @@ async def count_mailbox(connection: Connection, mailbox: UUID) -> MailboxTotals:
         """,
         {"mailbox": mailbox},
     )
-    assert found is not None, "counts have a row"
-    return found
+    assert totals is not None, "counts have a row"
+    return totals
 
 
 def _page_start(after: tuple[datetime | None, int] | None) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""How mailboxes stand beyond their health: the progress of listings, the push channel, the last audit."""
+"""Status of mailboxes beyond their health: listing progress, subscription, last audit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from postroom.store.database import Connection
 @dataclass(frozen=True, slots=True)
 class MailboxStatus:
     mailbox_id: UUID
-    listing: bool  # something is still to be listed
+    listing: bool  # a listing is not complete
     listed: int
     expected: int
-    subscription_status: str | None  # the status of the push channel
+    subscription_status: str | None  # `asked` until the provider confirmed it
     subscription_expires_at: datetime | None
     audited_at: datetime | None
     compared: int | None
@@ -48,4 +48,4 @@ async def list_by_mailbox(connection: Connection) -> Mapping[UUID, MailboxStatus
         ) AS audit ON true
         """
     )
-    return {each.mailbox_id: each for each in await cursor.fetchall()}
+    return {status.mailbox_id: status for status in await cursor.fetchall()}

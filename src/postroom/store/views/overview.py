@@ -1,4 +1,4 @@
-"""The figures of the overview: what came lately, how fast, what it cost; and whether a copy is complete."""
+"""Figures of the overview page, per minute of the last hour, and message ids for the demo's comparison."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,20 +7,20 @@ from postroom.model import MailboxId
 from postroom.store.database import Connection
 
 MINUTES: Final = 60
-# The plots look at no more than these, however much mail there is.
+# The plots read at most this many messages, however much mail there is.
 MAX_PLOTTED_MESSAGES: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
 class LastHour:
-    """By the minute, the oldest first. Where nothing came, nothing took time."""
+    """Figures per minute, oldest first. A minute without new mail has no latency."""
 
     messages: list[int]
-    seconds: list[float | None]  # from the provider to here, the middle of the new mail
-    quota: list[float]  # used by the mailbox nearest to its provider's limit; 1 is all
-    reviews: list[int]  # that waited for a person when the minute ended
-    backlog: list[int]  # documents that waited to be read when the minute ended
-    median_seconds: float | None  # over the hour
+    seconds: list[float | None]  # median latency from the provider to the store
+    quota: list[float]  # of the mailbox nearest to its provider's limit; 1 is all
+    reviews: list[int]  # open at the end of the minute
+    backlog: list[int]  # unprocessed documents at the end of the minute
+    median_seconds: float | None  # median latency of the hour
 
 
 async def read_last_hour(connection: Connection) -> LastHour:
@@ -64,7 +64,7 @@ _LAST_HOUR = """
                 )) / 60)::int END AS read_ago
         FROM documents WHERE organization_id = current_organization() AND (
             state IN ('queued', 'processing')
-            OR (state IN ('completed', 'skipped', 'needs_review', 'failed')  -- an index finds the day's
+            OR (state IN ('completed', 'skipped', 'needs_review', 'failed')  -- bounded by an index
                 AND created_at > postroom_now() - interval '1 day'
                 AND state_since > postroom_now() - interval '1 hour'))
     ), unread AS (
@@ -84,7 +84,7 @@ _LAST_HOUR = """
 
 
 async def list_message_ids(connection: Connection, mailbox: MailboxId) -> list[tuple[str, str]]:
-    """Each message that is kept and not deleted: the name the provider gave it, and that of its sender."""
+    """Provider id and Internet message id of each message that is not deleted."""
     cursor = await connection.execute(
         """
         SELECT provider_message_id, coalesce(internet_message_id, '') FROM messages

@@ -1,4 +1,4 @@
-"""Threads as the pages show them: by their newest message in a mailbox, a folder or a label. Reads only."""
+"""Threads for the mail pages, ordered by their newest message in a mailbox, folder or label."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,17 +12,17 @@ from postroom.store.database import Connection
 from postroom.store.views import fetch_all, fetch_one
 from postroom.store.views.mail import MESSAGE, find_label
 
-# A page looks at no more messages than these, also for a label that few have.
+# A page scans at most this many messages, even for a rare label.
 MAX_SCANNED_MESSAGES: Final = 20_000
-# Of those who wrote in a thread so many are named.
+# A thread in a list names at most this many senders.
 MAX_NAMED_SENDERS: Final = 4
 
-# When a message was received, and its id: what is below stands on the next page.
+# Time and id of the last message of a page. The next page starts below.
 MessagePosition = tuple[datetime, int]
 
 
 class ThreadSummary(msgspec.Struct, frozen=True):
-    """A thread in a list. `newest` is its newest message there."""
+    """A thread in a list. `newest` is its newest message in the mailbox, folder or label."""
 
     id: int
     subject: str | None
@@ -46,10 +46,7 @@ async def list_page(
     below: MessagePosition | None,
     limit: int,
 ) -> tuple[list[ThreadSummary], MessagePosition | None]:
-    """Threads with the newest mail first: of a folder or label, or all; and the end of this page.
-
-    Deleted mail does not count.
-    """
+    """A page of threads, newest mail first, and the position where it ends. Ignores deleted messages."""
     label = None if folder is None else await find_label(connection, mailbox, folder)
     values: dict[str, object] = {
         "mailbox": mailbox,
@@ -60,18 +57,18 @@ async def list_page(
         "walked": MAX_SCANNED_MESSAGES,
         "named": MAX_NAMED_SENDERS,
     }
-    found = await fetch_all(
+    summaries = await fetch_all(
         connection, ThreadSummary, _LIST_THREADS, values | {"limit": limit + 1}, prepare=False
     )
-    if len(found) > limit:
-        last = found[limit - 1]
-        return found[:limit], (last.newest_at, last.newest)
+    if len(summaries) > limit:
+        last = summaries[limit - 1]
+        return summaries[:limit], (last.newest_at, last.newest)
     end = await fetch_one(connection, _PageEnd, _SELECT_PAGE_END, values, prepare=False)
-    return found, (end.received_at, end.id) if end else None
+    return summaries, (end.received_at, end.id) if end else None
 
 
-# Messages are walked from the newest; one whose thread has a newer one there was told of before. So a page
-# costs what stands on it, however much mail there is.
+# Scans messages from the newest and skips those whose thread has a newer one, which was listed already. So
+# the cost of a page depends on its own size, however much mail there is.
 _SCAN_MESSAGES: Final = """
     SELECT thread_id, id, received_at, labels, deleted_at FROM messages
     WHERE mailbox_id = %(mailbox)s AND (%(folder)s::bigint IS NULL OR folder_id = %(folder)s)
@@ -112,8 +109,8 @@ _SELECT_PAGE_END: Final = (
 async def list_messages(
     connection: Connection, thread: int, *, below: MessagePosition | None, limit: int
 ) -> list[MessageResource]:
-    """The newest of a thread below a place, the oldest of them first."""
-    found = await fetch_all(
+    """The newest messages of a thread below a position, oldest first."""
+    newest_first = await fetch_all(
         connection,
         MessageResource,
         MESSAGE
@@ -129,11 +126,11 @@ async def list_messages(
             "limit": limit,
         },
     )
-    return found[::-1]
+    return newest_first[::-1]
 
 
 async def find_messages_with_text(connection: Connection, messages: Sequence[int]) -> frozenset[int]:
-    """Those of the messages whose text is kept."""
+    """The messages among these whose text is stored."""
     cursor = await connection.execute(
         """
         SELECT message_id FROM message_contents
