@@ -46,10 +46,10 @@ class Tokens:
     refresh: Secret | None
     refused: list[Secret] = field(default_factory=list)
 
-    async def current(self) -> Secret:
+    async def get_token(self) -> Secret:
         return self.access
 
-    async def instead_of(self, refused: Secret) -> Secret:
+    async def replace_rejected(self, refused: Secret) -> Secret:
         self.refused.append(refused)
         assert self.refresh
         self.access = (await self.provider.login.refresh(self.refresh, frozenset())).access

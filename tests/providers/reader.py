@@ -15,7 +15,7 @@ def truth(contract) -> dict[str, dict]:
 
 
 async def scopes(mailbox) -> list[str]:
-    return sorted({folder.scope for folder in await mailbox.folders() if folder.scope is not None})
+    return sorted({folder.scope for folder in await mailbox.list_folders() if folder.scope is not None})
 
 
 async def listed(mailbox, since=None) -> tuple[dict[str, MessageChange], dict[str, str]]:
@@ -23,14 +23,14 @@ async def listed(mailbox, since=None) -> tuple[dict[str, MessageChange], dict[st
     found: dict[str, MessageChange] = {}
     live: dict[str, str] = {}
     for scope in await scopes(mailbox):
-        pinned = await mailbox.pin(scope)
+        pinned = await mailbox.get_current_cursor(scope)
         cursor, more = None, True
         while more:
-            page = await mailbox.listing(scope, cursor=cursor, since=since)
+            page = await mailbox.list_messages(scope, cursor=cursor, since=since)
             assert len({change.key for change in page.changes}) == len(page.changes)
             found |= {change.key: change for change in page.changes}
-            cursor, more = page.cursor, page.more
-        live[scope] = pinned or page.live
+            cursor, more = page.cursor, page.has_more
+        live[scope] = pinned or page.live_cursor
     return found, live
 
 
@@ -40,10 +40,10 @@ async def changed(mailbox, live: dict[str, str]) -> list[MessageChange]:
     for scope in list(live):
         more = True
         while more:
-            page = await mailbox.changes(scope, live[scope])
+            page = await mailbox.list_changes(scope, live[scope])
             assert len({change.key for change in page.changes}) == len(page.changes)
             found += page.changes
-            live[scope], more = page.cursor, page.more
+            live[scope], more = page.cursor, page.has_more
     return found
 
 
@@ -57,7 +57,7 @@ async def fetched(mailbox, wanted: Sequence[MessageChange], policy=ContentPolicy
 
 
 def wanted(*keys: str) -> list[MessageChange]:
-    return [MessageChange(key, Presence.HERE) for key in keys]
+    return [MessageChange(key, Presence.PRESENT) for key in keys]
 
 
 def sha256(content: bytes) -> str:
@@ -67,12 +67,12 @@ def sha256(content: bytes) -> str:
 async def digests(mailbox, message: FetchedMessage) -> list[str]:
     """Of what is attached, sorted."""
     found: list[str] = []
-    for each in message.letter.enclosures:
+    for each in message.content.attachments:
         if each.kind == "reference":
             continue
         content = each.content
         if content is None:
-            content = b"".join([piece async for piece in mailbox.enclosure(message.key, each)])
+            content = b"".join([piece async for piece in mailbox.fetch_attachment(message.key, each)])
         found.append(sha256(content))
     return sorted(found)
 

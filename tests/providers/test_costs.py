@@ -21,10 +21,10 @@ async def test_a_backfill_of_a_thousand_messages_costs_at_most_250_requests_or_2
     for scope in await scopes(mailbox):
         cursor, more = None, True
         while more:
-            page = await mailbox.listing(scope, cursor=cursor, since=None)
+            page = await mailbox.list_messages(scope, cursor=cursor, since=None)
             answers = await fetched(mailbox, page.changes)
             assert all(isinstance(each, FetchedMessage) for each in answers)
-            read, cursor, more = read + len(answers), page.cursor, page.more
+            read, cursor, more = read + len(answers), page.cursor, page.has_more
     after = contract.sim.meter(address)
     assert read == 1000
     assert after["rejections"] - before["rejections"] <= 10
@@ -42,15 +42,15 @@ async def test_one_new_message_costs_three_requests_however_many_folders_there_a
     _, live = await listed(mailbox)
     key = contract.sim.deliver(contract.address, kind=kind)["id"]
     before = contract.sim.meter(contract.address)["requests"]
-    [seen] = await mailbox.look([key])
+    [seen] = await mailbox.look_up([key])
     [message] = await fetched(mailbox, [seen])
     near = {scope: live[scope] for scope in live if scope in {seen.state.folder, ""}}
     assert [change.key for change in await changed(mailbox, near)] == [key]
     spent = contract.sim.meter(contract.address)["requests"] - before
     batches = 2 if is_gmail(contract) else 0  # Gmail counts what is inside of them
     assert spent - batches == 3
-    assert len(message.letter.enclosures) == (1 if kind == "invoice" else 0)
-    assert all(each.content for each in message.letter.enclosures)
+    assert len(message.content.attachments) == (1 if kind == "invoice" else 0)
+    assert all(each.content for each in message.content.attachments)
 
 
 async def test_a_backfill_at_gmails_quota_stores_280_messages_a_minute_without_refusals(sim):
@@ -62,9 +62,9 @@ async def test_a_backfill_at_gmails_quota_stores_280_messages_a_minute_without_r
         _, _, mailbox = await contract.connect()
         read, cursor, more, start = 0, None, True, hurried.now
         while more:
-            page = await mailbox.listing("", cursor=cursor, since=None)
+            page = await mailbox.list_messages("", cursor=cursor, since=None)
             read += len(await fetched(mailbox, page.changes))
-            cursor, more = page.cursor, page.more
+            cursor, more = page.cursor, page.has_more
     meter = sim.meter(address)
     minutes = (hurried.now - start) / 60
     assert read / minutes >= 280
@@ -77,6 +77,6 @@ async def test_what_lies_elsewhere_in_the_mailbox_costs_nothing(contract):
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
     before = contract.sim.meter(contract.address)["calls"].get("messages.get", 0)
-    await mailbox.look([next(iter(found))])
+    await mailbox.look_up([next(iter(found))])
     await fetched(mailbox, wanted(next(iter(found))))
     assert contract.sim.meter(contract.address)["calls"]["messages.get"] - before == 2

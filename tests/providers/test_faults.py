@@ -54,7 +54,7 @@ async def test_half_of_an_attachment_is_not_taken_for_all_of_it(contract, order)
     key = contract.sim.deliver(contract.address, **order)["id"]
     _, _, mailbox = await contract.connect()
     [message] = await fetched(mailbox, wanted(key))
-    assert None in [each.content for each in message.letter.enclosures]
+    assert None in [each.content for each in message.content.attachments]
     contract.sim.fault("truncated", mailbox=contract.address, endpoint="attachments.value", times=1)
     with pytest.raises(TransientError):
         await digests(mailbox, message)
@@ -81,10 +81,10 @@ async def test_a_provider_that_is_away_for_good_is_a_matter_for_later(contract):
     contract.sim.fault("error", endpoint="batch", status=503)
     scope, cursor = next(iter(live.items()))
     for asked in (
-        mailbox.folders(),
-        mailbox.listing(scope, cursor=None, since=None),
-        mailbox.changes(scope, cursor),
-        mailbox.look(list(found)),
+        mailbox.list_folders(),
+        mailbox.list_messages(scope, cursor=None, since=None),
+        mailbox.list_changes(scope, cursor),
+        mailbox.look_up(list(found)),
     ):
         with pytest.raises(TransientError):
             await asked
@@ -96,7 +96,7 @@ async def test_a_long_wait_that_the_provider_asks_for_is_left_to_the_work_row(co
     contract.sim.fault("throttle", mailbox=contract.address, retry_after=300)
     scope, cursor = next(iter(live.items()))
     with pytest.raises(TransientError) as caught:
-        await mailbox.changes(scope, cursor)
+        await mailbox.list_changes(scope, cursor)
     assert caught.value.retry_after == pytest.approx(300, abs=1)
     contract.sim.delete("faults")
     requests = contract.sim.meter(contract.address)["requests"]
@@ -123,11 +123,11 @@ async def test_a_message_that_cannot_be_looked_at_fails_alone(contract, number):
     broken, *others = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(number)]
     _, _, mailbox = await contract.connect()
     contract.sim.fault("error", mailbox=contract.address, path=f"*{broken.rstrip('=')}*", status=500)
-    seen = {each.key: each for each in await mailbox.look([broken, *others])}
+    seen = {each.key: each for each in await mailbox.look_up([broken, *others])}
     failed = seen.pop(broken)
     assert isinstance(failed, FetchFailure)
     assert (failed.gone, bool(failed.reason)) == (False, True)
-    assert {key: each.presence for key, each in seen.items()} == dict.fromkeys(others, Presence.HERE)
+    assert {key: each.presence for key, each in seen.items()} == dict.fromkeys(others, Presence.PRESENT)
 
 
 async def test_a_message_whose_attachments_end_at_a_page_fails_alone(contract):
@@ -156,7 +156,7 @@ async def test_parts_of_a_batch_that_are_throttled_come_later(contract):
     contract.sim.deliver(contract.address, kind="plain", count=80)
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
-    bare = [MessageChange(key, Presence.HERE) for key in found]  # no dates: batches at both providers
+    bare = [MessageChange(key, Presence.PRESENT) for key in found]  # no dates: batches at both providers
     contract.sim.fault(
         "throttle", mailbox=contract.address, endpoint="messages.get", probability=0.2, retry_after=1
     )
@@ -173,7 +173,7 @@ async def test_an_account_that_answers_few_calls_at_a_time_gets_smaller_batches(
         _, _, mailbox = await contract.connect()
         found, _ = await listed(mailbox)
         await fetched(mailbox, list(found.values()))
-        assert mailbox.calls.pace.batch <= 12
+        assert mailbox.api.rate_limit.max_batch_parts <= 12
         before = contract.sim.meter(contract.address)["rejections"]
         await fetched(mailbox, list(found.values()))
         again = contract.sim.meter(contract.address)["rejections"] - before
@@ -186,8 +186,8 @@ async def test_a_message_that_cannot_be_read_yet_just_after_its_push_is_read_a_l
     _, _, mailbox = await contract.connect()
     contract.sim.fault("not_readable", mailbox=contract.address, seconds=0.9, times=1)
     key = contract.sim.deliver(contract.address, kind="plain")["id"]
-    [seen] = await mailbox.look([key])
-    assert seen.presence is Presence.HERE
+    [seen] = await mailbox.look_up([key])
+    assert seen.presence is Presence.PRESENT
     [message] = await fetched(mailbox, wanted(key))
     assert isinstance(message, FetchedMessage)
 

@@ -54,7 +54,7 @@ async def test_a_refresh_gives_a_token_that_works(contract):
     contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
     await mailbox.check()
     assert len(tokens.refused) == 1
-    assert (await tokens.current()).reveal() != grant.tokens.access.reveal()
+    assert (await tokens.get_token()).reveal() != grant.tokens.access.reveal()
 
 
 async def test_the_old_refresh_token_survives_a_lost_answer(contract):

@@ -44,9 +44,9 @@ async def test_no_body_snippet_or_attachment_is_asked_for_or_comes(contract, bod
     found, live = await listed(mailbox)
     chosen = list(found.values())[:2] if few else list(found.values())
     messages = await fetched(mailbox, chosen, ContentPolicy.METADATA)
-    await mailbox.look(list(found))
+    await mailbox.look_up(list(found))
     for scope, cursor in live.items():
-        await mailbox.changes(scope, cursor)
+        await mailbox.list_changes(scope, cursor)
     exchanges = bodies()
     assert exchanges
     over_the_wire = words(exchanges)
@@ -64,14 +64,14 @@ async def test_no_body_snippet_or_attachment_is_asked_for_or_comes(contract, bod
     real = truth(contract)
     for message in messages:
         assert isinstance(message, FetchedMessage)
-        assert message.letter.subject == real[message.key]["subject"]
-        assert message.letter.internet_message_id == real[message.key]["message_id"]
-        assert message.letter.snippet is None
-        assert message.letter.body_plain is None
-        assert message.letter.body_html is None
-        assert message.letter.raw is None
-        assert message.letter.enclosures == ()
-    ours = [message.letter for message in messages if message.letter.subject == "Figures"]
+        assert message.content.subject == real[message.key]["subject"]
+        assert message.content.internet_message_id == real[message.key]["message_id"]
+        assert message.content.snippet is None
+        assert message.content.body_plain is None
+        assert message.content.body_html is None
+        assert message.content.raw is None
+        assert message.content.attachments == ()
+    ours = [message.content for message in messages if message.content.subject == "Figures"]
     assert all(letter.is_newsletter and letter.has_attachments for letter in ours)
     assert few or len(ours) == 8
 
@@ -80,10 +80,10 @@ async def test_the_same_mail_comes_whole_where_it_may(contract, bodies):
     _, _, mailbox = await contract.connect()
     key = contract.sim.deliver(contract.address, MAIL.format(number=99).encode())["id"]
     [message] = await fetched(mailbox, wanted(key))
-    assert MARK in (message.letter.body_plain or message.letter.body_html)
-    assert MARK in message.letter.snippet
-    assert [each.file_name for each in message.letter.enclosures] == ["figures.csv"]
-    assert message.letter.has_attachments
+    assert MARK in (message.content.body_plain or message.content.body_html)
+    assert MARK in message.content.snippet
+    assert [each.file_name for each in message.content.attachments] == ["figures.csv"]
+    assert message.content.has_attachments
     assert bodies()
 
 

@@ -39,14 +39,14 @@ async def test_a_listing_shows_every_message_and_fetching_brings_what_the_mailbo
         assert isinstance(each, FetchedMessage)
         assert_state(contract, each.state, real[each.key])
         assert each.state.received_at.timestamp() == pytest.approx(real[each.key]["received"] / 1000, abs=1)
-        assert each.letter.subject == real[each.key]["subject"]
-        assert each.letter.internet_message_id == real[each.key]["message_id"]
-        assert each.letter.sender.address
-        assert each.letter.body_html or each.letter.body_plain
+        assert each.content.subject == real[each.key]["subject"]
+        assert each.content.internet_message_id == real[each.key]["message_id"]
+        assert each.content.sender.address
+        assert each.content.body_html or each.content.body_plain
         assert await digests(mailbox, each) == attached(real[each.key])
         if is_gmail(contract):
-            assert sha256(each.letter.raw) == real[each.key]["sha256"]
-            assert each.letter.size == real[each.key]["size"]
+            assert sha256(each.content.raw) == real[each.key]["sha256"]
+            assert each.content.size == real[each.key]["size"]
 
 
 async def test_a_listing_since_some_time_shows_at_least_what_was_received_since(contract):
@@ -63,8 +63,8 @@ async def test_a_listing_since_some_time_shows_at_least_what_was_received_since(
 
 
 async def test_every_kind_of_letter_arrives_with_the_attachments_it_was_sent_with(contract):
-    for kind in samples.kinds():
-        for variant in samples.variants(kind):
+    for kind in samples.list_kinds():
+        for variant in samples.list_variants(kind):
             contract.sim.deliver(contract.address, kind=kind, variant=variant)
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
@@ -76,7 +76,7 @@ async def test_every_kind_of_letter_arrives_with_the_attachments_it_was_sent_wit
             broken.append(real[each.key]["subject"])
         if is_gmail(contract):
             parts = {one["part"] for one in real[each.key]["attachments"] if not one.get("nested")}
-            assert {one.part for one in each.letter.enclosures} == parts
+            assert {one.part for one in each.content.attachments} == parts
     assert broken == []
     assert len(found) > 150
 
@@ -89,7 +89,7 @@ async def test_folders_are_told_with_their_roles_and_parents_come_first(contract
         inside = {"name": "Clients/Acme"}
     acme = sim.post(f"mailboxes/{address}/folders", **inside)
     _, _, mailbox = await contract.connect()
-    found = await mailbox.folders()
+    found = await mailbox.list_folders()
     by_key = {folder.key: folder for folder in found}
     assert by_key[acme["id"]].parent == clients["id"]
     order = [folder.key for folder in found]
@@ -109,7 +109,7 @@ async def test_hidden_folders_are_found_and_search_folders_are_not(contract):
     hidden = sim.post(at, name="Behind the scenes", parent="archive", hidden=True)
     search = sim.post(at, name="Weekly", query="contains(subject, 'weekly')")
     many = [sim.post(at, name=f"Folder {number}", parent="inbox")["id"] for number in range(45)]
-    keys = {folder.key for folder in await (await contract.connect())[2].folders()}
+    keys = {folder.key for folder in await (await contract.connect())[2].list_folders()}
     assert {hidden["id"], *many} <= keys
     assert search["id"] not in keys
 
@@ -125,11 +125,11 @@ async def test_a_mailbox_that_is_limited_to_a_folder_has_the_feed_of_that_folder
     folder = real["archive"] if chosen == "its id" else chosen
     _, _, mailbox = await contract.connect(folder=folder)
     assert await scopes(mailbox) == [real["archive"]]
-    assert len(await mailbox.folders()) > 8
+    assert len(await mailbox.list_folders()) > 8
     assert await recent_keys(mailbox, now(contract) - timedelta(hours=1)) == [kept]
     _, _, lost = await contract.connect(folder="AAMkNoSuchFolder")
     with pytest.raises(NotFound):
-        await lost.folders()
+        await lost.list_folders()
 
 
 async def test_new_mail_and_marks_are_told_as_changes(contract):
@@ -143,7 +143,7 @@ async def test_new_mail_and_marks_are_told_as_changes(contract):
     new = sim.deliver(address, kind="plain")["id"]
     told = {change.key: change for change in await changed(mailbox, live)}
     assert {key: change.presence for key, change in told.items()} == dict.fromkeys(
-        (first, second, new), Presence.HERE
+        (first, second, new), Presence.PRESENT
     )
     assert told[first].state.is_read is True
     assert told[first].state.is_flagged is None
@@ -175,10 +175,10 @@ async def test_a_move_is_told_where_the_message_left_and_where_it_came_or_by_its
         left = before[key].state.folder
         assert sorted(
             ((change.presence, change.state.folder) for change in told), key=lambda pair: pair[0].value
-        ) == [(Presence.HERE, place["id"]), (Presence.LEFT, None)]
+        ) == [(Presence.PRESENT, place["id"]), (Presence.LEFT, None)]
         assert left != place["id"]
-    [seen] = await mailbox.look([key])
-    assert seen.presence is Presence.HERE
+    [seen] = await mailbox.look_up([key])
+    assert seen.presence is Presence.PRESENT
     assert_state(contract, seen.state, truth(contract)[key])
 
 
@@ -193,8 +193,8 @@ async def test_what_is_deleted_for_good_is_told_and_a_look_confirms_it(contract)
     told = {change.key: change for change in await changed(mailbox, live)}
     assert set(told) == set(keys)
     assert {told[key].presence for key in keys[1:]} <= {Presence.LEFT, Presence.DELETED}
-    seen = {change.key: change for change in await mailbox.look(keys)}
-    assert seen[keys[0]].presence is Presence.HERE
+    seen = {change.key: change for change in await mailbox.look_up(keys)}
+    assert seen[keys[0]].presence is Presence.PRESENT
     assert_state(contract, seen[keys[0]].state, truth(contract)[keys[0]])
     assert {seen[key].presence for key in keys[1:]} == {Presence.DELETED}
 
@@ -212,7 +212,7 @@ async def test_a_message_that_vanished_before_it_was_fetched_is_gone_and_the_oth
     [alone] = await fetched(mailbox, [found[keys[0]]])
     assert alone.gone
     with pytest.raises(NotFound):
-        await mailbox.raw(keys[0])
+        await mailbox.fetch_raw(keys[0])
 
 
 async def test_added_and_deleted_between_two_syncs_ends_as_deleted(contract):
@@ -247,15 +247,15 @@ async def test_drafts_that_are_written_on_and_sent_can_be_followed(contract):
     for number in range(2, 5):
         key = draft("PUT", f"messages/{key}", DRAFT % number)
     for change in await changed(mailbox, live):
-        (standing.add if change.presence is Presence.HERE else standing.discard)(change.key)
+        (standing.add if change.presence is Presence.PRESENT else standing.discard)(change.key)
     assert standing == set(truth(contract))
     [message] = await fetched(mailbox, wanted(key))
     assert message.state.is_draft
-    assert message.letter.subject == "Draft 4"
+    assert message.content.subject == "Draft 4"
     draft("POST", f"messages/{key}/send")
     left = [change for change in await changed(mailbox, live) if change.presence is Presence.LEFT]
-    seen = await mailbox.look([*standing, *(change.key for change in left)])
-    here = {change.key for change in seen if change.presence is Presence.HERE}
+    seen = await mailbox.look_up([*standing, *(change.key for change in left)])
+    here = {change.key for change in seen if change.presence is Presence.PRESENT}
     assert here <= set(truth(contract))
 
 
@@ -265,7 +265,7 @@ async def test_a_look_and_a_fetch_tell_the_same_version_and_a_change_a_later_one
     _, _, mailbox = await contract.connect()
     versions = []
     for mark in ({"read": True}, {"read": False}, {"flag": "flagged"}):
-        [seen] = await mailbox.look([key])
+        [seen] = await mailbox.look_up([key])
         [message] = await fetched(mailbox, wanted(key))
         assert seen.version == message.version
         versions.append(seen.version)
@@ -281,15 +281,15 @@ async def test_an_expired_cursor_and_a_folder_that_is_gone_are_told_apart(contra
     scope = place["id"] if not is_gmail(contract) else ""
     sim.fault("cursor_expired", mailbox=address, times=1)
     with pytest.raises(CursorExpired):
-        await mailbox.changes(scope, live[scope])
+        await mailbox.list_changes(scope, live[scope])
     if not is_gmail(contract):
         sim.delete(f"mailboxes/{address}/folders/{place['key']}")
         with pytest.raises(NotFound):
-            await mailbox.changes(scope, live[scope])
+            await mailbox.list_changes(scope, live[scope])
         with pytest.raises(NotFound):
-            await mailbox.listing(scope, cursor=None, since=None)
+            await mailbox.list_messages(scope, cursor=None, since=None)
     with pytest.raises(CursorExpired):
-        await mailbox.listing(await some_scope(mailbox), cursor=spoiled(contract, live), since=None)
+        await mailbox.list_messages(await some_scope(mailbox), cursor=spoiled(contract, live), since=None)
 
 
 async def some_scope(mailbox) -> str:
@@ -305,15 +305,17 @@ async def test_many_changes_come_in_pages_and_every_page_can_be_the_last_that_wa
     sim, address = contract.sim, contract.address
     _, _, mailbox = await contract.connect()
     _, live = await listed(mailbox)
-    scope = "" if is_gmail(contract) else {f.role: f.key for f in await mailbox.folders()}[FolderRole.INBOX]
+    scope = (
+        "" if is_gmail(contract) else {f.role: f.key for f in await mailbox.list_folders()}[FolderRole.INBOX]
+    )
     sim.deliver(address, kind="plain", count=430)
     sim.fault("delta_empty_page", mailbox=address, times=2)
     sim.fault("delta_repeat", mailbox=address, probability=0.5)
     keys, pages, cursor, more = set(), 0, live[scope], True
     while more:
-        page = await mailbox.changes(scope, cursor)
+        page = await mailbox.list_changes(scope, cursor)
         keys |= {change.key for change in page.changes}
-        pages, cursor, more = pages + 1, page.cursor, page.more
+        pages, cursor, more = pages + 1, page.cursor, page.has_more
         _, _, mailbox = await contract.connect()  # another process, that knows nothing but the cursor
     assert pages > 2
     assert len(keys) == 430
@@ -321,7 +323,7 @@ async def test_many_changes_come_in_pages_and_every_page_can_be_the_last_that_wa
 
 
 async def recent_keys(mailbox, since, *, drafts=False):
-    return [each.key async for page in mailbox.recent(since, drafts=drafts) for each in page]
+    return [each.key async for page in mailbox.list_recent(since, drafts=drafts) for each in page]
 
 
 async def test_recent_mail_is_told_where_a_feed_cannot_tell_it_yet(contract):
@@ -329,7 +331,7 @@ async def test_recent_mail_is_told_where_a_feed_cannot_tell_it_yet(contract):
     new = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(4)]
     _, _, mailbox = await contract.connect()
     since = now(contract) - timedelta(hours=1)
-    recent = [each async for page in mailbox.recent(since) for each in page]
+    recent = [each async for page in mailbox.list_recent(since) for each in page]
     assert {change.key for change in recent} == (set() if is_gmail(contract) else set(new))
     assert all(change.state.folder and change.version for change in recent)
 
@@ -356,7 +358,8 @@ async def test_a_message_that_new_mail_pushes_to_the_next_page_is_shown_once(con
     contract.sim.deliver(contract.address, kind="plain", count=205)
     _, _, mailbox = await contract.connect()
     pages = [
-        contract.sim.deliver(contract.address, kind="plain") and page async for page in mailbox.recent(since)
+        contract.sim.deliver(contract.address, kind="plain") and page
+        async for page in mailbox.list_recent(since)
     ]
     keys = [each.key for page in pages for each in page]
     assert (len(pages), len(keys), len(set(keys))) == (2, 205, 205)
@@ -365,17 +368,17 @@ async def test_a_message_that_new_mail_pushes_to_the_next_page_is_shown_once(con
 async def test_the_bytes_of_a_message_are_those_that_were_delivered(contract):
     key = contract.sim.deliver(contract.address, kind="attachment")["id"]
     _, _, mailbox = await contract.connect()
-    assert sha256(await mailbox.raw(key)) == truth(contract)[key]["sha256"]
+    assert sha256(await mailbox.fetch_raw(key)) == truth(contract)[key]["sha256"]
 
 
 async def test_a_large_attachment_is_brought_in_pieces_where_the_provider_can(contract):
     key = contract.sim.deliver(contract.address, kind="big", size=14 << 20)["id"]
     _, _, mailbox = await contract.connect()
     [message] = await fetched(mailbox, wanted(key))
-    [enclosure] = message.letter.enclosures
+    [enclosure] = message.content.attachments
     [real] = truth(contract)[key]["attachments"]
     assert real["size"] > 10 * 2**20
-    pieces = [piece async for piece in mailbox.enclosure(key, enclosure)]
+    pieces = [piece async for piece in mailbox.fetch_attachment(key, enclosure)]
     assert sha256(b"".join(pieces)) == real["sha256"]
     if not is_gmail(contract):
         assert enclosure.content is None
@@ -386,21 +389,21 @@ async def test_a_link_to_a_file_elsewhere_has_no_bytes(contract):
     key = contract.sim.deliver(contract.address, kind="reference")["id"]
     _, _, mailbox = await contract.connect()
     [message] = await fetched(mailbox, wanted(key))
-    links = [each for each in message.letter.enclosures if each.kind == "reference"]
+    links = [each for each in message.content.attachments if each.kind == "reference"]
     if is_gmail(contract):
-        assert all(each.kind == "file" for each in message.letter.enclosures)
+        assert all(each.kind == "file" for each in message.content.attachments)
         return
     assert links
     for each in links:
         with pytest.raises(UnsupportedByProvider):
-            _ = [piece async for piece in mailbox.enclosure(key, each)]
+            _ = [piece async for piece in mailbox.fetch_attachment(key, each)]
 
 
 @pytest.mark.parametrize("key", ["nonsense", "AAMk../..$value?x=1#y", "ü"])
 async def test_what_cannot_be_the_id_of_a_message_is_an_id_of_nothing(contract, key):
     """A push names messages, and a push is not believed."""
     _, _, mailbox = await contract.connect()
-    [seen] = await mailbox.look([key])
+    [seen] = await mailbox.look_up([key])
     assert (seen.key, seen.presence) == (key, Presence.DELETED)
     [answer] = await fetched(mailbox, wanted(key))
     assert answer.gone
@@ -409,7 +412,7 @@ async def test_what_cannot_be_the_id_of_a_message_is_an_id_of_nothing(contract, 
 async def test_nothing_is_asked_where_nothing_is_wanted(contract):
     _, _, mailbox = await contract.connect()
     before = contract.sim.meter(contract.address)["requests"]
-    assert await mailbox.look([]) == []
+    assert await mailbox.look_up([]) == []
     assert [
         each for group in [g async for g in mailbox.fetch([], ContentPolicy.FULL)] for each in group
     ] == []

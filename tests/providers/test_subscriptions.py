@@ -93,13 +93,13 @@ async def test_an_equal_channel_is_reported_with_its_id_where_the_provider_has_i
     channel = await mailbox.subscribe(wanted(contract, receiver))
     if contract.provider.name is ProviderName.GMAIL:
         assert (await mailbox.subscribe(wanted(contract, receiver))).resource == channel.resource
-        assert await mailbox.channels() == ()
+        assert await mailbox.list_subscriptions() == ()
         return
     with pytest.raises(AlreadyExists) as caught:
         await mailbox.subscribe(wanted(contract, receiver))
     assert caught.value.provider_id == channel.provider_subscription_id
     assert channel.provider_subscription_id in [
-        each.provider_subscription_id for each in await mailbox.channels()
+        each.provider_subscription_id for each in await mailbox.list_subscriptions()
     ]
 
 

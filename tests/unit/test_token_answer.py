@@ -6,7 +6,7 @@ from postroom.errors import LoginRejected, TransientError
 from postroom.providers import oauth
 from postroom.providers.gmail import wire as gmail
 from postroom.providers.graph import wire as graph
-from postroom.providers.transport import HttpAnswer
+from postroom.providers.transport import HttpResponse
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from postroom.providers.transport import HttpAnswer
 )
 def test_an_answer_without_tokens_may_be_right_the_next_time(body):
     with pytest.raises(TransientError):
-        oauth.read_tokens(HttpAnswer(200, {}, body))
+        oauth.read_tokens(HttpResponse(200, {}, body))
 
 
 @pytest.mark.parametrize("provider", [gmail, graph])
@@ -32,7 +32,8 @@ def test_an_answer_without_tokens_may_be_right_the_next_time(body):
     "body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}', b'{"error": {"code": 403}}']
 )
 def test_a_refusal_that_is_no_answer_of_oauth_is_somebody_elses_and_passes(provider, status, body):
-    assert type(provider.token_refusal(HttpAnswer(status, {}, body))) is TransientError
+    assert type(provider.token_refusal(HttpResponse(status, {}, body))) is TransientError
     assert (
-        type(provider.token_refusal(HttpAnswer(status, {}, b'{"error": "invalid_request"}'))) is LoginRejected
+        type(provider.token_refusal(HttpResponse(status, {}, b'{"error": "invalid_request"}')))
+        is LoginRejected
     )

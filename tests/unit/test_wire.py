@@ -25,7 +25,7 @@ from postroom.providers.gmail import message_parsing as gmail_letters
 from postroom.providers.gmail import wire as gmail_wire
 from postroom.providers.graph import message_parsing as graph_letters
 from postroom.providers.graph import wire as graph_wire
-from postroom.providers.transport import HttpAnswer
+from postroom.providers.transport import HttpResponse
 
 HERE = Presence.PRESENT
 
@@ -123,8 +123,8 @@ def test_bytes_that_are_no_base64_are_asked_for_again():
         gmail_letters.decode_raw(message)
 
 
-def parted(body: bytes, content_type="multipart/mixed; boundary=batch_x") -> HttpAnswer:
-    return HttpAnswer(200, {"content-type": content_type, "date": "Mon, 05 Jan 2026 10:00:00 GMT"}, body)
+def parted(body: bytes, content_type="multipart/mixed; boundary=batch_x") -> HttpResponse:
+    return HttpResponse(200, {"content-type": content_type, "date": "Mon, 05 Jan 2026 10:00:00 GMT"}, body)
 
 
 def part(place: int, status: int, body: bytes) -> bytes:
@@ -172,7 +172,7 @@ def test_an_envelope_names_paths_only_and_ends_its_lines_with_both_characters():
 
 
 def refused(wire, status, **error):
-    return wire.refusal(HttpAnswer(status, {}, msgspec.json.encode({"error": error})))
+    return wire.refusal(HttpResponse(status, {}, msgspec.json.encode({"error": error})))
 
 
 @pytest.mark.parametrize(
@@ -206,7 +206,7 @@ def test_a_limit_of_the_project_concerns_everybody_and_one_of_the_user_does_not(
 
 
 def test_the_time_in_gmails_words_is_taken_by_gmails_clock():
-    answer = HttpAnswer(
+    answer = HttpResponse(
         429,
         {"date": "Mon, 05 Jan 2026 10:00:00 GMT"},
         b'{"error":{"message":"User-rate limit exceeded.  Retry after 2026-01-05T10:00:12.500Z"}}',

@@ -1,1 +1,1 @@
-"""Gmail and Microsoft 365 behind one protocol (`ports.Provider`). The same file names in both folders."""
+"""The adapters of Gmail and Microsoft 365 for `ports.Provider`, with the same file names in both folders."""

@@ -1,7 +1,7 @@
-"""Asks for many messages, many in one call, several calls at a time. Every key is answered once.
+"""Fetches many items by batch requests, several at a time, with exactly one result for each key.
 
-A part that is throttled or broken is asked for again alone; one that fails for good is the caller's to name.
-What concerns the whole mailbox is raised. Knows no provider.
+A part that is throttled or broken is requested again alone; the caller converts permanent failures. Errors
+that concern the whole mailbox are raised. Knows no provider.
 """
 
 import asyncio
@@ -14,72 +14,74 @@ from typing import Any, Final, Generic, TypeVar
 
 from postroom.errors import NotFound, PostroomError, RateLimited, ResponseTooLarge, TransientError
 from postroom.model import FetchFailure, MessageChange, Presence
-from postroom.providers.rate_limit import LONGEST_PATIENCE_SECONDS, MailboxRateLimit
-from postroom.providers.transport import ATTEMPTS, ErrorMapping, HttpAnswer
+from postroom.providers.rate_limit import MAX_RETRY_AFTER_SECONDS, MailboxRateLimit
+from postroom.providers.transport import MAX_ATTEMPTS, ErrorMapping, HttpResponse
 
-# Just after a push a message may not be readable yet: it is gone when it is missing a second time.
-SECOND_LOOK_SECONDS: Final = 1.0
+# Right after a push a message may not be readable yet: it counts as deleted if missing a second time.
+SECOND_LOOKUP_SECONDS: Final = 1.0
 _LARGE_BYTES: Final = 2**20
-_READ_AT_ONCE: Final = 5  # answers; a whole batch takes long, and what others commit would wait for it
-_MOST_THROTTLED: Final = 8  # batches in a row of which nothing came but requests for patience
+_CONVERSIONS_PER_TURN: Final = (
+    5  # answers; a whole batch takes long, and what others commit would wait for it
+)
+_MAX_THROTTLED_BATCHES: Final = 8  # consecutive batches in which all parts were throttled
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class BatchRequest(Generic[T]):
-    """How a provider is asked. `send` returns what came back, by key; `failed` may raise instead."""
+    """How items are requested. `send` returns responses by key; `failed` converts or raises an error."""
 
-    send: Callable[[Sequence[str]], Awaitable[Mapping[str, HttpAnswer]]]
-    refusal: ErrorMapping
-    convert: Callable[[str, HttpAnswer], T]
+    send: Callable[[Sequence[str]], Awaitable[Mapping[str, HttpResponse]]]
+    to_error: ErrorMapping
+    convert: Callable[[str, HttpResponse], T]
     failed: Callable[[str, PostroomError], T]
-    pace: MailboxRateLimit
+    rate_limit: MailboxRateLimit
     cost: float
-    largest: int  # parts of one call
+    max_parts: int
     parallel: int
-    crowded: Callable[[RateLimited], bool] = lambda _: False
-    patient: bool = True  # look a second time for what is missing
+    is_too_concurrent: Callable[[RateLimited], bool] = lambda _: False
+    looks_twice: bool = True  # request missing items a second time
 
 
-async def stream_results(asking: BatchRequest[T], keys: Iterable[str]) -> AsyncGenerator[list[T]]:
-    """In groups, as they come."""
-    waiting = _PendingKeys(asking, deque(dict.fromkeys(keys)), asking.largest)
+async def stream_results(request: BatchRequest[T], keys: Iterable[str]) -> AsyncGenerator[list[T]]:
+    """The results in groups, as they arrive."""
+    waiting = _PendingKeys(request, deque(dict.fromkeys(keys)), request.max_parts)
     while waiting.keys:
-        async with aclosing(run_concurrently(waiting.next, asking.parallel)) as groups:
+        async with aclosing(run_concurrently(waiting.next, request.parallel)) as groups:
             async for found in groups:
                 if found:
                     yield found
-        await waiting.another_round()
+        await waiting.requeue_failed()
 
 
-async def collect_results(asking: BatchRequest[T], keys: Iterable[str]) -> list[T]:
-    return [each async for group in stream_results(asking, keys) for each in group]
+async def collect_results(request: BatchRequest[T], keys: Iterable[str]) -> list[T]:
+    return [result async for group in stream_results(request, keys) for result in group]
 
 
 async def run_concurrently(
-    following: Callable[[], Coroutine[Any, Any, T] | None], parallel: int
+    next_job: Callable[[], Coroutine[Any, Any, T] | None], parallel: int
 ) -> AsyncGenerator[T]:
-    """What jobs return, as they end, so many under way at a time. Ends when none is under way or follows."""
-    under_way: set[asyncio.Task[T]] = set()
+    """The results of jobs as they complete, at most `parallel` at a time, until there are no more."""
+    running: set[asyncio.Task[T]] = set()
     done: set[asyncio.Task[T]] = set()
     try:
         while True:
-            while len(under_way) < parallel and (job := following()) is not None:
-                under_way.add(asyncio.create_task(job))
-            if not under_way:
+            while len(running) < parallel and (job := next_job()) is not None:
+                running.add(asyncio.create_task(job))
+            if not running:
                 return
-            done, under_way = await asyncio.wait(under_way, return_when=asyncio.FIRST_COMPLETED)
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
                 yield task.result()
     finally:
-        for task in under_way:
+        for task in running:
             task.cancel()
-        await asyncio.gather(*under_way, *done, return_exceptions=True)
+        await asyncio.gather(*running, *done, return_exceptions=True)
 
 
 def deleted_or_unfetched(key: str, error: PostroomError) -> MessageChange | FetchFailure:
-    """A look at what is not there tells that it was deleted."""
+    """A lookup that finds nothing means that the message was deleted."""
     return MessageChange(key, Presence.DELETED) if isinstance(error, NotFound) else unfetched(key, error)
 
 
@@ -90,128 +92,130 @@ def unfetched(key: str, error: PostroomError) -> FetchFailure:
 
 @dataclass
 class _PendingKeys(Generic[T]):
-    """What is still to be asked for."""
+    """The keys that still have to be requested, and what happened to them so far."""
 
-    asking: BatchRequest[T]
+    request: BatchRequest[T]
     keys: deque[str]
-    largest: int
+    max_parts: int
     missing: list[str] = field(default_factory=list[str])
-    looked_twice: set[str] = field(default_factory=set[str])
+    looked_up_twice: set[str] = field(default_factory=set[str])
     broken: list[str] = field(default_factory=list[str])
     attempts: Counter[str] = field(default_factory=Counter[str])
-    setbacks: int = 0  # calls that failed as a whole, in a row
+    setbacks: int = 0  # consecutive requests that failed as a whole
     throttled: int = 0
     order: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def next(self) -> Coroutine[Any, Any, list[T]] | None:
         return self.batch() if self.keys else None
 
-    async def another_round(self) -> None:
-        """A little later, for what was missing or broken."""
+    async def requeue_failed(self) -> None:
+        """Wait a little, then queue missing and broken keys again."""
         again = [*self.missing, *self.broken]
         if not again:
             return
-        wait = SECOND_LOOK_SECONDS if self.missing else 0.0
+        wait = SECOND_LOOKUP_SECONDS if self.missing else 0.0
         if self.broken:
             tried = max(self.attempts[key] for key in self.broken)
             wait = max(wait, 0.25 * 2**tried * random.uniform(1, 1.2))
-        await self.asking.pace.clock.sleep(wait)
-        self.looked_twice.update(self.missing)
+        await self.request.rate_limit.clock.sleep(wait)
+        self.looked_up_twice.update(self.missing)
         self.keys.extend(again)
         self.missing, self.broken = [], []
 
     async def batch(self) -> list[T]:
-        """One call, as large as the pace allows."""
-        pace = self.asking.pace
+        """Send one batch, as large as the rate limit allows."""
+        rate_limit = self.request.rate_limit
         async with self.order:
-            most = min(self.largest, pace.batch, len(self.keys))
+            most = min(self.max_parts, rate_limit.max_batch_parts, len(self.keys))
             if not most:
                 return []
-            granted, spent = await pace.grant(self.asking.cost, most)
+            granted, spent = await rate_limit.reserve(self.request.cost, most)
             keys = [self.keys.popleft() for _ in range(granted)]
         try:
-            came = await self.asking.send(keys)
+            responses = await self.request.send(keys)
         except ResponseTooLarge as error:
-            return self._halved(keys, error)
+            return self._split_batch(keys, error)
         except TransientError as error:
             await self._put_back(keys, error)
             return []
         finally:
-            pace.answered(spent)
-        return await self._settled(keys, came)
+            rate_limit.record_response(spent)
+        return await self._convert_all(keys, responses)
 
-    def _halved(self, keys: Sequence[str], error: ResponseTooLarge) -> list[T]:
+    def _split_batch(self, keys: Sequence[str], error: ResponseTooLarge) -> list[T]:
         if len(keys) == 1:
-            return [self.asking.failed(keys[0], error)]
-        self.largest = max(1, len(keys) // 2)
+            return [self.request.failed(keys[0], error)]
+        self.max_parts = max(1, len(keys) // 2)
         self.keys.extend(keys)
         return []
 
     async def _put_back(self, keys: Sequence[str], error: TransientError) -> None:
-        """The whole call failed: again a little later, unless that would be long or has been tried enough."""
+        """Queue the keys of a failed request again after a wait; raise if that is long or tried too often."""
         self.setbacks += 1
-        if self.setbacks >= ATTEMPTS or (error.retry_after or 0) > LONGEST_PATIENCE_SECONDS:
+        if self.setbacks >= MAX_ATTEMPTS or (error.retry_after or 0) > MAX_RETRY_AFTER_SECONDS:
             raise error
         wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (self.setbacks - 1)
-        await self.asking.pace.clock.sleep(wait * random.uniform(1, 1.2))
+        await self.request.rate_limit.clock.sleep(wait * random.uniform(1, 1.2))
         self.keys.extendleft(reversed(keys))
 
-    async def _settled(self, keys: Sequence[str], came: Mapping[str, HttpAnswer]) -> list[T]:
+    async def _convert_all(self, keys: Sequence[str], responses: Mapping[str, HttpResponse]) -> list[T]:
         found: list[T] = []
         refusals: list[RateLimited] = []
         for place, key in enumerate(keys):
-            if place % _READ_AT_ONCE == 0:
+            if place % _CONVERSIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
-            answer = came.get(key)
+            response = responses.get(key)
             try:
-                found.append(await self._converted(key, answer))
+                found.append(await self._convert(key, response))
             except RateLimited as error:
                 refusals.append(error)
                 self.keys.append(key)
             except PostroomError as error:
-                found.extend(self._failed(key, error, answer.status if answer else 0))
-        self.asking.pace.weighed(sum(len(answer.body) for answer in came.values()), len(keys))
-        self._pace(refusals, len(keys) - len(refusals))
+                found.extend(self._failed(key, error, response.status if response else 0))
+        self.request.rate_limit.record_sizes(
+            sum(len(response.body) for response in responses.values()), len(keys)
+        )
+        self._adapt_rate(refusals, len(keys) - len(refusals))
         return found
 
-    async def _converted(self, key: str, answer: HttpAnswer | None) -> T:
-        if answer is None:
-            raise TransientError("the provider left a part of a batch unanswered")
-        error = self.asking.refusal(answer)
+    async def _convert(self, key: str, response: HttpResponse | None) -> T:
+        if response is None:
+            raise TransientError("the provider returned no response to a part of a batch")
+        error = self.request.to_error(response)
         if error is not None:
             raise error
-        if len(answer.body) < _LARGE_BYTES:
-            return self.asking.convert(key, answer)
-        return await asyncio.to_thread(self.asking.convert, key, answer)  # nobody waits for it meanwhile
+        if len(response.body) < _LARGE_BYTES:
+            return self.request.convert(key, response)
+        return await asyncio.to_thread(self.request.convert, key, response)  # without blocking the event loop
 
     def _failed(self, key: str, error: PostroomError, status: int) -> list[T]:
-        """Nothing where it is to be asked for again."""
-        if isinstance(error, NotFound) and self.asking.patient and key not in self.looked_twice:
+        """The converted failure, or nothing if the key will be requested again."""
+        if isinstance(error, NotFound) and self.request.looks_twice and key not in self.looked_up_twice:
             self.missing.append(key)
             return []
-        # Access is refused to a mailbox, not to a message; but a token may expire while a batch is under way.
-        of_the_mailbox = status in {401, 403} or (status == 404 and not isinstance(error, NotFound))
-        if isinstance(error, TransientError) or of_the_mailbox:
+        # Access is denied to a mailbox and not to a message; but a token may expire during a batch.
+        concerns_mailbox = status in {401, 403} or (status == 404 and not isinstance(error, NotFound))
+        if isinstance(error, TransientError) or concerns_mailbox:
             self.attempts[key] += 1
-            if self.attempts[key] < (2 if of_the_mailbox else ATTEMPTS):
+            if self.attempts[key] < (2 if concerns_mailbox else MAX_ATTEMPTS):
                 self.broken.append(key)
                 return []
-        if of_the_mailbox:
+        if concerns_mailbox:
             raise error
-        return [self.asking.failed(key, error)]
+        return [self.request.failed(key, error)]
 
-    def _pace(self, refusals: Sequence[RateLimited], answered: int) -> None:
-        pace = self.asking.pace
+    def _adapt_rate(self, refusals: Sequence[RateLimited], answered: int) -> None:
+        rate_limit = self.request.rate_limit
         self.setbacks = 0
         if not refusals:
             self.throttled = 0
-            pace.accepted()
-            pace.roomy()
+            rate_limit.record_success()
+            rate_limit.record_complete_batch()
             return
         worst = max(refusals, key=lambda error: error.retry_after or 0)
         self.throttled = 0 if answered else self.throttled + 1
-        if self.throttled >= _MOST_THROTTLED:
+        if self.throttled >= _MAX_THROTTLED_BATCHES:
             raise worst
-        if any(self.asking.crowded(error) for error in refusals):
-            pace.crowded(answered)
-        pace.refused(worst)
+        if any(self.request.is_too_concurrent(error) for error in refusals):
+            rate_limit.shrink_batch(answered)
+        rate_limit.record_throttling(worst)

@@ -1,4 +1,4 @@
-"""Mail that was read from bytes or headers, as the domain knows it. Pure; knows no provider."""
+"""Converts parsed MIME to our model, and combines changes of the same message. Pure; knows no provider."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -8,7 +8,7 @@ from postroom.model import MessageChange, MessageContent, ObservedState, Person,
 
 
 def parse_message(raw: bytes) -> MessageContent:
-    """A whole message."""
+    """The content of a whole message."""
     parsed = mime.parse(raw)
     return replace(
         _from_head(parsed.head),
@@ -17,23 +17,23 @@ def parse_message(raw: bytes) -> MessageContent:
         snippet=parsed.snippet,
         body_plain=parsed.body_plain,
         body_html=parsed.body_html,
-        attachments=tuple(_enclosure(each) for each in parsed.attachments),
+        attachments=tuple(_to_attachment(attachment) for attachment in parsed.attachments),
         raw=raw,
     )
 
 
 def parse_headers(pairs: Iterable[tuple[str, str]]) -> MessageContent:
-    """What the headers alone tell."""
+    """The content of a message of which only the headers are known."""
     return _from_head(mime.parse_header_pairs(pairs))
 
 
 def _from_head(head: mime.MessageHead) -> MessageContent:
     return MessageContent(
         internet_message_id=head.internet_message_id,
-        sender=_person(head.sender) if head.sender else None,
-        to=tuple(_person(each) for each in head.to),
-        cc=tuple(_person(each) for each in head.cc),
-        bcc=tuple(_person(each) for each in head.bcc),
+        sender=_to_person(head.sender) if head.sender else None,
+        to=tuple(_to_person(address) for address in head.to),
+        cc=tuple(_to_person(address) for address in head.cc),
+        bcc=tuple(_to_person(address) for address in head.bcc),
         subject=head.subject,
         sent_at=head.sent_at,
         size=None,
@@ -44,34 +44,34 @@ def _from_head(head: mime.MessageHead) -> MessageContent:
     )
 
 
-def _person(told: mime.MailAddress) -> Person:
-    return Person(told.name, told.address)
+def _to_person(address: mime.MailAddress) -> Person:
+    return Person(address.name, address.address)
 
 
-def _enclosure(told: mime.MimeAttachment) -> RemoteAttachment:
+def _to_attachment(attachment: mime.MimeAttachment) -> RemoteAttachment:
     return RemoteAttachment(
-        part=told.part,
-        kind=told.kind,
-        media_type=told.media_type,
-        size=told.size,
-        file_name=told.file_name,
-        is_inline=told.is_inline,
-        content_id=told.content_id,
-        content=told.content,
+        part=attachment.part,
+        kind=attachment.kind,
+        media_type=attachment.media_type,
+        size=attachment.size,
+        file_name=attachment.file_name,
+        is_inline=attachment.is_inline,
+        content_id=attachment.content_id,
+        content=attachment.content,
     )
 
 
 def combine_changes(changes: Iterable[MessageChange]) -> tuple[MessageChange, ...]:
-    """One change for each message, in the order in which they were last told of."""
-    found: dict[str, MessageChange] = {}
+    """One change per message, in the order of their last occurrence."""
+    combined: dict[str, MessageChange] = {}
     for change in changes:
-        before = found.pop(change.key, None)
-        found[change.key] = change if before is None else _combine_pair(before, change)
-    return tuple(found.values())
+        before = combined.pop(change.key, None)
+        combined[change.key] = change if before is None else _combine_pair(before, change)
+    return tuple(combined.values())
 
 
 def _combine_pair(before: MessageChange, change: MessageChange) -> MessageChange:
-    """Both as one. Who is back after having left is told of anew; who is gone has no state any more."""
+    """Two changes of a message as one. A message that is gone, or is back again, keeps nothing of before."""
     if change.presence is not Presence.PRESENT or before.presence is not Presence.PRESENT:
         return change
     return MessageChange(
@@ -85,5 +85,5 @@ def _combine_pair(before: MessageChange, change: MessageChange) -> MessageChange
 
 
 def _merge_states(before: ObservedState, after: ObservedState) -> ObservedState:
-    told = {name: value for name in ObservedState.__slots__ if (value := getattr(after, name)) is not None}
-    return replace(before, **told)
+    known = {name: value for name in ObservedState.__slots__ if (value := getattr(after, name)) is not None}
+    return replace(before, **known)

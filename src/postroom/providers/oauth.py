@@ -1,4 +1,4 @@
-"""What OAuth is the same for every provider: the token endpoint's answer, who signed in, PKCE."""
+"""The parts of OAuth that all providers share: token responses, id token claims, PKCE."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ import msgspec
 
 from postroom.errors import LoginRejected, TransientError
 from postroom.model import Secret, Tokens
-from postroom.providers.transport import HttpAnswer
+from postroom.providers.transport import HttpResponse
 
 
 class TokenResponse(msgspec.Struct):
@@ -26,23 +26,25 @@ class TokenResponse(msgspec.Struct):
         return Tokens(Secret(self.access_token), self.expires_in, refresh)
 
 
-def read_tokens(answer: HttpAnswer) -> TokenResponse:
+def read_tokens(response: HttpResponse) -> TokenResponse:
     try:
-        return msgspec.convert(answer.json(), TokenResponse)
+        return msgspec.convert(response.json(), TokenResponse)
     except msgspec.ValidationError as error:
-        raise TransientError("the provider's sign-in answered with something else than tokens") from error
+        raise TransientError("the provider's token endpoint returned no tokens") from error
 
 
-def intermediary_error(answer: HttpAnswer) -> TransientError:
-    """A refusal without an error of OAuth's: a proxy or front end spoke, and the sign-in was not asked."""
-    return TransientError(f"something before the provider's sign-in answered with status {answer.status}")
+def intermediary_error(response: HttpResponse) -> TransientError:
+    """For an error response without an OAuth error: it comes from a proxy and not from the token endpoint."""
+    return TransientError(
+        f"a proxy in front of the provider's token endpoint returned status {response.status}"
+    )
 
 
 def read_claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
-    """The claims of an id token that came straight from the token endpoint.
+    """The claims of an id token that was received directly from the token endpoint.
 
-    Its signature is not checked: OpenID Connect Core 3.1.3.7 lets TLS vouch for a token received this way.
-    A token from anywhere else must never be passed in here.
+    Its signature is not verified: OpenID Connect Core 3.1.3.7 allows to rely on TLS for such a token.
+    A token from any other source must never be passed in here.
     """
     try:
         found = jwt.decode(
@@ -57,10 +59,10 @@ def read_claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
             leeway=300,
         )
     except jwt.InvalidTokenError as error:
-        raise LoginRejected("the provider's answer does not say who signed in") from error
+        raise LoginRejected("the provider's id token is not valid") from error
     return cast("Mapping[str, Any]", found)
 
 
 def pkce_challenge(verifier: Secret) -> str:
-    """RFC 7636: by it whoever began a login is known."""
+    """The PKCE code challenge (RFC 7636), which binds a code to the process that began the login."""
     return urlsafe_b64encode(sha256(verifier.reveal().encode()).digest()).rstrip(b"=").decode()

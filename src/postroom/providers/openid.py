@@ -19,7 +19,7 @@ from postroom.errors import LoginRejected, OperatorError, PostroomError, Transie
 from postroom.model import Secret
 from postroom.ports import IdentityRequest, OpenIdIdentity
 from postroom.providers import oauth
-from postroom.providers.transport import HttpAnswer, HttpCall, Transport
+from postroom.providers.transport import HttpRequest, HttpResponse, Transport
 
 LEEWAY_SECONDS: Final = 120
 # The provider signs with its private key. HMAC with our client secret and "none" are not accepted.
@@ -92,10 +92,10 @@ class OpenIdConnect:
             "client_id": self.client_id,
             "client_secret": self.client_secret.reveal(),
         }
-        answer = await self.transport.send(
-            HttpCall("POST", configuration.token_endpoint, form=form, repeatable=False)
+        response = await self.transport.send(
+            HttpRequest("POST", configuration.token_endpoint, form=form, repeatable=False)
         )
-        tokens = oauth.read_tokens(answer)
+        tokens = oauth.read_tokens(response)
         if tokens.id_token is None:
             raise LoginRejected("the provider's response has no id token")
         claims = await self._verify(configuration, tokens.id_token, tokens.access_token, request.nonce)
@@ -108,9 +108,9 @@ class OpenIdConnect:
     async def _get_configuration(self) -> _OpenIdConfiguration:
         if self.issuer not in self._configurations:
             url = f"{self.issuer.rstrip('/')}/.well-known/openid-configuration"
-            answer = await self.transport.send(HttpCall("GET", url))
+            response = await self.transport.send(HttpRequest("GET", url))
             try:
-                configuration = msgspec.convert(answer.json(), _OpenIdConfiguration)
+                configuration = msgspec.convert(response.json(), _OpenIdConfiguration)
             except msgspec.ValidationError as error:
                 raise OperatorError(
                     "The OpenID provider's configuration lacks endpoints that sign-in needs."
@@ -167,8 +167,8 @@ class OpenIdConnect:
         self, configuration: _OpenIdConfiguration, *, refresh: bool
     ) -> Sequence[_PublishedKey]:
         if refresh or self.issuer not in self._keys:
-            answer = await self.transport.send(HttpCall("GET", configuration.jwks_uri))
-            self._keys[self.issuer] = _parse_keys(answer.json())
+            response = await self.transport.send(HttpRequest("GET", configuration.jwks_uri))
+            self._keys[self.issuer] = _parse_keys(response.json())
         return self._keys[self.issuer]
 
 
@@ -211,17 +211,17 @@ def _check_access_token_hash(expected: object, access_token: str, algorithm: str
         raise jwt.InvalidTokenError("at_hash")
 
 
-def to_error(answer: HttpAnswer) -> PostroomError | None:
+def to_error(response: HttpResponse) -> PostroomError | None:
     """The error that a response of an OpenID provider means; None for success."""
-    if answer.status == 200:
+    if response.status == 200:
         return None
-    if answer.status == 429 or answer.status >= 500:
+    if response.status == 429 or response.status >= 500:
         return TransientError("the OpenID provider returned a server error")
-    if answer.told().get("error") in {"invalid_client", "unauthorized_client"}:
+    if response.error_body().get("error") in {"invalid_client", "unauthorized_client"}:
         return OperatorError(
             "The OpenID provider rejects this client."
             " Check POSTROOM_OIDC_CLIENT_ID and POSTROOM_OIDC_CLIENT_SECRET."
         )
-    if answer.status == 404:
+    if response.status == 404:
         return OperatorError("There is no OpenID provider at POSTROOM_OIDC_ISSUER. Correct the URL.")
     return LoginRejected("the OpenID provider rejected this sign-in")

@@ -1,4 +1,4 @@
-"""What calls cost and what a mailbox may spend, as the providers publish it. Data only."""
+"""The quotas that the providers publish: cost of each method, units per mailbox. Data only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Quota:
-    """So many units in so many seconds, so many calls at a time, and the units of each kind of call."""
+    """`units` per `seconds`, `concurrent` requests at a time; `costs` are units by method."""
 
     units: float
     seconds: float
@@ -28,17 +28,17 @@ _OLD_COSTS: Final = {
     "stop": 50,
 }
 _NEW_COSTS: Final = _OLD_COSTS | {"messages.get": 20}
-# Gmail counts calls under way per user, over all of the user's programs, and publishes no number.
+# Gmail limits concurrent requests per user, across all of the user's programs, but publishes no number.
 _GMAIL_CONCURRENT: Final = 4
 
 GMAIL: Final = {
-    "new": Quota(6_000, 60, _GMAIL_CONCURRENT, _NEW_COSTS),  # projects made since May 2026
+    "new": Quota(6_000, 60, _GMAIL_CONCURRENT, _NEW_COSTS),  # projects created since May 2026
     "old": Quota(15_000, 60, _GMAIL_CONCURRENT, _OLD_COSTS),
 }
-# Graph lets an application make four calls at a time to one mailbox; one is left for other processes.
+# Graph allows four concurrent requests per application and mailbox; one is left for other processes.
 GRAPH: Final = Quota(10_000, 600, 3, {})
 
 
 def gmail_quota(setting: str) -> Quota:
-    """`new`, `old`, or the units a minute that a project has, at the new costs."""
+    """The quota of a setting: `new`, `old`, or units per minute at the new costs."""
     return GMAIL.get(setting) or Quota(float(setting), 60, _GMAIL_CONCURRENT, _NEW_COSTS)

@@ -1,7 +1,7 @@
-"""How fast a mailbox is asked: units in a window, calls at a time, patience where the provider asks for it.
+"""Rate limits of mailboxes: quota units per window, concurrent requests, waits that the provider requests.
 
-A mailbox's pace is shared by all who call for it in this process. Short waits happen here; a long one becomes
-a TransientError that carries it. Knows no provider.
+A mailbox's limit is shared by all of its requests in this process. Short waits happen here; a long one is
+raised as a TransientError with `retry_after`. Knows no provider.
 """
 
 import asyncio
@@ -16,18 +16,18 @@ from typing import Final
 from postroom.errors import RateLimited, TransientError
 from postroom.providers.quotas import Quota
 
-LONGEST_PATIENCE_SECONDS: Final = 10.0  # that a provider asks for
-LONGEST_PACING_SECONDS: Final = 60.0  # that our own pace asks for
-_MAILBOXES_REMEMBERED: Final = 10_000
-_LARGEST_BATCH: Final = 50
-_SMALLEST_BATCH: Final = 5
+MAX_RETRY_AFTER_SECONDS: Final = 10.0  # that the provider requests
+MAX_QUOTA_WAIT_SECONDS: Final = 60.0  # that our own accounting requires
+_MAX_REMEMBERED_MAILBOXES: Final = 10_000
+_MAX_BATCH_PARTS: Final = 50
+_MIN_BATCH_PARTS: Final = 5
 _BATCH_BYTES: Final = 8 * 2**20
-_BATCHES_BEFORE_A_LARGER: Final = 20
+_BATCHES_BEFORE_GROWTH: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Seconds that only rise, and waiting. Tests bring their own."""
+    """Monotonic time and sleeping. Tests use their own."""
 
     now: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -35,49 +35,49 @@ class Clock:
 
 @dataclass(slots=True)
 class QuotaSpend:
-    """Units of the half that comes back at once, and when the provider counted them at the latest."""
+    """Units spent from the burst half, and the latest time at which the provider counted them."""
 
     at: float
     units: float
 
 
 class QuotaWindow:
-    """Units of a moving window. One half may be spent at once and comes back a window later; the other half
-    comes evenly, so that new mail never waits for the whole window however much old mail is being read.
+    """Units of a sliding window. One half may be spent in a burst and returns a window later. The other half
+    returns steadily, so that new mail never waits for a whole window while old mail is being listed.
     """
 
     def __init__(self, units: float, seconds: float, now: float) -> None:
-        # What is spent here at one moment is counted there at another: margins for the difference. Of the
-        # half that comes back at once it is known when it was counted at the latest.
+        # The provider counts a request at another moment than we do: margins cover the difference. For the
+        # burst half, the latest possible moment is known.
         usable = units * 0.985
         self._window = seconds + 0.25
         self._burst = usable / 2
         self._rate = usable / 2 / (seconds + 1)
         self._most_saved = units * 0.015
         self._saved = self._most_saved
-        self._seen = now
+        self._updated_at = now
         self._spent: deque[QuotaSpend] = deque()
         self._out = 0.0
 
-    def free(self, now: float) -> float:
-        self._saved = min(self._most_saved, self._saved + (now - self._seen) * self._rate)
-        self._seen = now
+    def available(self, now: float) -> float:
+        self._saved = min(self._most_saved, self._saved + (now - self._updated_at) * self._rate)
+        self._updated_at = now
         while self._spent and self._spent[0].at <= now - self._window:
             self._out -= self._spent.popleft().units
         return self._saved + self._burst - self._out
 
-    def wait(self, units: float, now: float) -> float:
-        """Seconds until it is worth asking whether so many are free; 0 where they are."""
-        missing = min(units, self._burst) - self.free(now)
+    def wait_seconds(self, units: float, now: float) -> float:
+        """Seconds until so many units may be available; 0 if they are."""
+        missing = min(units, self._burst) - self.available(now)
         if missing <= 0:
             return 0.0
         saved = missing / self._rate if self._saved + missing <= self._most_saved else self._window
         returned = self._spent[0].at + self._window - now if self._spent else self._window
         return max(min(saved, returned), 0.01)
 
-    def take(self, units: float, now: float) -> QuotaSpend:
-        """Take what is free: of the even half first. Whoever was answered later than now says so."""
-        units = min(units, self.free(now))
+    def spend(self, units: float, now: float) -> QuotaSpend:
+        """Spend available units, from the steady half first. The caller updates `at` after the response."""
+        units = min(units, self.available(now))
         from_saved = min(units, self._saved)
         self._saved -= from_saved
         spent = QuotaSpend(now, units - from_saved)
@@ -88,7 +88,7 @@ class QuotaWindow:
 
 
 class UsageMeter:
-    """Units spent in the window until now, by its tenths."""
+    """Units spent within the last window, in steps of a tenth of it."""
 
     def __init__(self, seconds: float) -> None:
         self._tenth = seconds / 10
@@ -106,8 +106,8 @@ class UsageMeter:
 
 
 class ProjectRateLimit:
-    """What all mailboxes of a project spend together. Nobody publishes what is left of that, so it is
-    learned: a refusal lowers the rate below the one at which it came, and then it rises slowly again.
+    """The limit that all mailboxes of a project share. Providers do not publish what is left of it, so it is
+    learned: throttling lowers the rate below the current one, after which it rises slowly again.
     """
 
     _MEASURED_SECONDS: Final = 10.0
@@ -116,7 +116,7 @@ class ProjectRateLimit:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._spent: deque[tuple[float, float]] = deque()
-        self._rate: float | None = None  # units a second; None: no limit is known
+        self._rate: float | None = None  # units per second; None if no limit is known
         self._refused = 0.0
         self._raised = 0.0
         self._free_at = 0.0
@@ -134,10 +134,10 @@ class ProjectRateLimit:
         if start > now:
             await self._clock.sleep(start - now)
 
-    def refused(self) -> None:
+    def record_throttling(self) -> None:
         now = self._clock.now()
         if self._rate is not None and now - self._refused < 1:
-            return  # calls that were under way together tell the same thing
+            return  # concurrent requests are throttled together
         measured = sum(units for _, units in self._spent) / self._MEASURED_SECONDS
         self._rate = max(1.0, 0.7 * min(measured, self._rate or measured))
         self._refused = self._raised = now
@@ -153,113 +153,119 @@ class ProjectRateLimit:
 
 
 class CallSlots:
-    """So many calls at a time. A batch, whose parts run side by side there, takes several places."""
+    """Limits concurrent requests. A batch, whose parts run concurrently there, takes several slots."""
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._places = asyncio.Semaphore(most)
-        self._door = asyncio.Lock()
+        self._slots = asyncio.Semaphore(most)
+        self._queue = asyncio.Lock()
 
     @asynccontextmanager
-    async def take(self, width: int) -> AsyncGenerator[None]:
+    async def acquire(self, width: int) -> AsyncGenerator[None]:
         taken = 0
         try:
-            async with self._door:  # in order, so that a wide one is not overtaken for ever
+            async with self._queue:  # first come, first served, so that a wide request does not starve
                 while taken < min(width, self._most):
-                    await self._places.acquire()
+                    await self._slots.acquire()
                     taken += 1
             yield
         finally:
             for _ in range(taken):
-                self._places.release()
+                self._slots.release()
 
 
 class MailboxRateLimit:
-    """Of one mailbox."""
+    """The rate limit of one mailbox, shared by all requests of this process."""
 
-    def __init__(self, quota: Quota, everybody: ProjectRateLimit, clock: Clock) -> None:
+    def __init__(self, quota: Quota, project: ProjectRateLimit, clock: Clock) -> None:
         self.quota = quota
         self.clock = clock
-        self._batch = _LARGEST_BATCH  # fewer where the account answers fewer at a time
+        self._batch = _MAX_BATCH_PARTS  # fewer if the account allows fewer at a time
         self._bytes_each = 1.0
-        self._everybody = everybody
-        self._allowance = QuotaWindow(quota.units, quota.seconds, clock.now())
+        self._project = project
+        self._window_units = QuotaWindow(quota.units, quota.seconds, clock.now())
         self._meter = UsageMeter(quota.seconds)
-        self._turns = CallSlots(quota.concurrent)
+        self._call_slots = CallSlots(quota.concurrent)
         self._order = asyncio.Lock()
         self._blocked_until = 0.0
         self._refusals = 0
-        self._roomy = 0
+        self._complete_batches = 0
 
     @asynccontextmanager
-    async def turn(self, units: float = 1, width: int = 1) -> AsyncGenerator[None]:
-        """A call that costs so many units; `width`: how many of it run at the same time."""
-        _, spent = await self.grant(units, 1)
+    async def acquire(self, units: float = 1, width: int = 1) -> AsyncGenerator[None]:
+        """Wait for quota and for `width` free slots, and hold the slots until the block ends."""
+        _, spent = await self.reserve(units, 1)
         try:
-            async with self._turns.take(width):
+            async with self._call_slots.acquire(width):
                 yield
         finally:
-            self.answered(spent)
+            self.record_response(spent)
 
-    async def grant(self, cost: float, most: int) -> tuple[int, QuotaSpend]:
-        """How many calls of this cost may be made now, at least one and at most so many. They are spent."""
+    async def reserve(self, cost: float, most: int) -> tuple[int, QuotaSpend]:
+        """Spend units for at least one and at most `most` requests of this cost; returns how many."""
         async with self._order:
-            await self._patience()
+            await self._wait_for_provider()
             least = cost * min(most, 4)  # fewer are not worth a round trip
-            while wait := self._allowance.wait(least, self.clock.now()):
-                await self._sleep(wait, LONGEST_PACING_SECONDS, "the mailbox's quota is used up for now")
+            while wait := self._window_units.wait_seconds(least, self.clock.now()):
+                await self._sleep(
+                    wait, MAX_QUOTA_WAIT_SECONDS, "the mailbox's quota is used up for the moment"
+                )
             now = self.clock.now()
-            count = min(most, max(1, int(self._allowance.free(now) / cost))) if cost else most
-            spent = self._allowance.take(cost * count, now)
+            count = min(most, max(1, int(self._window_units.available(now) / cost))) if cost else most
+            spent = self._window_units.spend(cost * count, now)
             self._meter.add(cost * count, now)
-        await self._everybody.spend(cost * count)
+        await self._project.spend(cost * count)
         return count, spent
 
     @property
     def used(self) -> float:
-        """How much of what the window allows was spent in it: 1 is all."""
+        """The share of the quota that was spent within the last window: 1 is all."""
         return self._meter.spent(self.clock.now()) / self.quota.units
 
-    def answered(self, spent: QuotaSpend) -> None:
-        """The provider counted these at some time until now."""
+    def record_response(self, spent: QuotaSpend) -> None:
+        """Note that the provider has counted these units by now."""
         spent.at = max(spent.at, self.clock.now())
 
-    def refused(self, error: RateLimited) -> None:
-        """The provider asks for patience; nobody calls for this mailbox before it ends."""
+    def record_throttling(self, error: RateLimited) -> None:
+        """Block the mailbox as long as the provider requests, or else with exponential backoff."""
         if error.all_mailboxes:
-            self._everybody.refused()
+            self._project.record_throttling()
         self._refusals += 1
-        told = error.retry_after
-        wait = told if told is not None else min(2 ** (self._refusals - 1), 32) * random.uniform(1, 1.5)
+        requested = error.retry_after
+        wait = (
+            requested
+            if requested is not None
+            else min(2 ** (self._refusals - 1), 32) * random.uniform(1, 1.5)
+        )
         self._blocked_until = max(self._blocked_until, self.clock.now() + wait)
 
-    def accepted(self) -> None:
+    def record_success(self) -> None:
         self._refusals = 0
 
-    def weighed(self, size: int, parts: int) -> None:
-        """So many bytes came for so many parts: the next batch shall not be larger than can be held."""
+    def record_sizes(self, size: int, parts: int) -> None:
+        """Learn the size of parts, so that the next batch fits into memory."""
         weight = min(parts / 20, 1)
         self._bytes_each += weight * (size / parts - self._bytes_each)
 
     @property
-    def batch(self) -> int:
-        """How many parts a batch may have."""
+    def max_batch_parts(self) -> int:
+        """The number of parts that a batch may have now."""
         return max(1, min(self._batch, int(_BATCH_BYTES / self._bytes_each)))
 
-    def crowded(self, answered: int) -> None:
-        """Too many parts ran at the same time, and only so many were answered."""
-        self._batch = max(_SMALLEST_BATCH, min(self._batch * 2 // 3, answered))
-        self._roomy = 0
+    def shrink_batch(self, answered: int) -> None:
+        """Reduce the batch size: too many parts ran concurrently, and only so many succeeded."""
+        self._batch = max(_MIN_BATCH_PARTS, min(self._batch * 2 // 3, answered))
+        self._complete_batches = 0
 
-    def roomy(self) -> None:
-        """A batch was answered whole; after some of them a larger one is tried."""
-        self._roomy += 1
-        if self._roomy % _BATCHES_BEFORE_A_LARGER == 0:
-            self._batch = min(_LARGEST_BATCH, self._batch + 1)
+    def record_complete_batch(self) -> None:
+        """Increase the batch size by one after several complete batches."""
+        self._complete_batches += 1
+        if self._complete_batches % _BATCHES_BEFORE_GROWTH == 0:
+            self._batch = min(_MAX_BATCH_PARTS, self._batch + 1)
 
-    async def _patience(self) -> None:
+    async def _wait_for_provider(self) -> None:
         while (wait := self._blocked_until - self.clock.now()) > 0:
-            await self._sleep(wait, LONGEST_PATIENCE_SECONDS, "the provider asks for patience")
+            await self._sleep(wait, MAX_RETRY_AFTER_SECONDS, "the provider limits the request rate")
 
     async def _sleep(self, wait: float, longest: float, why: str) -> None:
         if wait > longest:
@@ -268,19 +274,19 @@ class MailboxRateLimit:
 
 
 class ProjectRateLimits:
-    """The paces of one project's mailboxes, and what they spend together."""
+    """The rate limits of all mailboxes of one project, and their common limit."""
 
     def __init__(self, quota: Quota, clock: Clock) -> None:
         self._quota = quota
         self._clock = clock
-        self._everybody = ProjectRateLimit(clock)
-        self._known: OrderedDict[str, MailboxRateLimit] = OrderedDict()
+        self._project = ProjectRateLimit(clock)
+        self._by_mailbox: OrderedDict[str, MailboxRateLimit] = OrderedDict()
 
-    def of(self, user_id: str) -> MailboxRateLimit:
-        pace = self._known.get(user_id)
-        if pace is None:
-            pace = self._known[user_id] = MailboxRateLimit(self._quota, self._everybody, self._clock)
-            if len(self._known) > _MAILBOXES_REMEMBERED:
-                self._known.popitem(last=False)
-        self._known.move_to_end(user_id)
-        return pace
+    def for_mailbox(self, user_id: str) -> MailboxRateLimit:
+        rate_limit = self._by_mailbox.get(user_id)
+        if rate_limit is None:
+            rate_limit = self._by_mailbox[user_id] = MailboxRateLimit(self._quota, self._project, self._clock)
+            if len(self._by_mailbox) > _MAX_REMEMBERED_MAILBOXES:
+                self._by_mailbox.popitem(last=False)
+        self._by_mailbox.move_to_end(user_id)
+        return rate_limit

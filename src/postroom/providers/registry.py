@@ -1,4 +1,4 @@
-"""Builds the providers that are configured. Called by wiring, with values and not with settings."""
+"""Builds each provider from plain values. `wiring` calls it with those of the settings."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ from postroom.providers.transport import Transport
 
 @dataclass(frozen=True)
 class GoogleProject:
-    """A project at Google and where its parts answer."""
+    """A Google Cloud project, and the URLs of Google's services."""
 
     client_id: str
     client_secret: Secret
@@ -35,12 +35,12 @@ class GoogleProject:
     token_url: str
     certs_url: str
     api_url: str
-    quota: str = "new"  # or `old`, or units a minute and user
+    quota: str = "new"  # or `old`, or units per minute and user
 
 
 @dataclass(frozen=True)
 class EntraApplication:
-    """An application at Entra, if there is one for sign-in, and where its parts answer."""
+    """An Entra application (its id is empty if there is none for sign-in), and Microsoft's URLs."""
 
     client_id: str
     client_secret: Secret
@@ -95,6 +95,6 @@ def build_openid(
     *,
     trust_addresses: bool = False,
 ) -> OpenIdConnect:
-    """Who says who a member is."""
+    """The OpenID provider for members' sign-in."""
     transport = Transport(client, openid_connect.to_error)
     return OpenIdConnect(transport, issuer, client_id, client_secret, trust_addresses)

@@ -1,7 +1,7 @@
-"""The one way to call a provider: token, pace, retry, Retry-After, status to error. Knows no provider.
+"""HTTP requests to a provider: access token, rate limit, retries, mapping of responses to our errors.
 
-Short waits happen here, inside the call; a long one becomes a TransientError that carries it, so that the
-work row waits instead of a connection.
+Knows no provider. Short waits happen here; a long one is raised as a TransientError with `retry_after`, so
+that the work row waits and not a connection.
 """
 
 import random
@@ -22,20 +22,20 @@ from postroom.model import Secret
 from postroom.ports import TokenSource
 from postroom.providers.rate_limit import Clock, MailboxRateLimit
 
-ATTEMPTS: Final = 4
-# Instead of a token held here, another process's may be found, which may have ended too: then a fresh one.
-REPLACEMENTS: Final = 2
-LONGEST_WAIT_SECONDS: Final = 10.0
-LARGEST_ANSWER_BYTES: Final = 100 * 2**20
-_LARGEST_REFUSAL_BYTES: Final = 2**20
-_PIECE_BYTES: Final = 2**16
+MAX_ATTEMPTS: Final = 4
+# The first replacement may be a token of another process, which may have expired as well.
+MAX_TOKEN_REPLACEMENTS: Final = 2
+MAX_WAIT_SECONDS: Final = 10.0
+MAX_RESPONSE_BYTES: Final = 100 * 2**20
+_MAX_ERROR_BYTES: Final = 2**20
+_CHUNK_BYTES: Final = 2**16
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class HttpCall:
-    """One request. `url` is percent-encoded already. `repeatable`: doing it twice does no more than once.
+class HttpRequest:
+    """`url` is already percent-encoded. `repeatable`: sending it twice has the same effect as once.
 
     `units` and `width` say what it costs and how much of it runs at the same time at the provider.
     """
@@ -50,27 +50,27 @@ class HttpCall:
     repeatable: bool = True
     units: float = 1
     width: int = 1
-    largest: int = LARGEST_ANSWER_BYTES
+    max_bytes: int = MAX_RESPONSE_BYTES
 
 
 @dataclass(frozen=True, slots=True)
-class HttpAnswer:
+class HttpResponse:
     status: int
     headers: Mapping[str, str]
     body: bytes
 
     def json(self) -> Any:
-        """The decoded body; an answer cut short or not JSON at all may be whole the next time."""
+        """The decoded body. A response that is cut off or not JSON is worth a retry."""
         return self.read(object)
 
     def read(self, shape: type[T]) -> T:
         try:
             return msgspec.json.decode(self.body, type=shape)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise TransientError("the provider's answer is not the JSON that was expected") from error
+            raise TransientError("the provider's response is not the expected JSON") from error
 
-    def told(self) -> dict[str, Any]:
-        """The body of a refusal as an object; empty where it is HTML or broken, as front ends may answer."""
+    def error_body(self) -> dict[str, Any]:
+        """The body of an error as an object; empty if it is not JSON: proxies return HTML."""
         try:
             found = msgspec.json.decode(self.body)
         except (msgspec.DecodeError, UnicodeDecodeError):
@@ -78,13 +78,13 @@ class HttpAnswer:
         return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
 
 
-# What a status and body of this provider mean; None for success.
-ErrorMapping = Callable[[HttpAnswer], PostroomError | None]
+# The error that a response of this provider means; None for success.
+ErrorMapping = Callable[[HttpResponse], PostroomError | None]
 
 
 @dataclass
 class _CallAttempts:
-    """What one call has tried so far."""
+    """The attempts of one request so far."""
 
     token: Secret | None
     made: int = 1
@@ -92,7 +92,7 @@ class _CallAttempts:
 
 
 class Transport:
-    """Calls to one provider over one shared client."""
+    """Sends requests to one provider through the shared HTTP client."""
 
     def __init__(
         self, client: aiohttp.ClientSession, refusal: ErrorMapping, clock: Clock | None = None
@@ -102,146 +102,169 @@ class Transport:
         self._clock = clock or Clock()
 
     async def send(
-        self, call: HttpCall, *, tokens: TokenSource | None = None, pace: MailboxRateLimit | None = None
-    ) -> HttpAnswer:
-        """The answer of success, or the error of ours that says who must act."""
-        return await self.read(call, lambda answer: answer, tokens=tokens, pace=pace)
+        self,
+        request: HttpRequest,
+        *,
+        tokens: TokenSource | None = None,
+        rate_limit: MailboxRateLimit | None = None,
+    ) -> HttpResponse:
+        """The response if it is a success. Raises the error that its mapping returns otherwise."""
+        return await self.read(request, lambda response: response, tokens=tokens, rate_limit=rate_limit)
 
     async def read(
         self,
-        call: HttpCall,
-        use: Callable[[HttpAnswer], T],
+        request: HttpRequest,
+        use: Callable[[HttpResponse], T],
         *,
         tokens: TokenSource | None = None,
-        pace: MailboxRateLimit | None = None,
+        rate_limit: MailboxRateLimit | None = None,
     ) -> T:
-        """What `use` makes of the answer; where it raises TransientError, the call is made again."""
+        """The result of `use` for the response. If it raises TransientError, the request is repeated."""
         tried = _CallAttempts(await tokens.get_token() if tokens else None)
         while True:
             try:
-                answer = await self._once(call, tried.token, pace)
-                error = self.refusal(answer)
+                response = await self._once(request, tried.token, rate_limit)
+                error = self.refusal(response)
                 if error is None:
-                    used = use(answer)
-                    if pace:
-                        pace.accepted()
+                    used = use(response)
+                    if rate_limit:
+                        rate_limit.record_success()
                     return used
             except TransientError as away:
                 error = away
-            await self._again_or_raise(call, error, tried, tokens, pace)
+            await self._again_or_raise(request, error, tried, tokens, rate_limit)
 
     async def attempt(
-        self, call: HttpCall, *, tokens: TokenSource | None = None, pace: MailboxRateLimit | None = None
-    ) -> HttpAnswer:
-        """One answer of any status, for who decides about another attempt; a refused token is renewed."""
+        self,
+        request: HttpRequest,
+        *,
+        tokens: TokenSource | None = None,
+        rate_limit: MailboxRateLimit | None = None,
+    ) -> HttpResponse:
+        """A response of any status; the caller decides about retries. A rejected token is replaced."""
         token = await tokens.get_token() if tokens else None
-        answer = await self._once(call, token, pace)
-        for _ in range(REPLACEMENTS):
-            if answer.status == 401 and tokens and token:
+        response = await self._once(request, token, rate_limit)
+        for _ in range(MAX_TOKEN_REPLACEMENTS):
+            if response.status == 401 and tokens and token:
                 token = await tokens.replace_rejected(token)
-                answer = await self._once(call, token, pace)
-        return answer
+                response = await self._once(request, token, rate_limit)
+        return response
 
-    async def _once(self, call: HttpCall, token: Secret | None, pace: MailboxRateLimit | None) -> HttpAnswer:
-        async with _rate_limited(pace, call):
-            with traces.span("provider call", {"http.request.method": call.method}, kind="CLIENT"):
-                async with self._opened(call, token) as response:
+    async def _once(
+        self, request: HttpRequest, token: Secret | None, rate_limit: MailboxRateLimit | None
+    ) -> HttpResponse:
+        async with _rate_limited(rate_limit, request):
+            with traces.span("provider call", {"http.request.method": request.method}, kind="CLIENT"):
+                async with self._opened(request, token) as response:
                     traces.set_attributes({"http.response.status_code": response.status})
-                    return await _read_body(response, call.largest)
+                    return await _read_body(response, request.max_bytes)
 
     async def stream(
-        self, call: HttpCall, *, tokens: TokenSource | None = None, pace: MailboxRateLimit | None = None
+        self,
+        request: HttpRequest,
+        *,
+        tokens: TokenSource | None = None,
+        rate_limit: MailboxRateLimit | None = None,
     ) -> AsyncGenerator[bytes]:
-        """The body piece by piece. Once a piece was handed on, an interruption cannot be mended here."""
+        """The body in chunks. Once a chunk was yielded, an interruption is raised: no retry could resume."""
         tried = _CallAttempts(await tokens.get_token() if tokens else None)
         while True:
             begun = False
             try:
-                async with _rate_limited(pace, call), self._opened(call, tried.token) as response:
+                async with _rate_limited(rate_limit, request), self._opened(request, tried.token) as response:
                     if response.status < 300:
-                        async for piece in response.content.iter_chunked(_PIECE_BYTES):
+                        async for piece in response.content.iter_chunked(_CHUNK_BYTES):
                             begun = True
                             yield piece
                         return
-                    error = self.refusal(await _read_body(response, _LARGEST_REFUSAL_BYTES))
+                    error = self.refusal(await _read_body(response, _MAX_ERROR_BYTES))
             except TransientError as away:
                 error = away
                 if begun:
                     raise
-            await self._again_or_raise(call, error, tried, tokens, pace)
+            await self._again_or_raise(request, error, tried, tokens, rate_limit)
 
     @asynccontextmanager
-    async def _opened(self, call: HttpCall, token: Secret | None) -> AsyncGenerator[aiohttp.ClientResponse]:
-        headers = dict(call.headers)
+    async def _opened(
+        self, request: HttpRequest, token: Secret | None
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        headers = dict(request.headers)
         if token is not None:
             headers["Authorization"] = f"Bearer {token.reveal()}"
-        body: object = call.body if call.body is not None else call.form
-        if call.json is not None:
+        body: object = request.body if request.body is not None else request.form
+        if request.json is not None:
             headers["Content-Type"] = "application/json"
-            body = msgspec.json.encode(call.json)
-        url = f"{call.url}?{urlencode(call.query)}" if call.query else call.url
+            body = msgspec.json.encode(request.json)
+        url = f"{request.url}?{urlencode(request.query)}" if request.query else request.url
         try:
             async with self._client.request(
-                call.method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
+                request.method, URL(url, encoded=True), headers=headers, data=body, allow_redirects=False
             ) as response:
                 yield response
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            raise TransientError("the provider cannot be reached, or its answer was cut short") from error
+            raise TransientError("the provider cannot be reached, or its response was cut off") from error
 
     async def _again_or_raise(
         self,
-        call: HttpCall,
+        request: HttpRequest,
         error: PostroomError | None,
         tried: _CallAttempts,
         tokens: TokenSource | None,
-        pace: MailboxRateLimit | None,
+        rate_limit: MailboxRateLimit | None,
     ) -> None:
-        """Wait for another attempt, if one makes sense within this call; a refused token is renewed."""
+        """Wait before the next attempt, or raise if there is none. A rejected token is replaced."""
         if error is None:
-            error = TransientError("the provider answered with a redirect")
-        if isinstance(error, InvalidGrant) and tokens and tried.token and tried.replaced < REPLACEMENTS:
+            error = TransientError("the provider returned a redirect")
+        if (
+            isinstance(error, InvalidGrant)
+            and tokens
+            and tried.token
+            and tried.replaced < MAX_TOKEN_REPLACEMENTS
+        ):
             tried.token = await tokens.replace_rejected(tried.token)
             tried.replaced += 1
             return
-        if pace and isinstance(error, RateLimited):
-            pace.refused(error)
-        if not isinstance(error, TransientError) or not call.repeatable or tried.made >= ATTEMPTS:
+        if rate_limit and isinstance(error, RateLimited):
+            rate_limit.record_throttling(error)
+        if not isinstance(error, TransientError) or not request.repeatable or tried.made >= MAX_ATTEMPTS:
             raise error
         wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried.made - 1)
-        if wait > LONGEST_WAIT_SECONDS:
+        if wait > MAX_WAIT_SECONDS:
             raise error
         tried.made += 1
         await self._clock.sleep(wait * random.uniform(1, 1.2))
 
 
-def _rate_limited(pace: MailboxRateLimit | None, call: HttpCall) -> AbstractAsyncContextManager[None]:
-    return pace.turn(call.units, call.width) if pace else nullcontext()
+def _rate_limited(
+    rate_limit: MailboxRateLimit | None, request: HttpRequest
+) -> AbstractAsyncContextManager[None]:
+    return rate_limit.acquire(request.units, request.width) if rate_limit else nullcontext()
 
 
-async def _read_body(response: aiohttp.ClientResponse, largest: int) -> HttpAnswer:
-    """The answer as one piece; refused before it is read, or while it is, where that would be too large."""
-    whole = BytesIO()  # whose value is the bytes it holds: joined pieces would be there twice
-    left = largest
-    if (response.content_length or 0) <= largest:
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> HttpResponse:
+    """The whole response. Raises as soon as it turns out to be too large."""
+    whole = BytesIO()  # joining a list of chunks would need twice the memory
+    left = max_bytes
+    if (response.content_length or 0) <= max_bytes:
         async for piece in response.content.iter_any():
             left -= len(piece)
             if left < 0:
                 break
             whole.write(piece)
-    if left < 0 or (response.content_length or 0) > largest:
+    if left < 0 or (response.content_length or 0) > max_bytes:
         response.close()
-        raise ResponseTooLarge("the provider's answer is larger than any that can be used")
+        raise ResponseTooLarge("the provider's response exceeds the size limit")
     named = {name.lower(): value for name, value in response.headers.items()}
-    return HttpAnswer(response.status, named, whole.getvalue())
+    return HttpResponse(response.status, named, whole.getvalue())
 
 
 @asynccontextmanager
 async def open_client(
     *, certificate_authorities: str | None = None, read_seconds: float = 30
 ) -> AsyncGenerator[aiohttp.ClientSession]:
-    """The HTTP client of this process. It follows no redirect and takes nothing from the environment.
+    """The HTTP client of this process. It follows no redirects and ignores proxy environment variables.
 
-    An answer may take its time, but no longer than `read_seconds` between two pieces of it.
+    `read_seconds` limits the time between two chunks of a response.
     """
     import ssl
 

@@ -1,7 +1,7 @@
-"""Posts to addresses that customers chose: never to our own network, never on to where an answer points.
+"""Sends webhooks to URLs that customers choose: never to private networks, and without following redirects.
 
-The host is resolved here, every address of it is looked at, and the connection goes to one of these and to no
-other: a name that answers differently a moment later gains nothing.
+The host is resolved here, all of its addresses are checked, and the connection uses one of them, so that DNS
+rebinding gains nothing.
 """
 
 import asyncio
@@ -18,13 +18,13 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from postroom.ports import PostResult
 
 SECONDS: Final = 15
-LARGEST_ANSWER: Final = 4096
+MAX_RESPONSE_BYTES: Final = 4096
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 Networks = Sequence[IPv4Network | IPv6Network]
 
 
 class _AddressRefused(OSError):
-    """An address to which nothing is sent."""
+    """The address must not be connected to."""
 
 
 @dataclass(frozen=True)
@@ -32,16 +32,16 @@ class WebhookSender:
     allowed: Networks = ()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> PostResult:
-        """What came of it: a status, or why there is none, in words."""
+        """The status of the response, or the reason why there is none."""
         parts = urlsplit(url)
         try:
             self._check(parts.scheme, parts.hostname or "")
             async with (
                 self._client(plain=parts.scheme == "http") as client,
-                client.post(url, data=body, headers=dict(headers), allow_redirects=False) as answer,
+                client.post(url, data=body, headers=dict(headers), allow_redirects=False) as response,
             ):
-                await answer.content.read(LARGEST_ANSWER)
-                return PostResult(answer.status, None)
+                await response.content.read(MAX_RESPONSE_BYTES)
+                return PostResult(response.status, None)
         except _AddressRefused as error:
             return PostResult(None, str(error))
         except aiohttp.ClientConnectorError as error:
@@ -50,12 +50,12 @@ class WebhookSender:
                 None, str(refused) if isinstance(refused, _AddressRefused) else "cannot be reached"
             )
         except TimeoutError:
-            return PostResult(None, f"no answer within {SECONDS} seconds")
+            return PostResult(None, f"no response within {SECONDS} seconds")
         except (aiohttp.ClientError, OSError, ValueError):
-            return PostResult(None, "cannot be reached, or its answer was cut short")
+            return PostResult(None, "cannot be reached, or its response was cut off")
 
     def _client(self, *, plain: bool) -> aiohttp.ClientSession:
-        """Each post has a connection of its own: a kept one would not be looked at again."""
+        """A new connection for each request: a reused one would not be checked again."""
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
                 resolver=_CheckedResolver(self.allowed, plain=plain), use_dns_cache=False
@@ -67,22 +67,22 @@ class WebhookSender:
         )
 
     def _check(self, scheme: str, host: str) -> None:
-        """A number instead of a name is not resolved, so it is looked at here."""
+        """Check the scheme, and an IP address in place of a host name, which is not resolved."""
         if scheme not in {"https", "http"}:
-            raise _AddressRefused("is not an https address")
+            raise _AddressRefused("is not an https URL")
         try:
             address = ip_address(host)
         except ValueError:
             if scheme == "http" and not self.allowed:
-                raise _AddressRefused("is not an https address") from None
+                raise _AddressRefused("is not an https URL") from None
             return
         require_allowed_address(address, self.allowed)
         if scheme == "http" and not _is_in_networks(address, self.allowed):
-            raise _AddressRefused("is not an https address")
+            raise _AddressRefused("is not an https URL")
 
 
 class _CheckedResolver(AbstractResolver):
-    """Resolves names to the addresses that may be connected to."""
+    """Resolves names to addresses that may be connected to; raises if one of them may not."""
 
     def __init__(self, allowed: Networks, *, plain: bool) -> None:
         self._allowed = allowed
@@ -99,7 +99,7 @@ class _CheckedResolver(AbstractResolver):
             address = str(endpoint[0]).partition("%")[0]
             require_allowed_address(ip_address(address), self._allowed)
             if self._plain and not _is_in_networks(ip_address(address), self._allowed):
-                raise _AddressRefused("is not an https address")
+                raise _AddressRefused("is not an https URL")
             results.append(
                 ResolveResult(
                     hostname=host,
@@ -113,20 +113,20 @@ class _CheckedResolver(AbstractResolver):
         return results
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Nothing to close."""
 
 
 def require_allowed_address(address: IPv4Address | IPv6Address, allowed: Networks) -> None:
-    """Raises for what is not on the public internet and was not allowed."""
+    """Raise unless the address is on the public internet or in an allowed network."""
     if _is_in_networks(address, allowed):
         return
     inner = _embedded_ipv4(address)
     if not address.is_global or address.is_multicast or (inner is not None and not inner.is_global):
-        raise _AddressRefused("is a private address; POSTROOM_WEBHOOK_NETWORKS allows some")
+        raise _AddressRefused("is a private address; POSTROOM_WEBHOOK_NETWORKS can allow it")
 
 
 def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """The older address inside a newer one, to which a gateway would lead."""
+    """The IPv4 address inside an IPv6 address, which a gateway would connect to."""
     if isinstance(address, IPv4Address):
         return None
     if address in _NAT64:

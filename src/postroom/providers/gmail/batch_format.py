@@ -1,10 +1,10 @@
-"""The envelope of Gmail's batch calls: many paths in, an answer for each out. Pure."""
+"""The multipart format of Gmail's batch requests: encodes many paths, decodes a response for each. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from postroom.providers.transport import HttpAnswer
+from postroom.providers.transport import HttpResponse
 
 BOUNDARY: Final = "postroom_batch"
 CONTENT_TYPE: Final = f'multipart/mixed; boundary="{BOUNDARY}"'
@@ -14,36 +14,40 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)? (\d{3})")
 
 
 def encode_batch(paths: Sequence[str]) -> bytes:
-    """Inner addresses are paths only; lines end in CRLF."""
+    """The body of a batch request. Inner URLs are paths only; lines end in CRLF."""
     parts = [
-        f"--{BOUNDARY}\r\nContent-Type: application/http\r\nContent-ID: <{place}>\r\n\r\n"
+        f"--{BOUNDARY}\r\nContent-Type: application/http\r\nContent-ID: <{index}>\r\n\r\n"
         f"GET {path} HTTP/1.1\r\n\r\n"
-        for place, path in enumerate(paths)
+        for index, path in enumerate(paths)
     ]
     return "".join([*parts, f"--{BOUNDARY}--\r\n"]).encode()
 
 
-def decode_batch(answer: HttpAnswer) -> Mapping[int, HttpAnswer]:
-    """The answers by the places of their paths. What is missing or cut off has none."""
-    found = _BOUNDARY.search(answer.headers.get("content-type", ""))
-    if found is None:
+def decode_batch(response: HttpResponse) -> Mapping[int, HttpResponse]:
+    """The responses by the index of their path; parts that are missing or cut off are left out."""
+    boundary = _BOUNDARY.search(response.headers.get("content-type", ""))
+    if boundary is None:
         return {}
-    parts: dict[int, HttpAnswer] = {}
-    dated = {name: value for name, value in answer.headers.items() if name == "date"}
-    for begin, end in _part_spans(answer.body, b"--" + (found[1] or found[2]).encode()):
-        lines = _after_empty_line(answer.body, begin, end)
-        content = _after_empty_line(answer.body, lines, end)
-        place = _PLACE.search(answer.body, begin, lines)
-        status = _STATUS.match(answer.body, lines, content)
-        if place and status:
-            # Only a refusal's lines say something.
-            told = {} if status[1] == b"200" else dated | _parse_headers(answer.body[lines:content].rstrip())
-            parts[int(place[1])] = HttpAnswer(int(status[1]), told, answer.body[content:end])
+    parts: dict[int, HttpResponse] = {}
+    date_header = {name: value for name, value in response.headers.items() if name == "date"}
+    for begin, end in _part_spans(response.body, b"--" + (boundary[1] or boundary[2]).encode()):
+        lines = _after_empty_line(response.body, begin, end)
+        content = _after_empty_line(response.body, lines, end)
+        index = _PLACE.search(response.body, begin, lines)
+        status = _STATUS.match(response.body, lines, content)
+        if index and status:
+            # Headers matter only for errors.
+            headers = (
+                {}
+                if status[1] == b"200"
+                else date_header | _parse_headers(response.body[lines:content].rstrip())
+            )
+            parts[int(index[1])] = HttpResponse(int(status[1]), headers, response.body[content:end])
     return parts
 
 
 def _part_spans(body: bytes, boundary: bytes) -> Iterator[tuple[int, int]]:
-    """Where they begin and end, between two boundaries each: what is large is copied once, by its reader."""
+    """Start and end of each part between two boundaries. Spans, so that large parts are copied only once."""
     begin = body.find(boundary)
     while begin != -1 and (end := body.find(boundary, begin + len(boundary))) != -1:
         yield begin + len(boundary), end
@@ -51,8 +55,8 @@ def _part_spans(body: bytes, boundary: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _after_empty_line(body: bytes, begin: int, end: int) -> int:
-    found = body.find(b"\r\n\r\n", begin, end)
-    return end if found == -1 else found + 4
+    position = body.find(b"\r\n\r\n", begin, end)
+    return end if position == -1 else position + 4
 
 
 def _parse_headers(lines: bytes) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""What stands in a Gmail account and what changed there: labels, listings, history. Gmail has one feed."""
+"""Lists what a Gmail account contains and what changed: labels, messages, history. Its only scope is ``."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -12,8 +12,8 @@ from postroom.providers.gmail import message_parsing, wire
 from postroom.providers.gmail.api import GmailApi
 
 SCOPE: Final = ""
-_PAGES: Final = (100, 500)  # messages that are fetched and committed together, at least and at most
-COUNTED_PAGES: Final = 20
+_PAGES: Final = (100, 500)  # minimum and maximum of messages that are fetched and committed together
+MAX_COUNTED_PAGES: Final = 20
 _TYPES: Final = ("messageAdded", "messageDeleted", "labelAdded", "labelRemoved")
 _ROLES: Final = {
     "INBOX": FolderRole.INBOX,
@@ -25,20 +25,20 @@ _ROLES: Final = {
 
 
 class ListingCursor(msgspec.Struct, omit_defaults=True):
-    """How far a listing has come. `after` stays what it was when the listing began."""
+    """The position of a listing. `after` stays as it was when the listing began."""
 
     page: str
     after: int | None = None
     searches: bool = True
 
 
-async def list_folders(calls: GmailApi) -> Sequence[RemoteFolder]:
-    """Labels. One that is named `Clients/Acme` lies in `Clients`, where there is such a label."""
-    found = (await calls.get("labels.list", "labels", wire.GmailLabels)).labels
-    keys = {label.name: label.id for label in found}
+async def list_folders(api: GmailApi) -> Sequence[RemoteFolder]:
+    """The labels. `Clients/Acme` becomes a child of `Clients` if that label exists."""
+    labels = (await api.get("labels.list", "labels", wire.GmailLabels)).labels
+    keys = {label.name: label.id for label in labels}
     return [
         RemoteFolder(label.id, label.name, _parent(label.name, keys), _ROLES.get(label.id), SCOPE)
-        for label in sorted(found, key=lambda label: label.name.count("/"))
+        for label in sorted(labels, key=lambda label: label.name.count("/"))
     ]
 
 
@@ -47,26 +47,26 @@ def _parent(name: str, keys: dict[str, str]) -> str | None:
     return keys.get(above) if slash else None
 
 
-async def current_history_id(calls: GmailApi) -> str:
-    return (await calls.get("profile", "profile", wire.GmailProfile)).history_id
+async def current_history_id(api: GmailApi) -> str:
+    return (await api.get("profile", "profile", wire.GmailProfile)).history_id
 
 
-async def list_messages(calls: GmailApi, cursor: str | None, since: datetime | None) -> ChangePage:
+async def list_messages(api: GmailApi, cursor: str | None, since: datetime | None) -> ChangePage:
     if cursor is not None:
-        return await _list_page(calls, msgspec.json.decode(cursor, type=ListingCursor), None)
+        return await _list_page(api, msgspec.json.decode(cursor, type=ListingCursor), None)
     if since is None:
-        total = (await calls.get("profile", "profile", wire.GmailProfile)).messages_total
-        return await _list_page(calls, ListingCursor(""), total)
+        total = (await api.get("profile", "profile", wire.GmailProfile)).messages_total
+        return await _list_page(api, ListingCursor(""), total)
     after = int(since.timestamp())
     try:
-        return await _list_page(calls, ListingCursor("", after), await _count_messages(calls, after))
-    except UnsupportedByProvider:  # where only metadata may be read, there is no search
-        return await _list_page(calls, ListingCursor("", after, searches=False), None)
+        return await _list_page(api, ListingCursor("", after), await _count_messages(api, after))
+    except UnsupportedByProvider:  # with the metadata scope Gmail does not search
+        return await _list_page(api, ListingCursor("", after, searches=False), None)
 
 
-async def _count_messages(calls: GmailApi, after: int) -> int:
-    """How many messages there are since, or that there are at least so many. Gmail's own estimate is none;
-    counting costs a two-thousandth of what fetching them will.
+async def _count_messages(api: GmailApi, after: int) -> int:
+    """Count the messages since, up to a limit. Gmail's own estimate is useless; counting costs a
+    two-thousandth of fetching them.
     """
     query: dict[str, str | int] = {
         "maxResults": 500,
@@ -75,18 +75,18 @@ async def _count_messages(calls: GmailApi, after: int) -> int:
         "q": f"after:{after}",
     }
     count = 0
-    for _ in range(COUNTED_PAGES):
-        told = await calls.get("messages.list", "messages", wire.GmailMessageList, query)
-        count += len(told.messages)
-        if told.next_page_token is None:
+    for _ in range(MAX_COUNTED_PAGES):
+        page = await api.get("messages.list", "messages", wire.GmailMessageList, query)
+        count += len(page.messages)
+        if page.next_page_token is None:
             break
-        query["pageToken"] = told.next_page_token
+        query["pageToken"] = page.next_page_token
     return count
 
 
-async def _list_page(calls: GmailApi, place: ListingCursor, expected: int | None) -> ChangePage:
+async def _list_page(api: GmailApi, place: ListingCursor, expected: int | None) -> ChangePage:
     query: dict[str, str | int] = {
-        "maxResults": _page_size(calls),
+        "maxResults": _page_size(api),
         "includeSpamTrash": "true",
         "fields": "messages(id,threadId),nextPageToken",
     }
@@ -94,57 +94,59 @@ async def _list_page(calls: GmailApi, place: ListingCursor, expected: int | None
         query["pageToken"] = place.page
     if place.after is not None and place.searches:
         query["q"] = f"after:{place.after}"
-    told = await calls.get("messages.list", "messages", wire.GmailMessageList, query)
+    page = await api.get("messages.list", "messages", wire.GmailMessageList, query)
     changes = tuple(
-        MessageChange(each.id, Presence.PRESENT, state=ObservedState(thread=each.thread_id))
-        for each in told.messages
+        MessageChange(message.id, Presence.PRESENT, state=ObservedState(thread=message.thread_id))
+        for message in page.messages
     )
-    more = told.next_page_token is not None and not await _is_past_start(calls, place, told)
-    following = ListingCursor(told.next_page_token or "", place.after, place.searches)
-    cursor = msgspec.json.encode(following).decode() if more else ""
+    more = page.next_page_token is not None and not await _is_past_start(api, place, page)
+    next_cursor = ListingCursor(page.next_page_token or "", place.after, place.searches)
+    cursor = msgspec.json.encode(next_cursor).decode() if more else ""
     return ChangePage(changes, cursor, more, estimated_total=expected)
 
 
-def _page_size(calls: GmailApi) -> int:
-    """What the quota gives in twenty seconds: new mail waits for the end of a page."""
-    quota = calls.pace.quota
+def _page_size(api: GmailApi) -> int:
+    """As many messages as the quota allows in 20 seconds: new mail waits until a page is committed."""
+    quota = api.rate_limit.quota
     smallest, largest = _PAGES
-    given = quota.units / quota.seconds * 20 / quota.cost("messages.get")
-    return int(min(max(given, smallest), largest))
+    affordable = quota.units / quota.seconds * 20 / quota.cost("messages.get")
+    return int(min(max(affordable, smallest), largest))
 
 
-async def _is_past_start(calls: GmailApi, place: ListingCursor, told: wire.GmailMessageList) -> bool:
-    """Whether a listing that cannot search has come to mail that is too old. Newest first: the last tells."""
-    if place.searches or place.after is None or not told.messages:
+async def _is_past_start(api: GmailApi, place: ListingCursor, page: wire.GmailMessageList) -> bool:
+    """Whether a listing that cannot search has reached mail that is too old. It lists newest first."""
+    if place.searches or place.after is None or not page.messages:
         return False
-    path = f"messages/{told.messages[-1].id}"
+    path = f"messages/{page.messages[-1].id}"
     query = {"format": "minimal", "fields": message_parsing.MINIMAL}
     try:
-        last = await calls.get("messages.get", path, wire.GmailMessage, query)
+        last = await api.get("messages.get", path, wire.GmailMessage, query)
     except NotFound:
         return False
     return int(last.internal_date) < place.after * 1000
 
 
-async def list_changes(calls: GmailApi, cursor: str) -> ChangePage:
-    """The records after the cursor. A page is passed over by the id of its last record; the mailbox's own id
-    comes with every page, and is where the next sync begins only after the last one.
+async def list_changes(api: GmailApi, cursor: str) -> ChangePage:
+    """A page of history records after the cursor.
+
+    The next cursor is the id of the page's last record. Every page also carries the current history id of the
+    mailbox, but only after the last page may the next sync start from it.
     """
     page_token: str | None = None
     while True:
         query: dict[str, object] = {
             "startHistoryId": cursor,
-            "maxResults": _page_size(calls),
+            "maxResults": _page_size(api),
             "historyTypes": _TYPES,
         }
         if page_token is not None:
             query["pageToken"] = page_token
         try:
-            told = await calls.get("history.list", "history", wire.GmailHistory, query)
+            page = await api.get("history.list", "history", wire.GmailHistory, query)
         except (NotFound, CursorExpired) as error:
-            raise CursorExpired("Gmail no longer tells what changed since the last sync") from error
-        page_token = told.next_page_token
+            raise CursorExpired("Gmail no longer has the history since the last sync") from error
+        page_token = page.next_page_token
         if page_token is None:
-            return ChangePage(message_parsing.to_changes(told.history), told.history_id, has_more=False)
-        if told.history:  # a page may be empty and have a successor, and then only its token leads on
-            return ChangePage(message_parsing.to_changes(told.history), told.history[-1].id, has_more=True)
+            return ChangePage(message_parsing.to_changes(page.history), page.history_id, has_more=False)
+        if page.history:  # an empty page may have a next page, which only its token reaches
+            return ChangePage(message_parsing.to_changes(page.history), page.history[-1].id, has_more=True)

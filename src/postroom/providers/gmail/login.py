@@ -1,4 +1,4 @@
-"""Google's OAuth: the consent page's address, the code's exchange, refresh, revocation."""
+"""OAuth at Google: consent URL, code exchange, token refresh, revocation."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,12 +7,12 @@ from urllib.parse import urlencode
 from postroom.errors import InvalidGrant, LoginRejected, OperatorError
 from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
 from postroom.providers import oauth
-from postroom.providers.transport import HttpCall, Transport
+from postroom.providers.transport import HttpRequest, Transport
 
 _PREFIX: Final = "https://www.googleapis.com/auth/"
 _IDENTITY: Final = frozenset({"openid", "email"})
 _NOT_APP_ONLY: Final = "Gmail mailboxes are connected by their owner's consent, not app-only."
-_SAME: Final = {_PREFIX + "userinfo.email": "email"}  # Google answers with the long name of what was asked
+_SAME: Final = {_PREFIX + "userinfo.email": "email"}  # Google returns the long name of this scope
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class GoogleLogin:
             "response_type": "code",
             "scope": " ".join(sorted(self.scopes(login.policy))),
             "access_type": "offline",
-            # Without it a second consent brings no refresh token.
+            # Otherwise a second consent returns no refresh token.
             "prompt": "consent",
             "state": login.state.reveal(),
             "code_challenge": oauth.pkce_challenge(login.verifier),
@@ -44,7 +44,7 @@ class GoogleLogin:
 
     async def exchange(self, login: Login, code: Secret) -> Grant:
         try:
-            answer = await self._token(
+            response = await self._token(
                 grant_type="authorization_code",
                 code=code.reveal(),
                 redirect_uri=login.redirect_uri,
@@ -52,25 +52,25 @@ class GoogleLogin:
             )
         except InvalidGrant as error:
             raise LoginRejected(
-                "Google does not accept this sign-in; it may have been used or be too old"
+                "Google rejected this sign-in; its code was used already or has expired"
             ) from error
-        if answer.id_token is None or answer.refresh_token is None:
+        if response.id_token is None or response.refresh_token is None:
             raise LoginRejected(
-                "Google did not grant lasting access. Start again and allow everything asked for."
+                "Google did not grant offline access. Start again and allow all requested permissions."
             )
-        told = oauth.read_claims(answer.id_token, audience=self.client_id)
-        address = str(told.get("email", "")).lower()
+        claims = oauth.read_claims(response.id_token, audience=self.client_id)
+        address = str(claims.get("email", "")).lower()
         wanted = self.scopes(login.policy)
-        granted = frozenset(_SAME.get(scope, scope) for scope in answer.scope.split())
+        granted = frozenset(_SAME.get(scope, scope) for scope in response.scope.split())
         return Grant(
-            Account(account_id=str(told["sub"]), provider_user_id=address, address=address),
-            answer.tokens,
+            Account(account_id=str(claims["sub"]), provider_user_id=address, address=address),
+            response.tokens,
             granted,
             wanted - granted,
         )
 
     async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
-        del scopes  # left out, the answer has what was consented to
+        del scopes  # without them, Google returns a token for everything that was consented to
         return (await self._token(grant_type="refresh_token", refresh_token=refresh.reveal())).tokens
 
     async def app_tokens(self, credential: AppCredential) -> Tokens:
@@ -82,19 +82,19 @@ class GoogleLogin:
         raise OperatorError(_NOT_APP_ONLY)
 
     async def revoke(self, token: Secret) -> None:
-        """A token that Google no longer knows is revoked already."""
+        """Revoke a token. Google rejects one that is revoked already, which is no error here."""
         try:
             await self.transport.send(
-                HttpCall("POST", f"{self.token_url}/revoke", form={"token": token.reveal()})
+                HttpRequest("POST", f"{self.token_url}/revoke", form={"token": token.reveal()})
             )
         except LoginRejected:
             return
 
     async def _token(self, **form: str) -> oauth.TokenResponse:
         client = {"client_id": self.client_id, "client_secret": self.client_secret.reveal()}
-        # A lost answer to a code's exchange cannot be asked for again; a refresh can.
+        # A code can be exchanged only once, even if the response is lost; a refresh can be repeated.
         repeatable = form["grant_type"] == "refresh_token"
-        answer = await self.transport.send(
-            HttpCall("POST", f"{self.token_url}/token", form=form | client, repeatable=repeatable)
+        response = await self.transport.send(
+            HttpRequest("POST", f"{self.token_url}/token", form=form | client, repeatable=repeatable)
         )
-        return oauth.read_tokens(answer)
+        return oauth.read_tokens(response)

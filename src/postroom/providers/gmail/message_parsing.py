@@ -1,4 +1,4 @@
-"""Gmail's messages and history as the domain knows them. Pure."""
+"""Converts Gmail's messages and history records to our model. Pure."""
 
 import re
 from base64 import b64decode
@@ -16,17 +16,17 @@ from postroom.model import FetchedMessage, MessageChange, MessageContent, Observ
 from postroom.providers import message_parsing
 from postroom.providers.gmail import wire
 
-# The snippet is a piece of the body: it is never asked for.
+# The snippet is body text, so it is never requested.
 MINIMAL: Final = "id,threadId,labelIds,historyId,internalDate,sizeEstimate"
 METADATA: Final = f"{MINIMAL},payload(mimeType,headers)"
 RAW: Final = f"{MINIMAL},raw"
-_DIGITS: Final = 20  # of the largest number of 64 bits
+_DIGITS: Final = 20  # of the largest 64-bit number
 _STANDARD: Final = bytes.maketrans(b"-_", b"+/")
 _PIECE: Final = 4 * 2**18  # characters; four of them are three bytes
 
 
 def to_version(history_id: str) -> str:
-    """History ids rise; with zeros before them they do so as texts too."""
+    """History ids increase; padded with zeros, they also do so as text."""
     return history_id.rjust(_DIGITS, "0")
 
 
@@ -56,17 +56,17 @@ def to_fetched(message: wire.GmailMessage) -> FetchedMessage:
 
 
 def _parse_payload(message: wire.GmailMessage) -> MessageContent:
-    """Of a message without its body only its outermost type tells whether something is attached."""
+    """Without the body, only the outermost media type shows whether there are attachments."""
     payload = message.payload or wire.GmailPayload()
     return replace(
-        message_parsing.parse_headers((each.name, each.value) for each in payload.headers),
+        message_parsing.parse_headers((header.name, header.value) for header in payload.headers),
         size=message.size_estimate,
         has_attachments=payload.mime_type.lower() == "multipart/mixed",
     )
 
 
 def decode_raw(message: wire.GmailMessage) -> bytes:
-    """base64url, whose padding is not dependable, straight from the bytes of the answer."""
+    """Decode base64url with unreliable padding, straight from the bytes of the response."""
     text = memoryview(message.raw)[1:-1]
     if re.search(rb"\\", text):
         text = memoryview(msgspec.json.decode(message.raw, type=str).encode())
@@ -74,12 +74,12 @@ def decode_raw(message: wire.GmailMessage) -> bytes:
     try:
         whole.writelines(_decode_pieces(text))
     except NotBase64 as error:
-        raise TransientError("Gmail's answer holds a message that is not base64") from error
+        raise TransientError("Gmail's response contains a message that is not base64") from error
     return whole.getvalue()
 
 
 def _decode_pieces(text: memoryview) -> Iterator[bytes]:
-    """Piece by piece: a large message is not there several times over."""
+    """In pieces, so that a large message is not in memory several times."""
     for start in range(0, len(text), _PIECE):
         piece = bytes(text[start : start + _PIECE]).translate(_STANDARD)
         yield b64decode(piece if len(piece) == _PIECE else piece + b"==")
@@ -90,27 +90,27 @@ def to_changes(records: Iterable[wire.GmailHistoryRecord]) -> tuple[MessageChang
 
 
 def _record_changes(record: wire.GmailHistoryRecord) -> Iterator[MessageChange]:
-    number = to_version(record.id)
-    for each in record.messages_added:
+    version = to_version(record.id)
+    for item in record.messages_added:
         yield MessageChange(
-            each.message.id, Presence.PRESENT, number, ObservedState(thread=each.message.thread_id)
+            item.message.id, Presence.PRESENT, version, ObservedState(thread=item.message.thread_id)
         )
-    for each in record.labels_added:
-        labels = frozenset(each.label_ids)
+    for item in record.labels_added:
+        labels = frozenset(item.label_ids)
         yield MessageChange(
-            each.message.id, Presence.PRESENT, number, _label_flags(labels, on=True), labels_added=labels
+            item.message.id, Presence.PRESENT, version, _label_flags(labels, on=True), labels_added=labels
         )
-    for each in record.labels_removed:
-        labels = frozenset(each.label_ids)
+    for item in record.labels_removed:
+        labels = frozenset(item.label_ids)
         yield MessageChange(
-            each.message.id, Presence.PRESENT, number, _label_flags(labels, on=False), labels_removed=labels
+            item.message.id, Presence.PRESENT, version, _label_flags(labels, on=False), labels_removed=labels
         )
-    for each in record.messages_deleted:
-        yield MessageChange(each.message.id, Presence.DELETED, number)
+    for item in record.messages_deleted:
+        yield MessageChange(item.message.id, Presence.DELETED, version)
 
 
 def _label_flags(labels: frozenset[str], *, on: bool) -> ObservedState:
-    """What labels that came or went say about a message."""
+    """The state that added or removed labels imply."""
     return ObservedState(
         is_read=not on if "UNREAD" in labels else None,
         is_flagged=on if "STARRED" in labels else None,

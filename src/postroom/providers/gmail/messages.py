@@ -1,4 +1,4 @@
-"""Gmail's messages themselves: how they stand, as much of them as a policy allows, their bytes."""
+"""Fetches messages of a Gmail account: their state, the content that the policy allows, their raw bytes."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Final, TypeVar
@@ -10,11 +10,13 @@ from postroom.providers.gmail import message_parsing, wire
 from postroom.providers.gmail.api import GmailApi
 from postroom.providers.message_parsing import parse_message
 
-_LARGEST: Final = 45  # parts of a batch: Google advises against more than 50, and others may ask too
+_MAX_BATCH_PARTS: Final = (
+    45  # parts of a batch: Google recommends at most 50, and other programs may send requests too
+)
 _PARALLEL: Final = 3
 _QUERIES: Final = {
     ContentPolicy.METADATA: {"format": "metadata", "fields": message_parsing.METADATA},
-    # One call brings bodies and attachments; asking for each alone would cost as much again.
+    # One request returns body and attachments; fetching attachments separately would double the cost.
     ContentPolicy.DOCUMENTS: {"format": "raw", "fields": message_parsing.RAW},
     ContentPolicy.FULL: {"format": "raw", "fields": message_parsing.RAW},
 }
@@ -23,58 +25,58 @@ _MINIMAL: Final = {"format": "minimal", "fields": message_parsing.MINIMAL}
 T = TypeVar("T")
 
 
-async def look_up(calls: GmailApi, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
+async def look_up(api: GmailApi, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
     def convert(message: wire.GmailMessage) -> MessageChange | FetchFailure:
         return message_parsing.to_change(message)
 
-    asking = _batch_request(calls, _MINIMAL, convert, batch_requests.deleted_or_unfetched)
-    return await batch_requests.collect_results(asking, keys)
+    request = _batch_request(api, _MINIMAL, convert, batch_requests.deleted_or_unfetched)
+    return await batch_requests.collect_results(request, keys)
 
 
 def fetch(
-    calls: GmailApi, wanted: Sequence[MessageChange], policy: ContentPolicy
+    api: GmailApi, wanted: Sequence[MessageChange], policy: ContentPolicy
 ) -> AsyncGenerator[list[FetchedMessage | FetchFailure]]:
     def convert(message: wire.GmailMessage) -> FetchedMessage | FetchFailure:
         return message_parsing.to_fetched(message)
 
-    asking = _batch_request(calls, _QUERIES[policy], convert, batch_requests.unfetched)
-    return batch_requests.stream_results(asking, [change.key for change in wanted])
+    request = _batch_request(api, _QUERIES[policy], convert, batch_requests.unfetched)
+    return batch_requests.stream_results(request, [change.key for change in wanted])
 
 
 def _batch_request(
-    calls: GmailApi,
+    api: GmailApi,
     query: Mapping[str, str],
     convert: Callable[[wire.GmailMessage], T],
     failed: Callable[[str, PostroomError], T],
 ) -> batch_requests.BatchRequest[T]:
     return batch_requests.BatchRequest(
-        send=lambda keys: calls.messages(keys, query),
-        refusal=wire.to_error,
-        convert=lambda _, answer: convert(answer.read(wire.GmailMessage)),
+        send=lambda keys: api.messages(keys, query),
+        to_error=wire.to_error,
+        convert=lambda _, response: convert(response.read(wire.GmailMessage)),
         failed=failed,
-        pace=calls.pace,
-        cost=calls.pace.quota.cost("messages.get"),
-        largest=_LARGEST,
+        rate_limit=api.rate_limit,
+        cost=api.rate_limit.quota.cost("messages.get"),
+        max_parts=_MAX_BATCH_PARTS,
         parallel=_PARALLEL,
-        crowded=_is_crowded,
+        is_too_concurrent=_is_too_concurrent,
     )
 
 
-def _is_crowded(error: RateLimited) -> bool:
+def _is_too_concurrent(error: RateLimited) -> bool:
     return str(error) == wire.TOO_MANY_CONCURRENT
 
 
-async def fetch_raw(calls: GmailApi, key: str) -> bytes:
+async def fetch_raw(api: GmailApi, key: str) -> bytes:
     query = _QUERIES[ContentPolicy.FULL]
     return message_parsing.decode_raw(
-        await calls.get("messages.get", f"messages/{key}", wire.GmailMessage, query)
+        await api.get("messages.get", f"messages/{key}", wire.GmailMessage, query)
     )
 
 
-async def stream_attachment(calls: GmailApi, key: str, wanted: RemoteAttachment) -> AsyncGenerator[bytes]:
-    """Attachment ids of Gmail change with every answer; the part's place in the message does not."""
-    for each in parse_message(await fetch_raw(calls, key)).attachments:
-        if each.part == wanted.part and each.content is not None:
-            yield each.content
+async def stream_attachment(api: GmailApi, key: str, wanted: RemoteAttachment) -> AsyncGenerator[bytes]:
+    """Find the attachment by its part: Gmail's attachment ids change with every response, parts do not."""
+    for attachment in parse_message(await fetch_raw(api, key)).attachments:
+        if attachment.part == wanted.part and attachment.content is not None:
+            yield attachment.content
             return
-    raise NotFound("the message has no such attachment any more")
+    raise NotFound("the message no longer has this attachment")

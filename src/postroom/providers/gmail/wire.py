@@ -1,4 +1,7 @@
-"""Shapes and refusals of Google's wire. Pure. Numbers of 64 bits are texts there; what is empty is absent."""
+"""Google's JSON structures, and the errors that its responses mean. Pure.
+
+64-bit numbers are strings in them, and empty values are absent.
+"""
 
 import re
 from datetime import UTC, datetime
@@ -20,7 +23,7 @@ from postroom.errors import (
     UnsupportedByProvider,
 )
 from postroom.providers import oauth
-from postroom.providers.transport import HttpAnswer
+from postroom.providers.transport import HttpResponse
 
 
 class GmailWatch(msgspec.Struct, rename="camel"):
@@ -43,7 +46,7 @@ class GmailLabels(msgspec.Struct):
 
 
 class GmailMessageReference(msgspec.Struct, rename="camel"):
-    """What listings and records say about a message."""
+    """A message as listings and history records name it."""
 
     id: str
     thread_id: str | None = None
@@ -55,7 +58,7 @@ class GmailMessageList(msgspec.Struct, rename="camel"):
 
 
 class GmailHistoryItem(msgspec.Struct, rename="camel"):
-    """A message in a record of the history; `label_ids` are those that were added or removed."""
+    """A message of a history record; `label_ids` are the labels that were added or removed."""
 
     message: GmailMessageReference
     label_ids: tuple[str, ...] = ()
@@ -86,7 +89,7 @@ class GmailPayload(msgspec.Struct, rename="camel"):
 
 
 class GmailMessage(msgspec.Struct, rename="camel"):
-    """`raw` stays as it is on the wire, so that it is decoded without becoming a text before."""
+    """`raw` is kept undecoded, so that a large message does not become a string first."""
 
     id: str
     history_id: str
@@ -98,28 +101,28 @@ class GmailMessage(msgspec.Struct, rename="camel"):
     raw: msgspec.Raw = msgspec.Raw(b"")
 
 
-# Too many calls at the same time: not a matter of how many there are in a minute.
-TOO_MANY_CONCURRENT = "Gmail does not answer so many calls at the same time"
+# Too many concurrent requests, in contrast to too many per minute.
+TOO_MANY_CONCURRENT = "Gmail rejects so many concurrent requests"
 _RATE = {"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"}
 _NOT_COVERED = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
 _OPERATOR = {"dailyLimitExceeded", "accessNotConfigured", "SERVICE_DISABLED"}
 _RETRY_AT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 
-def to_error(answer: HttpAnswer) -> PostroomError | None:
-    """What an answer of the Gmail API means; the reason first, then the status."""
-    if answer.status < 400:
+def to_error(response: HttpResponse) -> PostroomError | None:
+    """The error that a Gmail response means, by its reason, then by its status; None for success."""
+    if response.status < 400:
         return None
-    reason, message = _reason(answer)
-    if reason in _RATE or answer.status == 429:
+    reason, message = _reason(response)
+    if reason in _RATE or response.status == 429:
         return RateLimited(
-            TOO_MANY_CONCURRENT if "concurrent" in message else "Gmail asks for patience",
-            retry_after=_retry_after(answer, message),
+            TOO_MANY_CONCURRENT if "concurrent" in message else "Gmail limits the request rate",
+            retry_after=_retry_after(response, message),
             all_mailboxes="'Queries per minute'" in message,  # and not per user
         )
-    if answer.status >= 500:
-        return TransientError("Gmail has a fault of its own")
-    return _request_error(answer.status, reason, message)
+    if response.status >= 500:
+        return TransientError("Gmail returned a server error")
+    return _request_error(response.status, reason, message)
 
 
 def _request_error(status: int, reason: str, message: str) -> PostroomError:
@@ -134,80 +137,86 @@ def _request_error(status: int, reason: str, message: str) -> PostroomError:
         )
     match status:
         case 401:
-            return InvalidGrant("Gmail refuses the access token, a fresh one too. Connect the mailbox again.")
+            return InvalidGrant(
+                "Gmail rejects the access token, even a fresh one. Connect the mailbox again."
+            )
         case 403:
             return _access_error(reason, message)
         case 404 | 410:
-            return NotFound("Gmail no longer has this")
-        case 400 if message == "Invalid id value":  # nothing has such an id
-            return NotFound("Gmail has never had this")
+            return NotFound("Gmail no longer has this item")
+        case 400 if message == "Invalid id value":  # no item has such an id
+            return NotFound("Gmail has never had this item")
         case 400 if "pageToken" in message:
-            return CursorExpired("Gmail no longer knows this page of its listing")
+            return CursorExpired("Gmail no longer accepts this page token")
         case 400 if reason == "failedPrecondition":
-            return TransientError("Gmail says that a precondition failed")
+            return TransientError("Gmail reports a failed precondition")
         case _:
-            return PermanentError(f"Gmail refuses with {status} {reason}".strip())
+            return PermanentError(f"Gmail rejected the request: {status} {reason}".strip())
 
 
 def _access_error(reason: str, message: str) -> PostroomError:
     if reason in _OPERATOR:
         return OperatorError("The Gmail API is not enabled for this project, or its daily limit is used up.")
     if "Metadata scope does not support" in message:
-        return UnsupportedByProvider("Gmail does not search where only metadata may be read")
+        return UnsupportedByProvider("Gmail does not search with the metadata scope")
     if reason in _NOT_COVERED or "Metadata scope" in message:
-        return InvalidGrant("Gmail says that the consent does not cover this. Connect the mailbox again.")
-    return PermanentError(f"Gmail refuses access: {reason}" if reason else "Gmail refuses access")
+        return InvalidGrant("Gmail reports that the consent does not cover this. Connect the mailbox again.")
+    return PermanentError(f"Gmail denies access: {reason}" if reason else "Gmail denies access")
 
 
-def to_token_error(answer: HttpAnswer) -> PostroomError | None:
-    """What an answer of Google's token endpoint means."""
-    if answer.status < 400:
+def to_token_error(response: HttpResponse) -> PostroomError | None:
+    """The error that a response of Google's token endpoint means; None for success."""
+    if response.status < 400:
         return None
-    if answer.status >= 500 or answer.status in {408, 429}:
-        return TransientError("Google's token endpoint has a fault of its own")
-    match answer.told().get("error"):
+    if response.status >= 500 or response.status in {408, 429}:
+        return TransientError("Google's token endpoint returned a server error")
+    match response.error_body().get("error"):
         case "invalid_grant":
             return InvalidGrant(
-                "Google says that the consent was withdrawn or has expired. Connect the mailbox again."
+                "Google reports that the consent was revoked or has expired. Connect the mailbox again."
             )
         case "invalid_client" | "unauthorized_client" | "deleted_client":
             return OperatorError(
-                "Google does not accept the client id and secret. Check POSTROOM_GOOGLE_CLIENT_SECRET."
+                "Google rejects the client id and secret. Check POSTROOM_GOOGLE_CLIENT_SECRET."
             )
         case "redirect_uri_mismatch":
-            return OperatorError("The callback address is not registered at Google for this client id.")
+            return OperatorError(
+                "The callback URL is not registered at Google for this client id. Register it there."
+            )
         case "internal_failure" | "server_error" | "temporarily_unavailable":
-            return TransientError("Google's token endpoint has a fault of its own")
+            return TransientError("Google's token endpoint returned a server error")
         case str(other):
-            return LoginRejected(f"Google refuses: {other if _is_word(other) else answer.status}")
+            return LoginRejected(
+                f"Google rejected the sign-in: {other if _is_word(other) else response.status}"
+            )
         case _:
-            return oauth.intermediary_error(answer)
+            return oauth.intermediary_error(response)
 
 
 def _is_word(value: object) -> bool:
     return isinstance(value, str) and re.fullmatch(r"[a-z_]{1,40}", value) is not None
 
 
-def _reason(answer: HttpAnswer) -> tuple[str, str]:
-    error = answer.told().get("error")
+def _reason(response: HttpResponse) -> tuple[str, str]:
+    error = response.error_body().get("error")
     if not isinstance(error, dict):
         return "", ""
-    told = cast("dict[str, Any]", error)
-    listed: list[Any] = told.get("errors") or told.get("details") or [{}]
-    first = cast("dict[str, Any]", listed[0]) if isinstance(listed[0], dict) else {}
-    return str(first.get("reason", "")), str(told.get("message", ""))
+    details = cast("dict[str, Any]", error)
+    reasons: list[Any] = details.get("errors") or details.get("details") or [{}]
+    first = cast("dict[str, Any]", reasons[0]) if isinstance(reasons[0], dict) else {}
+    return str(first.get("reason", "")), str(details.get("message", ""))
 
 
-def _retry_after(answer: HttpAnswer, message: str) -> float | None:
-    """Seconds to wait: from the header, or from the time that Gmail writes into its message."""
-    header = answer.headers.get("retry-after", "")
+def _retry_after(response: HttpResponse, message: str) -> float | None:
+    """Seconds to wait: from the header, or from the time in Gmail's error message."""
+    header = response.headers.get("retry-after", "")
     if header.isdecimal():
         return float(header)
-    found = _RETRY_AT.search(message)
-    if not found:
+    match = _RETRY_AT.search(message)
+    if not match:
         return None
-    try:  # by Google's clock, which need not be ours
-        now = parsedate_to_datetime(answer.headers["date"])
+    try:  # relative to Google's clock, which may differ from ours
+        now = parsedate_to_datetime(response.headers["date"])
     except (KeyError, ValueError):
         now = datetime.now(UTC)
-    return max(0.0, (datetime.fromisoformat(found[1]) - now).total_seconds())
+    return max(0.0, (datetime.fromisoformat(match[1]) - now).total_seconds())

@@ -1,4 +1,4 @@
-"""Microsoft 365 as a `ports.Provider`, and one account's mailbox there."""
+"""Microsoft 365 as a `ports.Provider`, and the mailbox of one user as a `ports.RemoteMailbox`."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,42 +22,44 @@ from postroom.providers.graph.api import IMMUTABLE, GraphApi
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
 from postroom.providers.rate_limit import ProjectRateLimits
-from postroom.providers.transport import HttpAnswer, HttpCall, Transport
+from postroom.providers.transport import HttpRequest, HttpResponse, Transport
 
 
 @dataclass(frozen=True)
 class GraphProvider:
     login: EntraLogin
     push: GraphPush
-    api: Transport
+    transport: Transport
     subscriptions: Transport
     api_url: str
-    paces: ProjectRateLimits
+    rate_limits: ProjectRateLimits
     name: ProviderName = ProviderName.OUTLOOK
 
     def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> "GraphMailbox":
-        calls = GraphApi(self.api, f"{self.api_url}/v1.0", user_id, tokens, self.paces.of(user_id))
-        return GraphMailbox(calls, self.subscriptions, folder)
+        api = GraphApi(
+            self.transport, f"{self.api_url}/v1.0", user_id, tokens, self.rate_limits.for_mailbox(user_id)
+        )
+        return GraphMailbox(api, self.subscriptions, folder)
 
 
 @dataclass(frozen=True)
 class GraphMailbox:
-    calls: GraphApi
+    api: GraphApi
     subscriptions: Transport
     folder: str | None
     push_interval_seconds: float = 0.0
 
     async def check(self) -> None:
-        await self.calls.get(self.calls.path("mailFolders", "inbox", select="id"), wire.GraphFolder)
+        await self.api.get(self.api.path("mailFolders", "inbox", select="id"), wire.GraphFolder)
 
     async def subscribe(self, wanted: SubscriptionRequest) -> RemoteSubscription:
-        answer = await self._send(
+        response = await self._send(
             "POST",
             "subscriptions",
             json={
                 "changeType": "created,updated,deleted",
                 "notificationUrl": wanted.notification_url,
-                # Cannot be added later, so it is there from the start.
+                # Graph does not allow to add it later.
                 "lifecycleNotificationUrl": wanted.lifecycle_url,
                 "resource": self._resource(wanted.folder),
                 "expirationDateTime": _to_timestamp(wanted.expires_at),
@@ -66,16 +68,16 @@ class GraphMailbox:
             },
             repeatable=False,
         )
-        return _to_subscription(answer.read(wire.GraphSubscription))
+        return _to_subscription(response.read(wire.GraphSubscription))
 
     async def renew(self, subscription: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
-        """PATCH renews and reauthorizes in one, so that the two never come close to each other."""
-        answer = await self._send(
+        """Renew and reauthorize with one PATCH, so that the two never follow each other closely."""
+        response = await self._send(
             "PATCH",
             f"subscriptions/{subscription.provider_subscription_id}",
             json={"expirationDateTime": _to_timestamp(expires_at)},
         )
-        return _to_subscription(answer.read(wire.GraphSubscription))
+        return _to_subscription(response.read(wire.GraphSubscription))
 
     async def unsubscribe(self, subscription: RemoteSubscription) -> None:
         try:
@@ -84,68 +86,71 @@ class GraphMailbox:
             return
 
     async def list_subscriptions(self) -> Sequence[RemoteSubscription]:
-        found: list[RemoteSubscription] = []
+        subscriptions: list[RemoteSubscription] = []
         path: str | None = "subscriptions"
         while path is not None:
             page = (await self._send("GET", path)).read(wire.GraphSubscriptions)
-            found.extend(_to_subscription(each) for each in page.value)
-            path = page.next_link and self.calls.relative(page.next_link)
-        return found
+            subscriptions.extend(_to_subscription(subscription) for subscription in page.value)
+            path = page.next_link and self.api.relative(page.next_link)
+        return subscriptions
 
     def _resource(self, folder: str | None) -> str:
         inside = f"/mailFolders('{folder}')" if folder else ""
-        return f"users/{self.calls.user_id}{inside}/messages"
+        return f"users/{self.api.user_id}{inside}/messages"
 
     async def _send(
         self, method: str, path: str, *, json: object = None, repeatable: bool = True
-    ) -> HttpAnswer:
-        calls = self.calls
-        call = HttpCall(
-            method, f"{calls.url}/{path}", headers={"Prefer": IMMUTABLE}, json=json, repeatable=repeatable
+    ) -> HttpResponse:
+        api = self.api
+        request = HttpRequest(
+            method, f"{api.url}/{path}", headers={"Prefer": IMMUTABLE}, json=json, repeatable=repeatable
         )
-        return await self.subscriptions.send(call, tokens=calls.tokens, pace=calls.pace)
+        return await self.subscriptions.send(request, tokens=api.tokens, rate_limit=api.rate_limit)
 
     async def list_folders(self) -> Sequence[RemoteFolder]:
-        return await listings.list_folders(self.calls, self.folder)
+        return await listings.list_folders(self.api, self.folder)
 
     async def get_current_cursor(self, scope: str) -> str | None:
-        del scope  # only the end of a listing tells from where changes are to be read
+        del scope  # only the end of a complete listing yields a delta link
 
     async def list_messages(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
-        del since  # each message tells its own time, and a feed that is limited in time is not complete
-        return await listings.list_messages(self.calls, scope, cursor)
+        del since  # a delta feed that is limited in time is not complete
+        return await listings.list_messages(self.api, scope, cursor)
 
     async def list_changes(self, scope: str, cursor: str) -> ChangePage:
-        del scope  # the cursor is an address
-        return await listings.list_changes(self.calls, cursor)
+        del scope  # the cursor is a URL, which contains it
+        return await listings.list_changes(self.api, cursor)
 
     def list_recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[MessageChange]]:
-        return listings.list_recent(self.calls, since, self.folder, drafts=drafts)
+        return listings.list_recent(self.api, since, self.folder, drafts=drafts)
 
     async def look_up(self, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
-        return await messages.look_up(self.calls, keys)
+        return await messages.look_up(self.api, keys)
 
     def fetch(
         self, wanted: Sequence[MessageChange], policy: ContentPolicy
     ) -> AsyncIterator[Sequence[FetchedMessage | FetchFailure]]:
-        return messages.fetch(self.calls, wanted, policy)
+        return messages.fetch(self.api, wanted, policy)
 
     def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
-        return messages.stream_attachment(self.calls, key, attachment)
+        return messages.stream_attachment(self.api, key, attachment)
 
     async def fetch_raw(self, key: str) -> bytes:
-        return await messages.fetch_raw(self.calls, key)
+        return await messages.fetch_raw(self.api, key)
 
     def quota_used(self) -> float:
-        return self.calls.pace.used
+        return self.api.rate_limit.used
 
     async def get_mutable_ids(self, keys: Sequence[str]) -> Mapping[str, str]:
-        return await messages.translate_ids(self.calls, keys)
+        return await messages.translate_ids(self.api, keys)
 
 
-def _to_subscription(told: wire.GraphSubscription) -> RemoteSubscription:
+def _to_subscription(subscription: wire.GraphSubscription) -> RemoteSubscription:
     return RemoteSubscription(
-        told.id, told.resource, told.notification_url, datetime.fromisoformat(told.expiration_date_time)
+        subscription.id,
+        subscription.resource,
+        subscription.notification_url,
+        datetime.fromisoformat(subscription.expiration_date_time),
     )
 
 

@@ -1,4 +1,4 @@
-"""The calls about one Microsoft 365 mailbox. Ids survive a move because every call asks for such ids."""
+"""Requests to Microsoft Graph for one mailbox. All of them use immutable ids, which survive a move."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -11,99 +11,105 @@ from postroom.ports import TokenSource
 from postroom.providers.batch_requests import BatchRequest
 from postroom.providers.graph import wire
 from postroom.providers.rate_limit import MailboxRateLimit
-from postroom.providers.transport import LARGEST_ANSWER_BYTES, HttpAnswer, HttpCall, Transport
+from postroom.providers.transport import MAX_RESPONSE_BYTES, HttpRequest, HttpResponse, Transport
 
 IMMUTABLE: Final = 'IdType="ImmutableId"'
-LARGEST_UNBATCHED: Final = 3  # are not worth a batch
-LARGEST_ALONE_BYTES: Final = 12 * 2**20
-LARGEST_BATCH: Final = 20  # parts
-LARGEST_BATCH_BYTES: Final = 24 * 2**20
+MAX_UNBATCHED: Final = 3  # messages; fewer are not worth a batch
+MAX_SINGLE_BYTES: Final = 12 * 2**20
+MAX_BATCH_PARTS: Final = 20  # the limit of Graph
+MAX_BATCH_BYTES: Final = 24 * 2**20
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class GraphApi:
-    api: Transport
-    url: str  # with the version
+    transport: Transport
+    url: str  # includes the version
     user_id: str
     tokens: TokenSource
-    pace: MailboxRateLimit
+    rate_limit: MailboxRateLimit
 
     async def get(
-        self, path: str, shape: type[T], *, page: int | None = None, largest: int = LARGEST_ANSWER_BYTES
+        self, path: str, shape: type[T], *, page: int | None = None, max_bytes: int = MAX_RESPONSE_BYTES
     ) -> T:
-        return await self.api.read(
-            HttpCall("GET", f"{self.url}/{path}", headers=_prefer_headers(page), largest=largest),
-            lambda answer: answer.read(shape),
+        return await self.transport.read(
+            HttpRequest("GET", f"{self.url}/{path}", headers=_prefer_headers(page), max_bytes=max_bytes),
+            lambda response: response.read(shape),
             tokens=self.tokens,
-            pace=self.pace,
+            rate_limit=self.rate_limit,
         )
 
-    async def post(self, path: str, given: object, shape: type[T]) -> T:
-        """Ask with a body; nothing is changed by it, so it may be asked again."""
-        return await self.api.read(
-            HttpCall("POST", f"{self.url}/{path}", headers=_prefer_headers(None), json=given),
-            lambda answer: answer.read(shape),
+    async def post(self, path: str, body: object, shape: type[T]) -> T:
+        """Send a query that has a body. It changes nothing, so it may be repeated."""
+        return await self.transport.read(
+            HttpRequest("POST", f"{self.url}/{path}", headers=_prefer_headers(None), json=body),
+            lambda response: response.read(shape),
             tokens=self.tokens,
-            pace=self.pace,
+            rate_limit=self.rate_limit,
         )
 
     async def download(self, path: str) -> bytes:
-        call = HttpCall("GET", f"{self.url}/{path}", headers=_prefer_headers(None))
-        return (await self.api.send(call, tokens=self.tokens, pace=self.pace)).body
+        request = HttpRequest("GET", f"{self.url}/{path}", headers=_prefer_headers(None))
+        return (await self.transport.send(request, tokens=self.tokens, rate_limit=self.rate_limit)).body
 
     def stream(self, path: str) -> AsyncGenerator[bytes]:
-        call = HttpCall("GET", f"{self.url}/{path}", headers=_prefer_headers(None))
-        return self.api.stream(call, tokens=self.tokens, pace=self.pace)
+        request = HttpRequest("GET", f"{self.url}/{path}", headers=_prefer_headers(None))
+        return self.transport.stream(request, tokens=self.tokens, rate_limit=self.rate_limit)
 
-    async def several(self, paths: Mapping[str, str]) -> Mapping[str, HttpAnswer]:
-        """Answers of any status, by key. Their parts are paid for, and repeated, by whoever asks."""
-        if len(paths) > LARGEST_UNBATCHED:
+    async def get_many(self, paths: Mapping[str, str]) -> Mapping[str, HttpResponse]:
+        """Responses of any status, by key. The caller has paid for them, and repeats them if necessary."""
+        if len(paths) > MAX_UNBATCHED:
             return await self._batch(paths)
         calls = [
-            HttpCall(
+            HttpRequest(
                 "GET",
                 f"{self.url}/{path}",
                 headers=_prefer_headers(None),
                 units=0,
-                largest=LARGEST_ALONE_BYTES,
+                max_bytes=MAX_SINGLE_BYTES,
             )
             for path in paths.values()
         ]
-        tries = (self.api.attempt(call, tokens=self.tokens, pace=self.pace) for call in calls)
+        tries = (
+            self.transport.attempt(request, tokens=self.tokens, rate_limit=self.rate_limit)
+            for request in calls
+        )
         return dict(zip(paths, await asyncio.gather(*tries), strict=True))
 
-    async def _batch(self, paths: Mapping[str, str]) -> Mapping[str, HttpAnswer]:
-        """The gateway runs the parts side by side, so nothing else is asked of the mailbox meanwhile."""
+    async def _batch(self, paths: Mapping[str, str]) -> Mapping[str, HttpResponse]:
+        """Graph runs the parts concurrently, so no other request for the mailbox may run meanwhile."""
         requests = [
             {"id": str(place), "method": "GET", "url": f"/{path}", "headers": _prefer_headers(None)}
             for place, path in enumerate(paths.values())
         ]
-        call = HttpCall(
+        request = HttpRequest(
             "POST",
             f"{self.url}/$batch",
             json={"requests": requests},
             repeatable=False,
-            width=LARGEST_BATCH,
-            largest=LARGEST_BATCH_BYTES,
+            width=MAX_BATCH_PARTS,
+            max_bytes=MAX_BATCH_BYTES,
         )
-        told = await self.api.read(
-            call, lambda answer: answer.read(wire.GraphBatch), tokens=self.tokens, pace=self.pace
+        batch = await self.transport.read(
+            request,
+            lambda response: response.read(wire.GraphBatch),
+            tokens=self.tokens,
+            rate_limit=self.rate_limit,
         )
         keys = list(paths)
-        return {keys[int(part.id)]: _part_answer(part) for part in told.responses}
+        return {keys[int(part.id)]: _part_answer(part) for part in batch.responses}
 
     def path(self, *names: str, **options: str) -> str:
-        """`path("messages", key, select="id")`: names are encoded, options get their dollar sign."""
+        """`path("messages", key, select="id")`: encodes the names and adds the dollar sign to options."""
         here = "/".join(quote(name, safe="$") for name in ("users", self.user_id, *names))
         query = urlencode({f"${name}": value for name, value in options.items()}, quote_via=quote, safe="$")
         return f"{here}?{query}" if query else here
 
     def relative(self, link: str) -> str:
-        """A link without the part that all have. One that leads elsewhere would take our token there."""
+        """A link without the API's URL. Raises if it leads to another host, which would receive our token."""
         if not link.startswith(f"{self.url}/"):
-            raise PermanentError("Microsoft sent a link that leads to another host than POSTROOM_GRAPH_URL.")
+            raise PermanentError("Microsoft sent a link to another host than POSTROOM_GRAPH_URL.")
         return link.removeprefix(f"{self.url}/")
 
 
@@ -111,29 +117,29 @@ def _prefer_headers(page: int | None) -> dict[str, str]:
     return {"Prefer": IMMUTABLE if page is None else f"{IMMUTABLE}, odata.maxpagesize={page}"}
 
 
-def _part_answer(part: wire.GraphBatchPart) -> HttpAnswer:
-    return HttpAnswer(
+def _part_answer(part: wire.GraphBatchPart) -> HttpResponse:
+    return HttpResponse(
         part.status, {name.lower(): str(value) for name, value in part.headers.items()}, bytes(part.body)
     )
 
 
 def batch_request(
-    calls: GraphApi,
+    api: GraphApi,
     path: Callable[[str], str],
-    convert: Callable[[str, HttpAnswer], T],
+    convert: Callable[[str, HttpResponse], T],
     failed: Callable[[str, PostroomError], T],
     *,
-    patient: bool = True,
+    looks_twice: bool = True,
 ) -> BatchRequest[T]:
-    """For what is asked for by batches, each key at its path."""
+    """A batch request that gets each key at its path."""
     return BatchRequest(
-        send=lambda keys: calls.several({key: path(key) for key in keys}),
-        refusal=wire.to_error,
+        send=lambda keys: api.get_many({key: path(key) for key in keys}),
+        to_error=wire.to_error,
         convert=convert,
         failed=failed,
-        pace=calls.pace,
-        cost=calls.pace.quota.cost("part"),
-        largest=LARGEST_BATCH,
+        rate_limit=api.rate_limit,
+        cost=api.rate_limit.quota.cost("part"),
+        max_parts=MAX_BATCH_PARTS,
         parallel=2,
-        patient=patient,
+        looks_twice=looks_twice,
     )

@@ -1,4 +1,4 @@
-"""What stands in a Microsoft 365 mailbox and what changed there: folders, and the feed of each of them."""
+"""Lists what a Microsoft 365 mailbox contains and what changed: folders, and the delta feed of each."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -10,9 +10,9 @@ from postroom.providers import batch_requests
 from postroom.providers.graph import message_parsing, wire
 from postroom.providers.graph.api import GraphApi, batch_request
 from postroom.providers.message_parsing import combine_changes
-from postroom.providers.transport import HttpAnswer
+from postroom.providers.transport import HttpResponse
 
-PAGE: Final = 200  # of a feed, which tells little of each message
+PAGE: Final = 200  # messages of a delta page, which has only a few properties of each
 _FOLDERS_PAGE: Final = "250"
 _FOLDER: Final = "id,displayName,parentFolderId"
 _ROOT: Final = ""
@@ -27,77 +27,81 @@ _ROLES: Final = {
 }
 
 
-async def list_folders(calls: GraphApi, chosen: str | None) -> Sequence[RemoteFolder]:
-    """The whole tree, level by level: a listing shows one level only, and not which folder is the inbox.
+async def list_folders(api: GraphApi, chosen: str | None) -> Sequence[RemoteFolder]:
+    """The whole folder tree. A listing returns only one level, and does not say which folder is the inbox.
 
-    Every folder is asked for its children: how many it says it has may leave out hidden ones.
+    All folders are asked for their children: their child count may not include hidden ones.
     """
     names = [*_ROLES, *([chosen] if chosen else [])]
-    level = await _list_children(calls, [_ROOT], names)
+    level = await _list_children(api, [_ROOT], names)
     ids = {name: listed[0].id for name, listed in level.items() if name in names and listed}
     if chosen and chosen not in ids:
-        raise NotFound("Microsoft has no such folder as the one that was chosen for this mailbox.")
+        raise NotFound("Microsoft does not have the folder that was chosen for this mailbox.")
     roles = {ids[name]: role for name, role in _ROLES.items() if name in ids}
-    found: dict[str, RemoteFolder] = {}
-    fresh = level[_ROOT]
-    while fresh:
-        for each in fresh:
-            scope = each.id if not chosen or each.id == ids[chosen] else None
-            parent = each.parent_folder_id if each.parent_folder_id in found else None
-            found[each.id] = RemoteFolder(each.id, each.display_name, parent, roles.get(each.id), scope)
-        below = await _list_children(calls, [each.id for each in fresh])
-        fresh = [each for listed in below.values() for each in listed if each.id not in found]
-    return list(found.values())
+    folders: dict[str, RemoteFolder] = {}
+    new_folders = level[_ROOT]
+    while new_folders:
+        for folder in new_folders:
+            scope = folder.id if not chosen or folder.id == ids[chosen] else None
+            parent = folder.parent_folder_id if folder.parent_folder_id in folders else None
+            folders[folder.id] = RemoteFolder(
+                folder.id, folder.display_name, parent, roles.get(folder.id), scope
+            )
+        children = await _list_children(api, [folder.id for folder in new_folders])
+        new_folders = [
+            folder for listed in children.values() for folder in listed if folder.id not in folders
+        ]
+    return list(folders.values())
 
 
 async def _list_children(
-    calls: GraphApi, parents: Iterable[str], names: Sequence[str] = ()
+    api: GraphApi, parents: Iterable[str], names: Sequence[str] = ()
 ) -> Mapping[str, Sequence[wire.GraphFolder]]:
-    """What lies in these folders, and folders by their well-known names, where there are such."""
+    """The children of these folders, and the folders with these well-known names, if they exist."""
 
     def path(key: str) -> str:
         if key in names:
-            return calls.path("mailFolders", key, select=_FOLDER)
-        place = ("mailFolders", key, "childFolders") if key else ("mailFolders",)
-        return calls.path(*place, top=_FOLDERS_PAGE, select=_FOLDER) + "&includeHiddenFolders=true"
+            return api.path("mailFolders", key, select=_FOLDER)
+        location = ("mailFolders", key, "childFolders") if key else ("mailFolders",)
+        return api.path(*location, top=_FOLDERS_PAGE, select=_FOLDER) + "&includeHiddenFolders=true"
 
-    def convert(key: str, answer: HttpAnswer) -> tuple[str, wire.GraphFolders]:
+    def convert(key: str, response: HttpResponse) -> tuple[str, wire.GraphFolders]:
         if key in names:
-            return key, wire.GraphFolders((answer.read(wire.GraphFolder),))
-        return key, answer.read(wire.GraphFolders)
+            return key, wire.GraphFolders((response.read(wire.GraphFolder),))
+        return key, response.read(wire.GraphFolders)
 
     def failed(key: str, error: PostroomError) -> tuple[str, wire.GraphFolders]:
-        if isinstance(error, NotFound):  # deleted meanwhile, or never made
+        if isinstance(error, NotFound):  # deleted meanwhile, or never created
             return key, wire.GraphFolders()
         raise error
 
-    asked = batch_request(calls, path, convert, failed, patient=False)
+    request = batch_request(api, path, convert, failed, looks_twice=False)
     found: dict[str, list[wire.GraphFolder]] = {}
-    for key, page in await batch_requests.collect_results(asked, [*parents, *names]):
+    for key, page in await batch_requests.collect_results(request, [*parents, *names]):
         found[key] = [*page.value]
         link = page.next_link
         while link:
-            following = await calls.get(calls.relative(link), wire.GraphFolders)
-            found[key].extend(following.value)
-            link = following.next_link
-    # A search folder shows mail that lies elsewhere.
+            next_page = await api.get(api.relative(link), wire.GraphFolders)
+            found[key].extend(next_page.value)
+            link = next_page.next_link
+    # A search folder shows messages of other folders.
     return {
-        key: [each for each in listed if not each.kind.lower().endswith("searchfolder")]
+        key: [folder for folder in listed if not folder.kind.lower().endswith("searchfolder")]
         for key, listed in found.items()
     }
 
 
-async def list_messages(calls: GraphApi, scope: str, cursor: str | None) -> ChangePage:
-    """The first round of a folder's feed, whose end is where changes are to be read from.
+async def list_messages(api: GraphApi, scope: str, cursor: str | None) -> ChangePage:
+    """A page of the first round of a folder's delta feed, whose end yields the cursor for changes.
 
-    It is not limited in time: a limited feed shows 5,000 messages and no more.
+    It is not limited in time: a filtered delta feed returns at most 5,000 messages.
     """
     if cursor is not None:
-        return await _read_delta_page(calls, cursor)
+        return await _read_delta_page(api, cursor)
     expected = (
-        await calls.get(calls.path("mailFolders", scope, select="totalItemCount"), wire.GraphFolder)
+        await api.get(api.path("mailFolders", scope, select="totalItemCount"), wire.GraphFolder)
     ).total_item_count
-    feed = calls.path(
+    feed = api.path(
         "mailFolders",
         scope,
         "messages",
@@ -105,49 +109,51 @@ async def list_messages(calls: GraphApi, scope: str, cursor: str | None) -> Chan
         select=message_parsing.STATE,
         orderby="receivedDateTime desc",
     )
-    return await _read_delta_page(calls, feed, expected)
+    return await _read_delta_page(api, feed, expected)
 
 
-async def list_changes(calls: GraphApi, cursor: str) -> ChangePage:
-    page = await _read_delta_page(calls, cursor)
+async def list_changes(api: GraphApi, cursor: str) -> ChangePage:
+    page = await _read_delta_page(api, cursor)
     return ChangePage(page.changes, page.live_cursor or page.cursor, page.has_more)
 
 
-async def _read_delta_page(calls: GraphApi, path: str, expected: int | None = None) -> ChangePage:
-    """One page of a feed. Links are followed as they came, without the part that all links have."""
-    told = await calls.get(path, wire.GraphMessages, page=PAGE)
-    found = combine_changes(message_parsing.to_change(each) for each in told.value)
-    if told.delta_link is not None:
+async def _read_delta_page(api: GraphApi, path: str, expected: int | None = None) -> ChangePage:
+    """One page of a delta feed. Links are followed exactly as received."""
+    page = await api.get(path, wire.GraphMessages, page=PAGE)
+    changes = combine_changes(message_parsing.to_change(message) for message in page.value)
+    if page.delta_link is not None:
         return ChangePage(
-            found, "", has_more=False, live_cursor=calls.relative(told.delta_link), estimated_total=expected
+            changes, "", has_more=False, live_cursor=api.relative(page.delta_link), estimated_total=expected
         )
-    if told.next_link is None:
-        raise TransientError("Microsoft's answer does not say where the feed goes on")
-    return ChangePage(found, calls.relative(told.next_link), has_more=True, estimated_total=expected)
+    if page.next_link is None:
+        raise TransientError("Microsoft's response has no link to the next page")
+    return ChangePage(changes, api.relative(page.next_link), has_more=True, estimated_total=expected)
 
 
 async def list_recent(
-    calls: GraphApi, since: datetime, chosen: str | None, *, drafts: bool = False
+    api: GraphApi, since: datetime, chosen: str | None, *, drafts: bool = False
 ) -> AsyncIterator[Sequence[MessageChange]]:
-    """`drafts`: all that are written on, unless one other folder was chosen. Nobody received them."""
+    """Messages received since. `drafts`: also drafts, which were never received, if no folder is chosen."""
     moment = since.astimezone(UTC).replace(microsecond=0)
-    place = ("mailFolders", chosen, "messages") if chosen else ("messages",)
+    location = ("mailFolders", chosen, "messages") if chosen else ("messages",)
     received = f"receivedDateTime ge {moment:%Y-%m-%dT%H:%M:%SZ}"
-    async for page in _list_pages(calls, *place, filter=received, orderby="receivedDateTime desc"):
+    async for page in _list_pages(api, *location, filter=received, orderby="receivedDateTime desc"):
         yield page
     if drafts and not chosen:
-        async for page in _list_pages(calls, "mailFolders", "drafts", "messages"):
-            # Some were received all the same, and stand among what was.
-            yield [each for each in page if not each.state.received_at or each.state.received_at < moment]
+        async for page in _list_pages(api, "mailFolders", "drafts", "messages"):
+            # Some drafts have a received time and were listed already.
+            yield [
+                change for change in page if not change.state.received_at or change.state.received_at < moment
+            ]
 
 
-async def _list_pages(calls: GraphApi, *place: str, **chosen: str) -> AsyncIterator[Sequence[MessageChange]]:
-    """New mail pushes what is older to the next page: what was on the page before is not shown again."""
-    path: str | None = calls.path(*place, **chosen, top=str(PAGE), select=message_parsing.STATE)
-    before: set[str] = set()
+async def _list_pages(api: GraphApi, *location: str, **chosen: str) -> AsyncIterator[Sequence[MessageChange]]:
+    """New mail shifts older messages to the next page: those of the previous page are not repeated."""
+    path: str | None = api.path(*location, **chosen, top=str(PAGE), select=message_parsing.STATE)
+    previous: set[str] = set()
     while path is not None:
-        told = await calls.get(path, wire.GraphMessages)
-        page = combine_changes(message_parsing.to_change(each) for each in told.value)
-        yield [each for each in page if each.key not in before]
-        before = {each.key for each in page}
-        path = calls.relative(told.next_link) if told.next_link else None
+        response = await api.get(path, wire.GraphMessages)
+        page = combine_changes(message_parsing.to_change(change) for change in response.value)
+        yield [change for change in page if change.key not in previous]
+        previous = {change.key for change in page}
+        path = api.relative(response.next_link) if response.next_link else None

@@ -1,4 +1,4 @@
-"""Entra's OAuth: the consent page's address, the code's exchange, refresh, app-only tokens."""
+"""OAuth at Entra: consent URL, code exchange, token refresh, app-only tokens."""
 
 import re
 from base64 import urlsafe_b64encode
@@ -25,10 +25,10 @@ from postroom.errors import (
 from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
 from postroom.providers import oauth
 from postroom.providers.graph import wire
-from postroom.providers.transport import HttpCall, Transport
+from postroom.providers.transport import HttpRequest, Transport
 
 _GRAPH: Final = "https://graph.microsoft.com/"
-# What is asked for but never stands in the answer's list, or does not matter there.
+# Requested, but not always listed among the granted scopes.
 _IDENTITY: Final = frozenset({"openid", "profile", "email", "offline_access"})
 _GUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
@@ -65,7 +65,7 @@ class EntraLogin:
     async def exchange(self, login: Login, code: Secret) -> Grant:
         wanted = self.scopes(login.policy)
         try:
-            answer = await self._token(
+            response = await self._token(
                 self.tenant,
                 {
                     "grant_type": "authorization_code",
@@ -78,23 +78,23 @@ class EntraLogin:
             )
         except InvalidGrant as error:
             raise LoginRejected(str(error)) from error
-        if answer.id_token is None or answer.refresh_token is None:
+        if response.id_token is None or response.refresh_token is None:
             raise LoginRejected(
-                "Microsoft did not grant lasting access. Start again and allow everything asked for."
+                "Microsoft did not grant offline access. Start again and allow all requested permissions."
             )
-        told = oauth.read_claims(answer.id_token, audience=self.client_id)
-        if not (told.get("tid") and told.get("oid")):
-            raise LoginRejected("Microsoft's answer does not say who signed in")
-        address = str(told.get("email") or told.get("preferred_username") or "").lower()
-        granted = frozenset(answer.scope.split())
+        claims = oauth.read_claims(response.id_token, audience=self.client_id)
+        if not (claims.get("tid") and claims.get("oid")):
+            raise LoginRejected("Microsoft's id token does not identify the user")
+        address = str(claims.get("email") or claims.get("preferred_username") or "").lower()
+        granted = frozenset(response.scope.split())
         missing = {scope for scope in wanted - _IDENTITY if not granted & {scope, scope.removeprefix(_GRAPH)}}
-        tenant, user = str(told["tid"]), str(told["oid"])
+        tenant, user = str(claims["tid"]), str(claims["oid"])
         account = Account(f"{tenant}:{user}", user, address, f"{tenant}:{address}")
-        return Grant(account, answer.tokens, granted, frozenset(missing))
+        return Grant(account, response.tokens, granted, frozenset(missing))
 
     async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
-        del scopes  # left out, the answer has what was consented to
-        answer = await self._token(
+        del scopes  # without them, Entra returns a token for everything that was consented to
+        response = await self._token(
             self.tenant,
             {
                 "grant_type": "refresh_token",
@@ -102,7 +102,7 @@ class EntraLogin:
                 "client_secret": self.client_secret.reveal(),
             },
         )
-        return answer.tokens
+        return response.tokens
 
     async def app_tokens(self, credential: AppCredential) -> Tokens:
         proof = (
@@ -110,7 +110,7 @@ class EntraLogin:
             if credential.client_secret is not None
             else {"client_assertion_type": _ASSERTION, "client_assertion": self._assertion(credential)}
         )
-        answer = await self._token(
+        response = await self._token(
             credential.tenant_id,
             {
                 "client_id": credential.client_id,
@@ -119,62 +119,62 @@ class EntraLogin:
                 **proof,
             },
         )
-        return answer.tokens
+        return response.tokens
 
     async def app_account(self, credential: AppCredential, address: str) -> Account:
-        """The user's immutable id; the address itself where the application may read mail but no users."""
+        """The account by its immutable user id, or by its address if the application may not read users."""
         tokens = await self.app_tokens(credential)
         tenant = await self._tenant_id(credential.tenant_id)
-        makeshift = f"{tenant}:{address}"
-        call = HttpCall(
+        by_address = f"{tenant}:{address}"
+        request = HttpRequest(
             "GET",
             f"{self.api_url}/v1.0/users/{quote(address)}?$select=id,mail,userPrincipalName",
             headers={"Authorization": f"Bearer {tokens.access.reveal()}"},
         )
         try:
-            user = msgspec.convert((await self.api.send(call)).json(), wire.GraphUser)
+            user = msgspec.convert((await self.api.send(request)).json(), wire.GraphUser)
         except PermanentError as error:
             if isinstance(error, NotFound):
                 raise
-            return Account(makeshift, address, address, makeshift)
+            return Account(by_address, address, address, by_address)
         found = (user.mail or user.user_principal_name or address).lower()
-        return Account(f"{tenant}:{user.id}", user.id, found, makeshift)
+        return Account(f"{tenant}:{user.id}", user.id, found, by_address)
 
     async def _tenant_id(self, tenant: str) -> str:
-        """Of a tenant that may be named by a domain: its own id, as it stands in who issues its tokens."""
+        """The id of a tenant that may be given as a domain; the issuer of its tokens contains it."""
         if _GUID.fullmatch(tenant):
             return tenant.lower()
         path = f"{tenant}/v2.0/.well-known/openid-configuration"
-        answer = await self.transport.send(HttpCall("GET", f"{self.login_url}/{path}"))
-        found = _GUID.search(str(answer.told().get("issuer", "")))
+        response = await self.transport.send(HttpRequest("GET", f"{self.login_url}/{path}"))
+        found = _GUID.search(str(response.error_body().get("issuer", "")))
         if found is None:
-            raise TransientError("Microsoft does not say which tenant this is")
+            raise TransientError("Microsoft's OpenID configuration does not contain the tenant id")
         return found[0].lower()
 
     async def revoke(self, token: Secret) -> None:
-        """Entra has no way for an application to take back one token; it ends when it is erased here."""
+        """Entra cannot revoke a single token: it ends when we delete it."""
 
     async def _token(
         self, tenant: str, form: Mapping[str, str], *, repeatable: bool = True
     ) -> oauth.TokenResponse:
-        answer = await self.transport.send(
-            HttpCall(
+        response = await self.transport.send(
+            HttpRequest(
                 "POST",
                 f"{self.login_url}/{tenant}/oauth2/v2.0/token",
                 form={"client_id": self.client_id, **form},
                 repeatable=repeatable,
             )
         )
-        return oauth.read_tokens(answer)
+        return oauth.read_tokens(response)
 
     def _assertion(self, credential: AppCredential) -> str:
-        """A token signed with the certificate's key says who we are, instead of a secret."""
+        """A JWT signed with the certificate's key, which replaces the application's secret."""
         pem = (credential.certificate or Secret("")).reveal().encode()
         try:
             certificate = x509.load_pem_x509_certificate(pem)
         except ValueError as error:
             raise SettingsError(
-                "The certificate file must hold a certificate and its private key in PEM."
+                "The certificate file must contain a certificate and its private key in PEM format."
             ) from error
         now = datetime.now(UTC)
         audience = f"{self.login_url}/{credential.tenant_id}/oauth2/v2.0/token"

@@ -1,4 +1,4 @@
-"""Graph's messages and attachments as the domain knows them. Pure."""
+"""Converts Graph's messages and attachments to our model. Pure."""
 
 from base64 import b64decode
 from binascii import Error as NotBase64
@@ -21,7 +21,7 @@ from postroom.model import (
 from postroom.providers import message_parsing
 from postroom.providers.graph import wire
 
-# What may change. Neither body nor preview: feeds and looks are the same for every policy.
+# Properties that may change. No body or preview: delta feeds and lookups are the same for all policies.
 STATE: Final = (
     "id,conversationId,parentFolderId,changeKey,lastModifiedDateTime,receivedDateTime,"
     "isRead,isDraft,importance,categories,flag"
@@ -40,9 +40,9 @@ _KINDS: Final[dict[str, Literal["file", "item", "reference"]]] = {
 
 
 def to_version(message: wire.GraphMessage) -> str:
-    """Rises with every change: by the time, and within a second by the change key, whose bytes count up.
+    """Increases with every change: by time, and within a second by the change key, whose bytes count up.
 
-    Empty where the feed tells only what changed, and not when.
+    Empty if the feed contains only the changed properties and not the time.
     """
     if message.last_modified_date_time is None or message.change_key is None:
         return ""
@@ -79,7 +79,7 @@ def _moment(text: str | None) -> datetime | None:
 
 
 def to_change(message: wire.GraphMessage) -> MessageChange:
-    """In a feed, whoever is removed may have moved as well."""
+    """A message that a delta feed reports as removed may also have been moved."""
     if message.removed is not None:
         return MessageChange(message.id, Presence.LEFT)
     return MessageChange(message.id, Presence.PRESENT, to_version(message), to_state(message))
@@ -90,7 +90,7 @@ def to_fetched(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment
 
 
 def _letter(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment]) -> MessageContent:
-    """Addresses, subject and date as Exchange has read them; what machines wrote only the headers tell."""
+    """Addresses, subject and date as Exchange parsed them; only the headers show whether it is automated."""
     headers = ((header.name, header.value or "") for header in message.internet_message_headers)
     body = message.body
     html = body is not None and body.content_type.lower() == "html"
@@ -112,30 +112,30 @@ def _letter(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment]) 
     )
 
 
-def _people(told: Sequence[wire.GraphRecipient]) -> tuple[Person, ...]:
-    return tuple(person for each in told if (person := _person(each)) is not None)
+def _people(recipients: Sequence[wire.GraphRecipient]) -> tuple[Person, ...]:
+    return tuple(person for recipient in recipients if (person := _person(recipient)) is not None)
 
 
-def _person(told: wire.GraphRecipient | None) -> Person | None:
-    found = told and told.email_address
-    if not found or not (found.name or found.address):
+def _person(recipient: wire.GraphRecipient | None) -> Person | None:
+    address = recipient and recipient.email_address
+    if not address or not (address.name or address.address):
         return None
-    return Person(strip_unstorable(found.name or ""), strip_unstorable(found.address or ""))
+    return Person(strip_unstorable(address.name or ""), strip_unstorable(address.address or ""))
 
 
-def to_attachment(told: wire.GraphAttachment) -> RemoteAttachment:
-    """Its id is its key: ids survive moves. The size counts a little more than the bytes."""
-    content = told.content_bytes
-    kind = _KINDS.get(told.kind.lower(), "file")
-    usual = "message/rfc822" if kind == "item" else "application/octet-stream"
+def to_attachment(attachment: wire.GraphAttachment) -> RemoteAttachment:
+    """Attachment ids survive moves, so they serve as parts. The size is slightly larger than the content."""
+    content = attachment.content_bytes
+    kind = _KINDS.get(attachment.kind.lower(), "file")
+    default_type = "message/rfc822" if kind == "item" else "application/octet-stream"
     return RemoteAttachment(
-        part=told.id,
+        part=attachment.id,
         kind=kind,
-        media_type=(told.content_type or usual).lower(),
-        size=told.size if content is None else len(content),
-        file_name=strip_unstorable(told.name) if told.name else None,
-        is_inline=told.is_inline,
-        content_id=told.content_id,
-        provider_attachment_id=told.id,
+        media_type=(attachment.content_type or default_type).lower(),
+        size=attachment.size if content is None else len(content),
+        file_name=strip_unstorable(attachment.name) if attachment.name else None,
+        is_inline=attachment.is_inline,
+        content_id=attachment.content_id,
+        provider_attachment_id=attachment.id,
         content=content,
     )

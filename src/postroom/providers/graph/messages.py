@@ -1,7 +1,7 @@
-"""Graph's messages themselves: how they stand, as much of them as a policy allows, their bytes.
+"""Fetches messages of a Microsoft 365 mailbox: their state, the content that the policy allows, raw bytes.
 
-A few messages are read one by one. Many that lie close in time, as the pages of a listing do, come by one
-listing of that time; what it left out, and attachments, come by batches.
+A few messages are fetched individually. Many that are close in time, as on a page of a listing, are fetched
+by listing that period; messages it left out, and attachments, are fetched in batches.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -28,47 +28,47 @@ from postroom.model import (
 )
 from postroom.providers import batch_requests
 from postroom.providers.graph import message_parsing, wire
-from postroom.providers.graph.api import LARGEST_UNBATCHED, GraphApi, batch_request
-from postroom.providers.transport import HttpAnswer
+from postroom.providers.graph.api import MAX_UNBATCHED, GraphApi, batch_request
+from postroom.providers.transport import HttpResponse
 
 Results = list[FetchedMessage | FetchFailure]
 
-CHUNK: Final = 50  # messages of one listing
+CHUNK: Final = 50  # messages fetched by one listing
 PARALLEL: Final = 3
-SMALL_BYTES: Final = 3 * 2**20  # attachments of one message that come together with it
-CHUNK_BYTES: Final = 16 * 2**20  # attachments that are held at a time
+SMALL_BYTES: Final = 3 * 2**20  # attachments of one message up to this size are fetched with it
+CHUNK_BYTES: Final = 16 * 2**20  # attachments that are in memory at a time
 _STREAMED_BYTES: Final = 2**20
-MOST_TRANSLATED: Final = 1000  # ids of one call
+MAX_IDS_PER_TRANSLATION: Final = 1000
 _EXPANDED: Final = f"attachments($select={message_parsing.ATTACHMENT})"
 _LISTED: Final = f"{message_parsing.ATTACHMENT},microsoft.graph.fileAttachment/contentId"
 
 
-async def look_up(calls: GraphApi, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
-    def convert(_: str, answer: HttpAnswer) -> MessageChange | FetchFailure:
-        return message_parsing.to_change(answer.read(wire.GraphMessage))
+async def look_up(api: GraphApi, keys: Sequence[str]) -> Sequence[MessageChange | FetchFailure]:
+    def convert(_: str, response: HttpResponse) -> MessageChange | FetchFailure:
+        return message_parsing.to_change(response.read(wire.GraphMessage))
 
     def path(key: str) -> str:
-        return calls.path("messages", key, select=message_parsing.STATE)
+        return api.path("messages", key, select=message_parsing.STATE)
 
-    asked = batch_request(calls, path, convert, batch_requests.deleted_or_unfetched)
-    return await batch_requests.collect_results(asked, keys)
+    request = batch_request(api, path, convert, batch_requests.deleted_or_unfetched)
+    return await batch_requests.collect_results(request, keys)
 
 
 async def fetch(
-    calls: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
+    api: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
 ) -> AsyncGenerator[Sequence[FetchedMessage | FetchFailure]]:
-    different = list({change.key: change for change in wanted}.values())
-    if len(different) <= LARGEST_UNBATCHED:
-        yield await _fetch_individually(calls, different, policy)
+    changes = list({change.key: change for change in wanted}.values())
+    if len(changes) <= MAX_UNBATCHED:
+        yield await _fetch_individually(api, changes, policy)
         return
-    jobs = (_fetch_chunk(calls, chunk, policy) for chunk in _chunks(different))
+    jobs = (_fetch_chunk(api, chunk, policy) for chunk in _chunks(changes))
     async with aclosing(batch_requests.run_concurrently(lambda: next(jobs, None), PARALLEL)) as groups:
-        async for found in groups:
-            yield found
+        async for group in groups:
+            yield group
 
 
 def _chunks(wanted: Sequence[MessageChange]) -> list[Sequence[MessageChange]]:
-    """Folder by folder, newest first; those of which either is not known come last."""
+    """By folder, newest first. Messages without a known folder or time come last."""
     by_folder: dict[str, list[MessageChange]] = {}
     for change in wanted:
         known = change.state.folder if change.state.received_at else None
@@ -85,19 +85,19 @@ def _received(change: MessageChange) -> datetime:
 
 
 async def _fetch_individually(
-    calls: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
+    api: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
 ) -> Results:
-    """With their attachments at once, unless that is too much."""
+    """With all attachments, unless the response would be too large."""
 
     def path(key: str) -> str:
         if policy is ContentPolicy.METADATA:
-            return calls.path("messages", key, select=message_parsing.METADATA)
-        return calls.path("messages", key, select=message_parsing.CONTENT, expand="attachments")
+            return api.path("messages", key, select=message_parsing.METADATA)
+        return api.path("messages", key, select=message_parsing.CONTENT, expand="attachments")
 
-    def convert(_: str, answer: HttpAnswer) -> FetchedMessage | FetchFailure | ResponseTooLarge:
-        message = answer.read(wire.GraphMessage)
+    def convert(_: str, response: HttpResponse) -> FetchedMessage | FetchFailure | ResponseTooLarge:
+        message = response.read(wire.GraphMessage)
         return message_parsing.to_fetched(
-            message, [message_parsing.to_attachment(each) for each in message.attachments]
+            message, [message_parsing.to_attachment(attachment) for attachment in message.attachments]
         )
 
     def failed(key: str, error: PostroomError) -> FetchedMessage | FetchFailure | ResponseTooLarge:
@@ -107,61 +107,67 @@ async def _fetch_individually(
         return batch_requests.unfetched(key, error)
 
     large: list[str] = []
-    asked = batch_request(calls, path, convert, failed)
+    request = batch_request(api, path, convert, failed)
     keys = [change.key for change in wanted]
-    found = await batch_requests.collect_results(asked, keys)
-    results = [each for each in found if not isinstance(each, ResponseTooLarge)]
+    outcomes = await batch_requests.collect_results(request, keys)
+    results = [outcome for outcome in outcomes if not isinstance(outcome, ResponseTooLarge)]
     if large:
-        results += await _fetch_chunk(calls, [MessageChange(key, Presence.PRESENT) for key in large], policy)
+        results += await _fetch_chunk(api, [MessageChange(key, Presence.PRESENT) for key in large], policy)
     return results
 
 
-async def _fetch_chunk(calls: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy) -> Results:
-    found = await _fetch_by_listing(calls, wanted, policy)
+async def _fetch_chunk(api: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy) -> Results:
+    messages = await _fetch_by_listing(api, wanted, policy)
     failed: Results = []
-    rest = [change.key for change in wanted if change.key not in found]
-    asked = batch_request(
-        calls,
-        lambda key: calls.path("messages", key, **_select_options(policy)),
-        lambda _, answer: answer.read(wire.GraphMessage),
+    rest = [change.key for change in wanted if change.key not in messages]
+    request = batch_request(
+        api,
+        lambda key: api.path("messages", key, **_select_options(policy)),
+        lambda _, response: response.read(wire.GraphMessage),
         batch_requests.unfetched,
     )
-    for each in await batch_requests.collect_results(asked, rest):
-        if isinstance(each, FetchFailure):
-            failed.append(each)
+    for message in await batch_requests.collect_results(request, rest):
+        if isinstance(message, FetchFailure):
+            failed.append(message)
         else:
-            found[each.id] = each
-    attached = await _fetch_attachments(calls, [each for each in found.values() if _has_attachments(each)])
-    return [*failed, *(_to_result(each, attached.get(each.id, ())) for each in found.values())]
+            messages[message.id] = message
+    attachments = await _fetch_attachments(
+        api, [message for message in messages.values() if _has_attachments(message)]
+    )
+    return [*failed, *(_to_result(message, attachments.get(message.id, ())) for message in messages.values())]
 
 
 def _select_options(policy: ContentPolicy) -> dict[str, str]:
-    """Of attachments only what they are, so that nobody is surprised by their size."""
+    """Only the properties of attachments, not their bytes, which may be large."""
     if policy is ContentPolicy.METADATA:
         return {"select": message_parsing.METADATA}
     return {"select": message_parsing.CONTENT, "expand": _EXPANDED}
 
 
 def _has_attachments(message: wire.GraphMessage) -> bool:
-    """Where only pictures inside the body are attached, Exchange says that there are none."""
+    """Exchange reports `hasAttachments` as false if all attachments are inline images."""
     return bool(message.attachments) or (bool(message.has_attachments) and message.body is not None)
 
 
 def _to_result(
-    message: wire.GraphMessage, attached: Sequence[RemoteAttachment] | FetchFailure
+    message: wire.GraphMessage, attachments: Sequence[RemoteAttachment] | FetchFailure
 ) -> FetchedMessage | FetchFailure:
-    return attached if isinstance(attached, FetchFailure) else message_parsing.to_fetched(message, attached)
+    return (
+        attachments
+        if isinstance(attachments, FetchFailure)
+        else message_parsing.to_fetched(message, attachments)
+    )
 
 
 async def _fetch_by_listing(
-    calls: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
+    api: GraphApi, wanted: Sequence[MessageChange], policy: ContentPolicy
 ) -> dict[str, wire.GraphMessage]:
-    """What one listing shows of them: all, where nothing else lies between them."""
+    """Those that one listing of their period returns: all, if no other messages are between them."""
     folder = wanted[0].state.folder
-    if len(wanted) <= LARGEST_UNBATCHED or folder is None or wanted[0].state.received_at is None:
+    if len(wanted) <= MAX_UNBATCHED or folder is None or wanted[0].state.received_at is None:
         return {}
     first, last = _received(wanted[-1]), _received(wanted[0]) + timedelta(seconds=1)
-    path = calls.path(
+    path = api.path(
         "mailFolders",
         folder,
         "messages",
@@ -171,13 +177,13 @@ async def _fetch_by_listing(
         **_select_options(policy),
     )
     try:
-        told = await calls.get(path, wire.GraphMessages)
+        page = await api.get(path, wire.GraphMessages)
     except RateLimited:
         raise
-    except (NotFound, ResponseTooLarge, TransientError):  # then each for itself
+    except (NotFound, ResponseTooLarge, TransientError):  # fall back to individual requests
         return {}
     keys = {change.key for change in wanted}
-    return {each.id: each for each in told.value if each.id in keys}
+    return {message.id: message for message in page.value if message.id in keys}
 
 
 def _to_timestamp(moment: datetime) -> str:
@@ -185,13 +191,13 @@ def _to_timestamp(moment: datetime) -> str:
 
 
 async def _fetch_attachments(
-    calls: GraphApi, messages: Sequence[wire.GraphMessage]
+    api: GraphApi, messages: Sequence[wire.GraphMessage]
 ) -> Mapping[str, Sequence[RemoteAttachment] | FetchFailure]:
-    """With their bytes where they are small together; else the bytes are streamed later, one by one."""
+    """With their bytes if they are small in total; larger ones are streamed later, one by one."""
     large: set[str] = set()
     room = CHUNK_BYTES
     for message in messages:
-        size = sum(each.size for each in message.attachments)
+        size = sum(attachment.size for attachment in message.attachments)
         if size > min(SMALL_BYTES, room):
             large.add(message.id)
         else:
@@ -199,15 +205,15 @@ async def _fetch_attachments(
 
     def path(key: str) -> str:
         options = {"select": _LISTED} if key in large else {}
-        return calls.path("messages", key, "attachments", **options)
+        return api.path("messages", key, "attachments", **options)
 
-    found: dict[str, Sequence[RemoteAttachment] | FetchFailure] = {}
-    asked = batch_request(
-        calls, path, lambda key, answer: (key, answer.read(wire.GraphAttachments)), _failed_attachments
+    attachments: dict[str, Sequence[RemoteAttachment] | FetchFailure] = {}
+    request = batch_request(
+        api, path, lambda key, response: (key, response.read(wire.GraphAttachments)), _failed_attachments
     )
-    for key, told in await batch_requests.collect_results(asked, [message.id for message in messages]):
-        found[key] = told if isinstance(told, FetchFailure) else await _fetch_all_pages(calls, key, told)
-    return found
+    for key, page in await batch_requests.collect_results(request, [message.id for message in messages]):
+        attachments[key] = page if isinstance(page, FetchFailure) else await _fetch_all_pages(api, key, page)
+    return attachments
 
 
 def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.GraphAttachments | FetchFailure]:
@@ -215,63 +221,68 @@ def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.Graph
 
 
 async def _fetch_all_pages(
-    calls: GraphApi, key: str, page: wire.GraphAttachments
+    api: GraphApi, key: str, page: wire.GraphAttachments
 ) -> list[RemoteAttachment] | FetchFailure:
-    """One whose pages end too soon fails alone. That it is gone, only its own address can tell."""
-    found = [message_parsing.to_attachment(each) for each in page.value]
+    """If a page fails, only this message fails. A missing page does not mean that the message is deleted."""
+    attachments = [message_parsing.to_attachment(attachment) for attachment in page.value]
     try:
         while page.next_link:
-            page = await calls.get(calls.relative(page.next_link), wire.GraphAttachments)
-            found.extend(message_parsing.to_attachment(each) for each in page.value)
+            page = await api.get(api.relative(page.next_link), wire.GraphAttachments)
+            attachments.extend(message_parsing.to_attachment(attachment) for attachment in page.value)
     except RateLimited:
         raise
     except (NotFound, ResponseTooLarge, TransientError) as error:
         return replace(batch_requests.unfetched(key, error), gone=False)
-    return found
+    return attachments
 
 
-async def fetch_raw(calls: GraphApi, key: str) -> bytes:
-    return await calls.download(calls.path("messages", key, "$value"))
+async def fetch_raw(api: GraphApi, key: str) -> bytes:
+    return await api.download(api.path("messages", key, "$value"))
 
 
-async def translate_ids(calls: GraphApi, keys: Sequence[str]) -> Mapping[str, str]:
-    """The ids that change with every move, as they are now."""
-    found: dict[str, str] = {}
-    for start in range(0, len(keys), MOST_TRANSLATED):
-        told = await calls.post(
-            calls.path("translateExchangeIds"),
+async def translate_ids(api: GraphApi, keys: Sequence[str]) -> Mapping[str, str]:
+    """The current mutable ids of messages, which change with every move."""
+    ids: dict[str, str] = {}
+    for start in range(0, len(keys), MAX_IDS_PER_TRANSLATION):
+        response = await api.post(
+            api.path("translateExchangeIds"),
             {
-                "inputIds": list(keys[start : start + MOST_TRANSLATED]),
+                "inputIds": list(keys[start : start + MAX_IDS_PER_TRANSLATION]),
                 "sourceIdType": "restImmutableEntryId",
                 "targetIdType": "restId",
             },
             wire.GraphIdTranslations,
         )
-        found |= {each.source_id: each.target_id for each in told.value if each.target_id}
-    return found
+        ids |= {
+            translation.source_id: translation.target_id
+            for translation in response.value
+            if translation.target_id
+        }
+    return ids
 
 
-async def stream_attachment(calls: GraphApi, key: str, wanted: RemoteAttachment) -> AsyncGenerator[bytes]:
-    """The bytes of a file, the MIME of an item. Of a link to a file elsewhere there are none."""
+async def stream_attachment(api: GraphApi, key: str, wanted: RemoteAttachment) -> AsyncGenerator[bytes]:
+    """The bytes of a file attachment or the MIME of an item attachment. Reference attachments have none."""
     if wanted.kind == "reference":
-        raise UnsupportedByProvider("what is attached is a link to a file elsewhere")
-    path = calls.path("messages", key, "attachments", wanted.part, "$value")
+        raise UnsupportedByProvider("this attachment is a link to a file in another place")
+    path = api.path("messages", key, "attachments", wanted.part, "$value")
     if wanted.kind == "item" or wanted.size < _STREAMED_BYTES:
-        yield await _download_verified(calls, path, wanted.size)
+        yield await _download_verified(api, path, wanted.size)
         return
     received = 0
-    async for piece in calls.stream(path):
+    async for piece in api.stream(path):
         received += len(piece)
         yield piece
     if received < 0.7 * wanted.size:
-        raise TransientError("Microsoft's answer is shorter than the attachment")
+        raise TransientError("Microsoft's response is shorter than the attachment")
 
 
-async def _download_verified(calls: GraphApi, path: str, size: int) -> bytes:
-    """The size is what Exchange keeps: more than a file's bytes, and not what MIME makes of a message. So
-    where an answer seems short, and is as short a second time, that is all there is.
+async def _download_verified(api: GraphApi, path: str, size: int) -> bytes:
+    """Download again if the response seems too short, and accept it if it is just as short the second time.
+
+    The size is what Exchange stores: more than the bytes of a file, and unrelated to the MIME of an item.
     """
-    content = await calls.download(path)
-    if len(content) < 0.9 * size and len(await calls.download(path)) != len(content):
-        raise TransientError("Microsoft's answer is shorter than the attachment")
+    content = await api.download(path)
+    if len(content) < 0.9 * size and len(await api.download(path)) != len(content):
+        raise TransientError("Microsoft's response is shorter than the attachment")
     return content

@@ -1,4 +1,4 @@
-"""Graph's notifications: batches of items, each with its subscription's secret. None is believed here."""
+"""Parses Graph's notifications: batches of items, each with a client state for the caller to verify."""
 
 import re
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from postroom.errors import PushRejected
 from postroom.model import LifecycleEvent, Notification, Secret
 from postroom.ports import PushRequest
 
-LONGEST_ID: Final = 512
+MAX_ID_CHARACTERS: Final = 512
 _MESSAGE: Final = re.compile(r"messages(?:/|\(')([^/')]+)(?:'\))?$", re.IGNORECASE)
 _EVENTS: Final = {event.value.lower(): event for event in LifecycleEvent}
 
@@ -28,7 +28,7 @@ class _GraphNotification(msgspec.Struct, rename="camel", gc=False):
     lifecycle_event: str | None = None
 
 
-# More than the largest push could hold of real ones; a million empty ones would only cost.
+# More than a real push can contain; a million empty items would only cost time.
 _Many = msgspec.Meta(max_length=5000)
 
 
@@ -48,20 +48,20 @@ _item: Final = msgspec.json.Decoder(_GraphNotification)
 @dataclass(frozen=True)
 class GraphPush:
     async def refresh_keys(self) -> None:
-        """Graph does not sign these; the secret of the subscription is the whole proof."""
+        """Graph does not sign notifications: the secret of the subscription is the only proof."""
 
     def read(self, push: PushRequest) -> Sequence[Notification]:
         try:
             notices = [_notice(item) for item in _decode_items(push.body)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise PushRejected("a notification of Graph cannot be read") from error
+            raise PushRejected("a Graph notification cannot be parsed") from error
         if not notices:
-            raise PushRejected("a notification of Graph says nothing")
+            raise PushRejected("a Graph notification has no items")
         return notices
 
 
 def _decode_items(body: bytes) -> Sequence[_GraphNotification]:
-    """An item that cannot be read is nobody's, and does not spoil those beside it."""
+    """An item that cannot be parsed becomes an empty one, so that the others still count."""
     try:
         return _items.decode(body).value
     except msgspec.ValidationError:
@@ -85,13 +85,13 @@ def _notice(item: _GraphNotification) -> Notification:
 
 
 def _id(text: str | None) -> str | None:
-    """Ids are short and plain; anything else is none."""
-    plain = text and len(text) <= LONGEST_ID and text.isascii() and text.isprintable()
+    """An id if it is short printable ASCII, as all of Graph's ids are; otherwise None."""
+    plain = text and len(text) <= MAX_ID_CHARACTERS and text.isascii() and text.isprintable()
     return text if plain else None
 
 
 def _message_id(item: _GraphNotification) -> str | None:
-    """N6: from the data, else from the path, in either of its spellings."""
+    """From the resource data, or else from the resource path, which has two spellings."""
     if item.resource_data is not None and item.resource_data.id:
         return item.resource_data.id
     found = _MESSAGE.search(item.resource) if item.resource else None

@@ -1,15 +1,15 @@
-"""Asks a notification address what Graph asks before it makes a subscription, and judges the answer alike."""
+"""Validates a notification URL the way Graph does before it creates a subscription."""
 
 from typing import Final
 from urllib.parse import quote_plus
 
 import aiohttp
 
-WAIT: Final = aiohttp.ClientTimeout(total=10)  # as long as Graph waits
+WAIT: Final = aiohttp.ClientTimeout(total=10)  # Graph's own time limit
 
 
 async def find_fault(client: aiohttp.ClientSession, url: str, token: str) -> str | None:
-    """Why Graph would not accept this address; None where it would."""
+    """Why Graph would reject this URL; None if it would accept it."""
     try:
         async with client.post(
             f"{url}?validationToken={quote_plus(token)}",
@@ -17,18 +17,18 @@ async def find_fault(client: aiohttp.ClientSession, url: str, token: str) -> str
             headers={"Content-Type": "text/plain; charset=utf-8"},
             timeout=WAIT,
             allow_redirects=False,
-        ) as answer:
-            body = await answer.content.read(len(token) * 4 + 64)
+        ) as response:
+            body = await response.content.read(len(token) * 4 + 64)
     except TimeoutError:
-        return "it does not answer within 10 seconds"
+        return "it does not respond within 10 seconds"
     except aiohttp.ClientConnectorDNSError:
-        return "its host name is not known"
+        return "its host name cannot be resolved"
     except aiohttp.ClientConnectorCertificateError:
-        return "its certificate is not accepted"
+        return "its certificate is not trusted"
     except aiohttp.ClientError:
         return "it cannot be reached"
-    if answer.status != 200:
-        return f"it answers with {answer.status} instead of 200"
-    if answer.content_type != "text/plain" or body != token.encode():
-        return "it does not give the token back as plain text"
+    if response.status != 200:
+        return f"it responds with status {response.status} instead of 200"
+    if response.content_type != "text/plain" or body != token.encode():
+        return "it does not return the validation token as plain text"
     return None

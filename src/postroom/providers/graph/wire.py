@@ -1,4 +1,4 @@
-"""Shapes and refusals of Microsoft's wire. Pure."""
+"""Microsoft's JSON structures, and the errors that its responses mean. Pure."""
 
 import re
 from typing import Any, Final, cast
@@ -19,7 +19,7 @@ from postroom.errors import (
     UnsupportedByProvider,
 )
 from postroom.providers import oauth
-from postroom.providers.transport import HttpAnswer
+from postroom.providers.transport import HttpResponse
 
 
 class GraphUser(msgspec.Struct, rename="camel"):
@@ -86,7 +86,7 @@ class GraphHeader(msgspec.Struct):
 
 
 class GraphAttachment(msgspec.Struct, rename="camel"):
-    """Of a file, an item or a reference; only a file has its bytes here."""
+    """A file, item or reference attachment; only a file has its bytes here."""
 
     id: str
     name: str | None = None
@@ -104,7 +104,7 @@ class GraphAttachments(msgspec.Struct):
 
 
 class GraphMessage(msgspec.Struct, rename="camel"):
-    """A feed of changes tells of a message only what changed: everything but the id may be absent."""
+    """A delta feed contains only changed properties: everything but the id may be absent."""
 
     id: str
     conversation_id: str | None = None
@@ -134,7 +134,7 @@ class GraphMessage(msgspec.Struct, rename="camel"):
 
 
 class GraphMessages(msgspec.Struct):
-    """A page has either link. Which one it is counts, not how its token is called."""
+    """A page has either link. The kind of the link counts, not the name of its token."""
 
     value: tuple[GraphMessage, ...] = ()
     next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
@@ -152,7 +152,7 @@ class GraphBatch(msgspec.Struct):
     responses: tuple[GraphBatchPart, ...] = ()
 
 
-# The public table of AADSTS codes, by who must act. `error` is looked at where no code is listed.
+# Published AADSTS codes, by who must act. Without a listed code, `error` decides.
 _TRY_AGAIN: Final = {90033, 50033, 90024, 90006, 50196}
 _OPERATOR: Final = {7000215, 7000222, 700027, 700016, 7000112, 900144, 9002313, 90002, 70011, 9001023, 50011}
 _ACCOUNT_GONE: Final = {50057, 50034}
@@ -167,86 +167,100 @@ _EXPIRED: Final = {"syncstatenotfound", "syncstateinvalid", "resyncrequired"}
 _EXISTING: Final = re.compile(r"Subscription Id ([0-9a-fA-F-]{36}) already exists")
 
 
-def to_error(answer: HttpAnswer) -> PostroomError | None:
-    """What an answer of Graph means. Codes change their case, so they are compared in lower case."""
-    if answer.status < 400:
+def to_error(response: HttpResponse) -> PostroomError | None:
+    """The error that a response of Graph means; None for success.
+
+    Codes are compared in lower case: Graph is not consistent about it.
+    """
+    if response.status < 400:
         return None
-    code, message = _code(answer)
-    if answer.status == 429:
-        return RateLimited("Microsoft Graph asks for patience", retry_after=_retry_after(answer))
-    if answer.status in {423, 509} or answer.status >= 500:
-        return TransientError("Microsoft Graph asks for patience", retry_after=_retry_after(answer))
-    if answer.status == 401:
-        return InvalidGrant("Microsoft refuses the access token, a fresh one too. Connect the mailbox again.")
-    if answer.status == 409 and (found := _EXISTING.search(message)):
-        return AlreadyExists("Microsoft already has an equal subscription", provider_id=found[1])
+    code, message = _code(response)
+    if response.status == 429:
+        return RateLimited("Microsoft Graph limits the request rate", retry_after=_retry_after(response))
+    if response.status in {423, 509} or response.status >= 500:
+        return TransientError(
+            "Microsoft Graph is temporarily unavailable", retry_after=_retry_after(response)
+        )
+    if response.status == 401:
+        return InvalidGrant(
+            "Microsoft rejects the access token, even a fresh one. Connect the mailbox again."
+        )
+    if response.status == 409 and (found := _EXISTING.search(message)):
+        return AlreadyExists("Microsoft already has the same subscription", provider_id=found[1])
     if code in {"validationerror", "invalidrequest"} and "alidation" in message:
-        return TransientError("Microsoft could not validate the notification address")
-    return _request_error(answer.status, code, message)
+        return TransientError("Microsoft could not validate the notification URL")
+    return _request_error(response.status, code, message)
 
 
 def _request_error(status: int, code: str, message: str) -> PostroomError:
     if status == 410 or code in _EXPIRED or "Badly formed token" in message:
-        return CursorExpired("Microsoft no longer tells what changed since the last sync")
+        return CursorExpired("Microsoft no longer has the changes since the last sync")
     match status:
         case 403:
             return PermanentError(
-                "Microsoft does not allow access to this mailbox: a permission or a policy is against it."
+                "Microsoft denies access to this mailbox."
+                " Check the permissions of the application and the access policies of the mailbox."
             )
         case 404 if code in _NO_MAILBOX:
             return PermanentError("Microsoft has no mailbox for this user.")
         case 404:
-            return NotFound("Microsoft no longer has this")
-        case 400 if code == "errorinvalididmalformed":  # nothing has such an id
-            return NotFound("Microsoft has never had this")
+            return NotFound("Microsoft no longer has this item")
+        case 400 if code == "errorinvalididmalformed":  # no item has such an id
+            return NotFound("Microsoft has never had this item")
         case 405:
-            return UnsupportedByProvider("Microsoft does not give this")
+            return UnsupportedByProvider("Microsoft does not support this request")
         case _:
-            return PermanentError(f"Microsoft refuses with {status} {code}".strip())
+            return PermanentError(f"Microsoft rejected the request: {status} {code}".strip())
 
 
-def to_subscription_error(answer: HttpAnswer) -> PostroomError | None:
-    """The same for `/subscriptions`, where 404 speaks of the subscription and not of a mailbox."""
-    if answer.status in {404, 410}:
+def to_subscription_error(response: HttpResponse) -> PostroomError | None:
+    """The same for `/subscriptions`, where 404 means the subscription and not the mailbox."""
+    if response.status in {404, 410}:
         return NotFound("Microsoft no longer has this subscription")
-    return to_error(answer)
+    return to_error(response)
 
 
-def to_token_error(answer: HttpAnswer) -> PostroomError | None:
-    """What an answer of Entra's token endpoint means: the code decides, then the word."""
-    if answer.status < 400:
+def to_token_error(response: HttpResponse) -> PostroomError | None:
+    """The error that a response of Entra's token endpoint means: by its codes, then by its `error`."""
+    if response.status < 400:
         return None
-    if answer.status >= 500 or answer.status == 429:
-        return TransientError("Microsoft's sign-in has a fault of its own", retry_after=_retry_after(answer))
-    told = answer.told()
-    if not isinstance(told.get("error"), str):
-        return oauth.intermediary_error(answer)
-    codes = {code for code in cast("list[Any]", told.get("error_codes") or []) if isinstance(code, int)}
+    if response.status >= 500 or response.status == 429:
+        return TransientError(
+            "Microsoft's token endpoint returned a server error", retry_after=_retry_after(response)
+        )
+    body = response.error_body()
+    if not isinstance(body.get("error"), str):
+        return oauth.intermediary_error(response)
+    codes = {code for code in cast("list[Any]", body.get("error_codes") or []) if isinstance(code, int)}
     shown = f" (AADSTS{min(codes)})" if codes else ""
-    if codes & _TRY_AGAIN or told.get("error") in {"temporarily_unavailable", "server_error"}:
-        return TransientError(f"Microsoft's sign-in asks for patience{shown}")
-    if codes & _OPERATOR or told.get("error") in {"invalid_client", "unauthorized_client", "invalid_scope"}:
+    if codes & _TRY_AGAIN or body.get("error") in {"temporarily_unavailable", "server_error"}:
+        return TransientError(f"Microsoft's token endpoint is temporarily unavailable{shown}")
+    if codes & _OPERATOR or body.get("error") in {"invalid_client", "unauthorized_client", "invalid_scope"}:
         return OperatorError(
-            f"Microsoft does not accept this application{shown}: its secret has expired or is wrong, or it is"
-            " not registered in that tenant. No mailbox is at fault; check the application's registration."
+            f"Microsoft rejects this application{shown}: its secret is wrong or has expired, or it is"
+            " not registered in that tenant. Check the registration of the application."
         )
     if codes & _ACCOUNT_GONE:
-        return InvalidGrant(f"Microsoft says that this account is disabled or gone{shown}.")
+        return InvalidGrant(f"Microsoft reports that this account is disabled or deleted{shown}.")
     if codes & _RESTART:
-        return LoginRejected(f"Microsoft does not accept this sign-in{shown}; it was used or is too old")
-    if told.get("error") in {"invalid_grant", "interaction_required", "consent_required"}:
-        return InvalidGrant(f"Microsoft wants the user to sign in again{shown}. Connect the mailbox again.")
-    return LoginRejected(f"Microsoft refuses the sign-in{shown}")
+        return LoginRejected(
+            f"Microsoft rejected this sign-in{shown}; its code was used already or has expired"
+        )
+    if body.get("error") in {"invalid_grant", "interaction_required", "consent_required"}:
+        return InvalidGrant(
+            f"Microsoft requires the user to sign in again{shown}. Connect the mailbox again."
+        )
+    return LoginRejected(f"Microsoft rejected the sign-in{shown}")
 
 
-def _code(answer: HttpAnswer) -> tuple[str, str]:
-    error = answer.told().get("error")
+def _code(response: HttpResponse) -> tuple[str, str]:
+    error = response.error_body().get("error")
     if not isinstance(error, dict):
         return "", ""
-    told = cast("dict[str, Any]", error)
-    return str(told.get("code", "")).lower(), str(told.get("message", ""))
+    details = cast("dict[str, Any]", error)
+    return str(details.get("code", "")).lower(), str(details.get("message", ""))
 
 
-def _retry_after(answer: HttpAnswer) -> float | None:
-    header = answer.headers.get("retry-after", "")
+def _retry_after(response: HttpResponse) -> float | None:
+    header = response.headers.get("retry-after", "")
     return float(header) if header.isdecimal() else None
