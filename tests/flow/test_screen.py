@@ -139,7 +139,7 @@ def test_attachments_are_judged_by_bytes_as_well_as_by_name(file, fate):
 
 def test_a_name_that_lies_is_told():
     assert (
-        "called PDF, but its bytes are not"
+        "named as PDF, but its content is not"
         in screen.screen_attachment(replace(PDF, detected=screen.detect_type(b"MZ\x90\0"))).reason
     )
 

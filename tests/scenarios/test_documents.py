@@ -280,7 +280,7 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
         "DOCUMENT_COMPLETED",
         "DOCUMENT_ARCHIVED",
     ]
-    with pytest.raises(PermanentError, match="nothing to decide"):
+    with pytest.raises(PermanentError, match="does not need a review"):
         await strict.confirm(document)
 
 
@@ -349,7 +349,7 @@ async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_ex
 
 async def test_a_correction_that_cannot_be_is_refused_and_changes_nothing(strict, box):
     document = await _asked(strict, box, strict.order("invoice", "letterhead"))
-    with pytest.raises(PermanentError, match="grsos is no field; there are"):
+    with pytest.raises(PermanentError, match="grsos is not a field; the fields are"):
         await strict.confirm(document, grsos="1.00")
     with pytest.raises(PermanentError, match="gross is a number such as"):
         await strict.confirm(document, gross="a lot")

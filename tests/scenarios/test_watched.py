@@ -127,7 +127,7 @@ async def test_what_cannot_be_taken_is_refused_with_its_reason_and_what_is_gone_
     async with database.transaction(organization) as connection:
         [known] = await watched_files.list_states(connection)
     assert (known.name, known.imported_at) == ("notes.doc", None)
-    assert "it is no PDF" in known.rejection
+    assert "it is not a PDF" in known.rejection
     (folder / "notes.doc").unlink()
     await look(folder)
     assert await rows("SELECT count(*) FROM watched_files") == [(0,)]

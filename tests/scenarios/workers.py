@@ -15,7 +15,7 @@ import psycopg
 
 from postroom.model import OrganizationId
 from postroom.store import work
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 
 PROGRAM = Path(__file__).with_name("worker_process.py")
 PATIENCE = 120  # seconds until a scenario is given up; nothing is asserted about how long it took

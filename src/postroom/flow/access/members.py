@@ -4,7 +4,8 @@ from postroom.errors import PermanentError
 from postroom.flow.access import passwords
 from postroom.model import MemberId, OrganizationId, Role, Secret
 from postroom.store import ledger, members, organizations, sessions
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.members import Member
 

@@ -11,7 +11,8 @@ from postroom.flow.access import passwords
 from postroom.model import MemberId, OrganizationId, Secret
 from postroom.ports import OpenIdIdentity
 from postroom.store import ledger, members, sessions
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.members import Member
 

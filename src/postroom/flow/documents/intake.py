@@ -14,7 +14,7 @@ from postroom.flow.documents import screen
 from postroom.flow.documents.screen import AttachmentFacts, MessageFacts, ScreeningAction
 from postroom.model import FolderRole, OrganizationId, ProviderName, WorkKind
 from postroom.store import documents, feed, ledger, work
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.documents import (
     Arrival,
     ArrivalSource,

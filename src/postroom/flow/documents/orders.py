@@ -9,7 +9,7 @@ from postroom.errors import PermanentError
 from postroom.flow.documents.route import RecordIdentity, RouteContext
 from postroom.model import OrganizationId
 from postroom.store import ledger, records
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.ledger import NewLedgerEntry
 
 

@@ -26,7 +26,8 @@ from postroom.flow.documents.shared_state import SharedStateContext
 from postroom.model import DocumentState, OrganizationId, StepResult
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews, work
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.documents import Document
 from postroom.store.records import ExtractionRow
 from postroom.store.reviews import FieldCorrection

@@ -14,7 +14,7 @@ from postroom.flow.documents import route
 from postroom.flow.documents.route import DocumentCase, ExtractedValues, RecordIdentity, RouteContext
 from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, ledger, records, reviews, work
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.documents import Document
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.records import ExtractionRow, Record

@@ -16,7 +16,7 @@ from postroom.documents.record_matching import ExpectedOrder, OrderMatch, ReadVa
 from postroom.documents.stored_extraction import StoredExtraction
 from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, feed, ledger, records, reviews, shared_messages, work
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.documents import Arrival, Document
 from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.records import Order, Record
@@ -135,14 +135,14 @@ async def _find_differing_values(
 
 
 def find_uncertain_fields(
-    fields: Mapping[str, Mapping[str, Any]], identity: RecordIdentity, *, is_recognised: bool
+    fields: Mapping[str, Mapping[str, Any]], identity: RecordIdentity, *, is_ocr: bool
 ) -> frozenset[str]:
     """Find the fields that were not read reliably: codes in a scan have no check digits to verify."""
     return frozenset(
         name
         for name, candidate in fields.items()
         if candidate["confidence"] < CERTAIN_CONFIDENCE
-        or (is_recognised and identity.shapes.get(name) == "code")
+        or (is_ocr and identity.shapes.get(name) == "code")
     )
 
 

@@ -19,7 +19,8 @@ from postroom.flow.documents.route import DocumentCase
 from postroom.model import DocumentState, OrganizationId, StepResult, WorkKind
 from postroom.ports import RemoteMailbox
 from postroom.store import documents, mailboxes, shared_messages, shared_state, work
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.documents import Document
 from postroom.store.mailboxes import Mailbox
 from postroom.store.shared_messages import SharedMessage

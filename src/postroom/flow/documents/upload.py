@@ -14,7 +14,8 @@ from postroom.flow.documents.screen import AttachmentFacts, ScreeningAction
 from postroom.model import OrganizationId
 from postroom.ports import Blob, BlobStore
 from postroom.store import blobs as stored
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.documents import Arrival, ArrivalSource, DocumentIntake, StoredAttachment
 
 MAX_LISTED_REASONS: Final = 5  # of ignored files

@@ -47,8 +47,9 @@ from postroom.store import (
     work,
 )
 from postroom.store.audits import AuditedMessage
+from postroom.store.connection import Connection
 from postroom.store.cursors import CursorKind
-from postroom.store.database import Connection, Database
+from postroom.store.database import Database
 from postroom.store.failures import Failure
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox

@@ -23,8 +23,9 @@ from postroom.model import (
     WorkKind,
 )
 from postroom.store import cursors, ledger, mailboxes, message_contents, work
+from postroom.store.connection import Connection
 from postroom.store.cursors import CursorKind, CursorStart
-from postroom.store.database import Connection, Database
+from postroom.store.database import Database
 from postroom.store.message_contents import AttachmentWithMessage
 from postroom.store.work import Lease, WorkRequest
 

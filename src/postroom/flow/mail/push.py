@@ -18,7 +18,8 @@ from postroom.flow.mail.push_rejections import PushRejections
 from postroom.logs import Log
 from postroom.model import LifecycleEvent, Notification, ProviderName, Secret, SubscriptionId, WorkKind
 from postroom.store import notifications
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit, WaitLimits
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox, PushSubscription
 from postroom.store.work import WorkRequest

@@ -10,7 +10,8 @@ from typing import Final
 from postroom.logs import Log
 from postroom.model import ContentPolicy, StepResult
 from postroom.store import feed, ledger, purge, work
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import Lease
 

@@ -54,8 +54,9 @@ from postroom.store import (
     organizations,
     work,
 )
+from postroom.store.connection import Connection
 from postroom.store.cursors import CursorKind
-from postroom.store.database import Connection, Database
+from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.oauth_states import PendingLogin

@@ -22,8 +22,8 @@ from postroom.model import (
 )
 from postroom.ports import SecretLocation, TokenSource
 from postroom.store import credentials, feed, ledger, mailboxes, subscriptions, work
+from postroom.store.connection import Connection
 from postroom.store.credentials import Credential
-from postroom.store.database import Connection
 from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import WorkRequest

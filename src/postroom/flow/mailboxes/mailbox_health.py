@@ -6,7 +6,7 @@ from typing import Final
 from postroom.errors import PermanentError
 from postroom.model import MailboxHealth
 from postroom.store import ledger, mailboxes
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 

@@ -44,7 +44,8 @@ from postroom.model import (
 )
 from postroom.ports import Provider, RemoteMailbox, SubscriptionRequest, TokenSource
 from postroom.store import ledger, mailboxes, subscriptions, work
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.subscriptions import Subscription

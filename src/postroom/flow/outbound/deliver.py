@@ -28,7 +28,8 @@ from postroom.errors import TransientError
 from postroom.model import OrganizationId, Secret, StepResult
 from postroom.ports import PostResult
 from postroom.store import feed, ledger, webhooks, work
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.feed import FeedEvent
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.webhooks import DeliveryOutcome, PendingDelivery, Webhook

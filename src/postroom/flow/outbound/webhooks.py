@@ -14,7 +14,8 @@ from postroom.flow.outbound import deliver
 from postroom.flow.outbound.deliver import SECRET_PREFIX, DeliverContext, build_headers, secret_context
 from postroom.model import OrganizationId, Secret, WorkKind
 from postroom.store import feed, ledger, organizations, webhooks, work
-from postroom.store.database import Connection, Database
+from postroom.store.connection import Connection
+from postroom.store.database import Database
 from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.webhooks import Webhook
 from postroom.store.work import WorkRequest

@@ -15,8 +15,9 @@ from postroom.flow.outbound import deliver
 from postroom.model import OrganizationId
 from postroom.ports import SealedSecret, SecretLocation
 from postroom.store import credentials, organizations, webhooks
+from postroom.store.connection import Connection
 from postroom.store.credentials import OutdatedSecrets
-from postroom.store.database import Connection, Database
+from postroom.store.database import Database
 from postroom.vault import KeyFile, KeySource, Sealer
 
 BATCH: Final = 50

@@ -26,8 +26,8 @@ from postroom.store import (
     threads,
     work,
 )
+from postroom.store.connection import Connection
 from postroom.store.cursors import CursorAdvance, CursorKind, CursorStart
-from postroom.store.database import Connection
 from postroom.store.database_errors import is_unstorable_value
 from postroom.store.failures import Failure
 from postroom.store.feed import NewEvent

@@ -4,8 +4,8 @@ from postroom.errors import PermanentError
 from postroom.flow.mail.sync.sync_run import days_before
 from postroom.model import MailboxId, OrganizationId, WorkKind
 from postroom.store import cursors, failures, ledger, subscriptions, work
+from postroom.store.connection import Connection
 from postroom.store.cursors import CursorKind, CursorStart
-from postroom.store.database import Connection
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import WorkRequest
 

@@ -8,8 +8,9 @@ from datetime import datetime, timedelta
 from postroom.flow.mail.sync.content_filter import AttachmentFilter
 from postroom.model import ContentPolicy, FolderRole, MailboxId, OrganizationId, ProviderName
 from postroom.ports import BlobStore, RemoteMailbox
+from postroom.store.connection import Connection
 from postroom.store.cursors import Cursor, CursorKind
-from postroom.store.database import Connection, Database
+from postroom.store.database import Database
 from postroom.store.folders import Folder
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease

@@ -25,7 +25,7 @@ from postroom.store import (
     subscriptions,
     work,
 )
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import FinishedWork, Lease
