@@ -18,10 +18,19 @@ SOURCES = {
 LOADED_BY_OTHERS = {
     "httptools": "uvicorn's HTTP parser",
     "mailsim": "started as a program by the demo",
+    "onnxruntime": "runs the models of rapidocr",
     "python-multipart": "starlette's form parser",
 }
-# Imported by the extra that is named, which brings them with extras of its own.
-BROUGHT_BY_EXTRAS = {"anthropic": "pydantic-ai-slim", "openai": "pydantic-ai-slim"}
+# Imported, and always installed with the declared distribution that is named.
+BROUGHT_BY_EXTRAS = {
+    "anthropic": "pydantic-ai-slim",
+    "botocore": "boto3",
+    "google-api-core": "google-cloud-storage",
+    "google-auth": "google-cloud-storage",
+    "openai": "pydantic-ai-slim",
+    "opentelemetry-api": "opentelemetry-sdk",
+    "requests": "google-cloud-storage",
+}
 
 
 def normalized(name):
@@ -42,6 +51,10 @@ def imported_modules(folder):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
+            elif isinstance(node, ast.Call) and node.args and "import" in ast.unparse(node.func):
+                name = getattr(node.args[0], "value", None)
+                if isinstance(name, str):
+                    yield name
 
 
 def imported_by(name, folder):
