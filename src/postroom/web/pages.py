@@ -19,7 +19,7 @@ from postroom import __version__
 from postroom.model import Role
 from postroom.store.sessions import SessionMember
 from postroom.web import field_labels
-from postroom.web.health import HealthMonitor
+from postroom.web.health import HealthMonitor, work_name
 
 HERE: Final = Path(__file__).parent
 _STARTED: Final = time.monotonic()
@@ -112,7 +112,14 @@ _templates: Final = Environment(
     lstrip_blocks=True,
     finalize=neutralize_bidi,  # applied to every value that a template prints
 )
-_templates.filters.update(size=size, duration=duration, ago=ago, label=folder_label, spoken=humanize_names)
+_templates.filters.update(
+    size=size,
+    duration=duration,
+    ago=ago,
+    folder_label=folder_label,
+    humanize_names=humanize_names,
+    work_name=work_name,
+)
 
 
 async def health_page(request: Request) -> Response:

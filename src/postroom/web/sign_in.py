@@ -31,7 +31,9 @@ log = Log()
 _PENDING_COOKIE: Final = "postroom_openid"
 _PENDING_SECONDS: Final = 600
 _CALLBACK: Final = "/sign-in/openid/callback"
-_WRONG_CREDENTIALS: Final = "Wrong address or password, or too many failed attempts. Try again later, or ask an admin for a sign-in link."
+_WRONG_CREDENTIALS: Final = (
+    "Wrong address or password, or too many attempts. Try again later, or ask an admin for a sign-in link."
+)
 _LINK_INVALID: Final = "This link has expired or was already used. Ask for a new one."
 _UNKNOWN_ACCOUNT: Final = "This account is not a member. Ask an admin of your organization to add you."
 

@@ -230,7 +230,7 @@ async def get_raw_message(call: ApiCall[MessagePath, NoParameters, None]) -> Res
             "gone",
             "The message was deleted or its mailbox disconnected, so the provider no longer serves it.",
         )
-    raw = await call.context.remote(mailbox).raw(found.provider_message_id)
+    raw = await call.context.remote(mailbox).fetch_raw(found.provider_message_id)
     return http_content.respond_with_bytes(call.request, raw, "message/rfc822", name)
 
 

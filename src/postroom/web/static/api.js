@@ -1,4 +1,4 @@
-// Calls an operation as its form says, with the session of whoever looks, and shows the answer.
+// Sends the request described by a form, with the visitor's session, and displays the response.
 async function call(form) {
   const query = new URLSearchParams();
   let path = form.dataset.path;
@@ -12,18 +12,18 @@ async function call(form) {
     options.body = body.files ? body.files[0] : body.value;
     options.headers = { "content-type": body.files ? "application/octet-stream" : "application/json" };
   }
-  const answer = await fetch(query.size ? `${path}?${query}` : path, options);
-  const kind = answer.headers.get("content-type") ?? "";
-  const text = kind.includes("json") ? JSON.stringify(await answer.json(), null, 2) : `${(await answer.blob()).size} bytes, ${kind}`;
-  return `${answer.status} ${answer.statusText}\n${text}`;
+  const response = await fetch(query.size ? `${path}?${query}` : path, options);
+  const kind = response.headers.get("content-type") ?? "";
+  const text = kind.includes("json") ? JSON.stringify(await response.json(), null, 2) : `${(await response.blob()).size} bytes, ${kind}`;
+  return `${response.status} ${response.statusText}\n${text}`;
 }
 
 for (const form of document.querySelectorAll("form[data-path]")) {
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const shown = form.querySelector("pre");
-    shown.hidden = false;
-    shown.textContent = "…";
-    shown.textContent = await call(form).catch((error) => String(error));
+    const output = form.querySelector("pre");
+    output.hidden = false;
+    output.textContent = "…";
+    output.textContent = await call(form).catch((error) => String(error));
   });
 }

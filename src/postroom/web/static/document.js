@@ -1,13 +1,13 @@
-// A field shows where it stands on the page, a place on the page leads to its field; one key goes to the next.
+// Links fields and their boxes on the page image: focusing one highlights the other. "n" opens the next document.
 const fields = document.querySelectorAll(".field");
 const boxes = document.querySelectorAll("rect[data-field]");
 
 function show(name, scroll) {
-  // From one cell of a table to the next, the page stays where it is.
+  // Moving between cells of the same table must not scroll the page.
   if ([...fields].some((field) => field.dataset.field === name && field.matches(".table.shown"))) return;
   for (const box of boxes) box.classList.toggle("shown", box.dataset.field === name);
   for (const field of fields) field.classList.toggle("shown", field.dataset.field === name);
-  const box = [...boxes].find((each) => each.dataset.field === name);
+  const box = [...boxes].find((box) => box.dataset.field === name);
   if (scroll && box) box.scrollIntoView({ block: "center", behavior: "smooth" });
 }
 

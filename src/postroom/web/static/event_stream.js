@@ -1,25 +1,25 @@
-// Asks for the page again when the feed tells of a change, and puts its changing parts in place.
+// Reloads the changing parts of the page when the event stream announces a change.
 const live = document.getElementById("live");
 let waiting;
 let held = false;
 
 async function refresh() {
   waiting = undefined;
-  const answer = await fetch(location.href, { cache: "no-store" });
-  if (answer.status === 401 || answer.redirected) location.reload();
-  if (!answer.ok) return;
-  const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const response = await fetch(location.href, { cache: "no-store" });
+  if (response.status === 401 || response.redirected) location.reload();
+  if (!response.ok) return;
+  const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   for (const part of fresh.querySelectorAll("[data-part]")) {
     const old = document.getElementById(part.id);
     if (old && old.innerHTML !== part.innerHTML) place(part, old);
   }
-  // Where the newest stands last, what is new comes behind it.
-  for (const each of fresh.querySelectorAll("[data-append] > [id]")) {
-    if (!document.getElementById(each.id)) document.getElementById(each.parentNode.id)?.append(Object.assign(each, { open: false }));
+  // Lists with the newest item last: append new items.
+  for (const item of fresh.querySelectorAll("[data-append] > [id]")) {
+    if (!document.getElementById(item.id)) document.getElementById(item.parentNode.id)?.append(Object.assign(item, { open: false }));
   }
 }
 
-// What somebody has in hand stays as it is, and who reads further down a list is not moved.
+// Do not replace a part that the visitor is using, and do not move the list while it is scrolled down.
 function place(part, old) {
   if (old.querySelector("details[open]") || old.contains(document.activeElement)) return;
   const rows = part.querySelectorAll("tr[id]");
@@ -31,13 +31,13 @@ function place(part, old) {
 addEventListener("scroll", () => { if (held && scrollY <= 120) { held = false; changed(); } }, { passive: true });
 
 function changed() {
-  // Many changes in a moment are one look.
+  // Coalesce changes in quick succession into one reload.
   waiting ??= setTimeout(refresh, 250);
 }
 
 const source = new EventSource(live.dataset.events);
-source.onopen = () => { live.textContent = "Updated live"; live.classList.remove("lost"); changed(); };
-source.onerror = () => { live.textContent = "Connection lost, trying again"; live.classList.add("lost"); };
+source.onopen = () => { live.textContent = "Live"; live.classList.remove("lost"); changed(); };
+source.onerror = () => { live.textContent = "Connection lost. Reconnecting…"; live.classList.add("lost"); };
 for (const name of ["message", "reset", ...(live.dataset.names ?? "document.created document.changed").split(" ")]) {
   source.addEventListener(name, changed);
 }

@@ -1,2 +1,2 @@
-// Who opened a one-time link need not press its button too. Programs that preview links run no scripts.
+// Submits the form for people. Programs that preview links do not run scripts, so they cannot use up the link.
 document.getElementById("sign-in").requestSubmit();
