@@ -1,5 +1,6 @@
 """The simulator (mailsim) as a child process of `postroom demo`, and the settings that select it."""
 
+import importlib.util
 import selectors
 import subprocess
 import sys
@@ -28,6 +29,10 @@ class SimulatorProcess:
 @contextmanager
 def run_simulator(environment: Mapping[str, str]) -> Generator[SimulatorProcess]:
     """Run the simulator. Its standard input is a pipe of this process: when this process ends, it exits."""
+    if importlib.util.find_spec("mailsim") is None:
+        raise OperatorError(
+            "The demo needs the simulator mailsim, which is not installed. Run: pip install 'postroom[demo]'"
+        )
     process = subprocess.Popen(
         [sys.executable, "-m", "mailsim", "--http", "127.0.0.1:0", "--quota", "old", "--supervised"],
         stdin=subprocess.PIPE,
