@@ -1,6 +1,6 @@
-"""What may be read in two ways though it stands in its place: days, signs of currencies, thousands.
+"""Marks fields whose characters have two readings: day or month first, shared currency signs, thousands.
 
-Works on the fields that were read, whoever read them, and the values that they came from.
+Works on the fields of any reader and on the values that they came from.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,14 +20,14 @@ from postroom.documents.kinds.document_kind import (
 
 NUMBER_SHAPES: Final = frozenset({"amount", "quantity", "price"})
 _ROUNDING: Final = Decimal("0.005")
-# What is left of the confidence: a day is one of two, and most dollars are American.
+# A date is one of two, and most dollars are American.
 _CONFIDENCE_FACTORS: Final = {"date": 0.5, "currency": 0.8}
 
 
 def mark_ambiguous(
     kind: DocumentKind, fields: Mapping[str, FieldValue], found: Sequence[ParsedValue], document: DocumentText
 ) -> dict[str, FieldValue]:
-    """The fields, those less certain or marked that may be another value as well."""
+    """Lower the confidence of ambiguous fields, or mark them."""
     doubts = {
         name: doubt
         for name, field in fields.items()
@@ -70,7 +70,7 @@ def _describe_ambiguity(
 def _values_at(
     field: FieldValue, found: Sequence[ParsedValue], document: DocumentText
 ) -> Iterator[ParsedValue]:
-    """What stands where the field was read, in the reading that was taken."""
+    """Yield the values at the field's position that equal the field."""
     for value in found:
         line = document.lines[value.line]
         same = (
@@ -83,15 +83,15 @@ def _values_at(
 
 
 def _describe_three_decimals(value: ParsedValue, shape: str) -> str:
-    """An amount of money with three decimals is rather one in thousands, whatever other numbers look like."""
+    """Money has no three decimals: the number is probably in thousands, whatever other numbers look like."""
     odd = shape == "amount" and value.decimals == 3 and 1 <= abs(value.number) < 1000
-    return f"{value.number} has three decimals, which money has not" if odd else ""
+    return f"{value.number} has three decimals, unlike money" if odd else ""
 
 
 def _unresolved_by_arithmetic(
     kind: DocumentKind, fields: Mapping[str, FieldValue], doubted: set[str]
 ) -> set[str]:
-    """Those for which the sum comes out in thousands as well as in decimals."""
+    """Return the fields whose arithmetic holds in thousands as well as in decimals."""
     left = set(doubted)
 
     def agreed(*names: str) -> bool:
@@ -101,7 +101,7 @@ def _unresolved_by_arithmetic(
         match relation:
             case ProductRelation(one, other, result) if agreed(one, other, result):
                 names = {one, other, result}
-                # One factor and the product may both be a thousand times as large.
+                # One factor and the product may both be a thousand times larger.
                 both = result in left and len(left & {one, other}) == 1
             case SumRelation(one, other, result) if agreed(one, other, result):
                 names = {one, other, result}

@@ -1,6 +1,6 @@
-"""Arithmetic as evidence: among all numbers of a document, those that fit their labels and each other best.
+"""Assigns numbers to amount fields, using labels and arithmetic.
 
-Works on what `near` found. A product or a sum that comes out right tells more than any label.
+Works on the candidates of `label_matching`. A product or sum that adds up is stronger evidence than any label.
 """
 
 from bisect import bisect_left
@@ -19,17 +19,17 @@ from postroom.documents.kinds.document_kind import (
     SumRelation,
 )
 
-_MAX_NUMBERS: Final = 120  # numbers beyond these are looked at only where they have a label
-_LIKELY_SCORE: Final = 0.6  # a number that fits a label this well is what the label says
-_CERTAIN_SCORE: Final = 0.9  # a number that fits a label this well is meant by it
-_WEAK_SCORE: Final = 0.5  # what a weak label is worth at its best
-_MAX_FEE_SHARE: Final = 0.5  # fees and taxes are a smaller part of what something is worth
-_MAX_FEES: Final = 7  # fees and taxes of which every combination is tried
+_MAX_NUMBERS: Final = 120  # unlabelled numbers beyond these are ignored
+_LIKELY_SCORE: Final = 0.6  # a number with this score probably belongs to the label
+_CERTAIN_SCORE: Final = 0.9  # a number with this score certainly belongs to the label
+_WEAK_SCORE: Final = 0.5  # the best score of a weak label
+_MAX_FEE_SHARE: Final = 0.5  # fees and taxes are a smaller share of the worth
+_MAX_FEES: Final = 7  # every combination of so many fees and taxes is tried
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctNumber:
-    """One amount, wherever it stands: its best place for each field."""
+    """One number with all its positions, and its best candidate for each field."""
 
     size: float
     decimals: int
@@ -59,13 +59,13 @@ class DistinctNumber:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """Which number is which field, and what agreed."""
+    """Numbers assigned to fields, and the fields that arithmetic confirmed."""
 
     chosen: Mapping[str, DistinctNumber] = field(default_factory=dict[str, DistinctNumber])
     score: float = 0.0
-    agreed: tuple[str, ...] = ()  # names of fields that arithmetic confirmed
+    agreed: tuple[str, ...] = ()  # fields confirmed by arithmetic
     words: Mapping[str, str] = field(default_factory=dict[str, str])
-    scale: float = 1.0  # what the left side of the product is multiplied with to be in the unit of the price
+    scale: float = 1.0  # converts the left factor to the unit of the price
 
     def plus(self, other: "Solution") -> "Solution":
         return Solution(
@@ -80,7 +80,7 @@ class Solution:
 def collect_numbers(
     values: Sequence[ParsedValue], fits: Mapping[str, Sequence[FieldCandidate]]
 ) -> list[DistinctNumber]:
-    """The distinct numbers of a document, those with labels first."""
+    """Collect the distinct numbers of a document, labelled ones first."""
     places: dict[tuple[float, bool], list[ParsedValue]] = {}
     for value in values:
         if value.shape == "number" and not value.rate:
@@ -107,7 +107,7 @@ def solve(
     rates: Sequence[float],
     direction: Mapping[str, float],
 ) -> list[Solution]:
-    """Choices for every field that a relation of the kind names, the best first."""
+    """Return solutions for all fields in the kind's relations, the best first."""
     ways: list[Solution] = [Solution()]
     for relation in kind.relations:
         match relation:
@@ -128,7 +128,7 @@ def solve(
 
 
 def _choose_by_labels(names: Sequence[str], all_numbers: list[DistinctNumber]) -> Solution:
-    """Every field by its labels alone."""
+    """Choose every field by its labels alone."""
     chosen: dict[str, DistinctNumber] = {}
     ranked = sorted(
         ((each.score(name), place, name) for place, each in enumerate(all_numbers) for name in names),
@@ -166,7 +166,7 @@ def _solve_product(
                 )
                 loose = min(rounding, 0.02 * wanted) + 0.0051
                 if factor != 1 and not right.percent:
-                    # Prices in hundredths and lots of a hundred are believed only where the labels say so.
+                    # Prices in hundredths and lots of a hundred count only if the labels support them.
                     loose = 0.0051 if min(left.score(names[0]), right.score(names[1])) >= 0.4 else -1.0
                 for place in _indexes_near(sizes, wanted, loose):
                     result = results[place]
@@ -186,7 +186,7 @@ def _converted_products(
     results: Sequence[DistinctNumber],
     rates: Sequence[float],
 ) -> Iterator[Solution]:
-    """What was bought in one currency and is worth so much in another. Only where the labels say so."""
+    """Yield products that involve an exchange rate. Only if the labels support them."""
     for left in (each for each in factors if each.score(names[0]) >= _WEAK_SCORE and not each.percent):
         for right in (each for each in factors if each.score(names[1]) >= _WEAK_SCORE and each is not left):
             for rate in {each for known in rates if known != 1 for each in (known, 1 / known)}:
@@ -204,7 +204,7 @@ def _may_multiply(names: tuple[str, str, str], left: DistinctNumber, right: Dist
     unlabelled = left.score(names[0]) + right.score(names[1]) == 0
     if left.percent or right is left or (unlabelled and left.digits + right.digits < 5):
         return False
-    # An amount of money is changed at a rate, not bought at a price.
+    # An amount of money is converted at a rate, not bought at a price.
     return bool(left.score(names[0])) or not all(place.currency for place in left.places)
 
 
@@ -224,7 +224,7 @@ def _product_solution(
     if factor == 1.0 and (left.size == 1 or right.size == 1):
         worth *= 0.3
     words = f"{left.size:g} x {right.size:g} = {result.size:.2f}"
-    # A price that was rounded for print is confirmed where the labels say the same.
+    # A price that was rounded for print is confirmed if the labels agree.
     rounded = (
         off < 0.004 * result.size
         and min(number.score(name) for name, number in zip(names, parts, strict=True)) >= 0.5
@@ -232,7 +232,7 @@ def _product_solution(
     in_pence = factor < 1 and any(
         place.currency in {"GBP", "GBX"} for place in (*right.places, *result.places)
     )
-    # Few digits agree by chance: then the labels of both must say so too. A few cents are no evidence.
+    # A few digits may agree by chance: then both labels must agree too. A few cents are no evidence.
     telling = left.digits + right.digits >= 4 or min(left.score(names[0]), right.score(names[1])) >= 0.5
     telling = telling and result.size > 1
     return Solution(
@@ -265,7 +265,7 @@ def _solve_sum(relation: SumRelation, all_numbers: list[DistinctNumber]) -> list
             worth = 0.4 + 0.12 * min(left.digits + right.digits, 8) + (0.6 if by_rate else 0.0)
             parts = left.score(names[0]) + right.score(names[1])
             worth *= 1.0 if by_rate or min(parts, labels) >= 0.4 else 0.3
-            # Goods add up to something as well; but the whole is called so where anything is.
+            # Line items add up as well; but if any amount has the total's label, the total does.
             worth *= 0.3 if named and not result.score(names[2]) else 1.0
             words = f"{left.size:.2f} + {right.size:.2f} = {result.size:.2f}"
             agreed = names if by_rate or labels > 1.2 else ()
@@ -288,13 +288,13 @@ def _is_money(number: DistinctNumber) -> bool:
 def _untaxed_solution(
     names: tuple[str, str, str], number: DistinctNumber, nothing: DistinctNumber | None
 ) -> Solution:
-    """Where nothing is added, the whole is the part."""
+    """Without tax, gross and net are the same number."""
     score = number.score(names[2]) + number.score(names[0]) + (0.15 if len(number.places) > 1 else -0.1)
     chosen = {names[0]: number, names[2]: number}
     if nothing and nothing.score(names[1]) >= 0.5:
         words = dict.fromkeys(names, f"{number.size:.2f} + 0.00 = {number.size:.2f}")
         return Solution({**chosen, names[1]: nothing}, score + nothing.score(names[1]) + 0.4, names, words)
-    return Solution(chosen, score, (), {names[2]: "nothing is added to it"})
+    return Solution(chosen, score, (), {names[2]: "no tax is added"})
 
 
 def _solve_settlement(
@@ -330,21 +330,21 @@ def _solve_settlement(
         if label + best > 0:
             proven = best >= 0.85 or (best >= 0.4 and relation.worth in way.agreed)
             if paid is worth:
-                # Where a fee is charged, what it was worth is not what was paid.
+                # If a fee is charged, the worth is not the amount paid.
                 proven = label > _WEAK_SCORE and relation.worth in way.agreed and not extras
             agreed = (relation.paid,) if proven else ()
             score = label + best + 0.1 * paid.place(relation.paid).line / last
             score -= 0.0 if worth is None or _is_plausible_payment(worth, paid, rates) else 0.6
-            if label >= _MAX_FEE_SHARE and (
+            if label >= _WEAK_SCORE and (
                 _is_converted_below(relation, paid, money, rates)
                 or _has_stronger_label_below(relation, paid, money)
             ):
                 score -= 0.8
             ways.append(Solution({relation.paid: paid}, score, agreed, {relation.paid: how} if how else {}))
     if worth and relation.worth in way.agreed:
-        # Where nothing else is said, what it was worth was paid.
+        # Without any other candidate, the worth was paid.
         ways.append(
-            Solution({relation.paid: worth}, 0.2, (), {relation.paid: "no other amount is said to be paid"})
+            Solution({relation.paid: worth}, 0.2, (), {relation.paid: "no other amount is labelled as paid"})
         )
     return sorted(ways, key=lambda each: -each.score)[:6]
 
@@ -352,7 +352,7 @@ def _solve_settlement(
 def _has_stronger_label_below(
     relation: SettlementRelation, paid: DistinctNumber, money: Sequence[DistinctNumber]
 ) -> bool:
-    """Whether a weak label calls it so, as before taxes, and a strong one calls another so below."""
+    """Check whether the amount has a weak label (as before taxes) and one below it a strong one."""
     here = paid.place(relation.paid)
     return paid.score(relation.paid) <= _WEAK_SCORE and any(
         each.score(relation.paid) >= _CERTAIN_SCORE
@@ -369,7 +369,7 @@ def _is_converted_below(
     money: Sequence[DistinctNumber],
     rates: Sequence[float],
 ) -> bool:
-    """Whether the bill changes this amount into another currency below, and there calls one what is paid."""
+    """Check whether the amount is converted below, and an amount in that currency is labelled as paid."""
     here = paid.place(relation.paid)
     ends = {
         place.currency: place.line
@@ -388,7 +388,7 @@ def _is_converted_below(
 
 
 def _is_plausible_payment(worth: DistinctNumber, paid: DistinctNumber, rates: Sequence[float]) -> bool:
-    """Fees and taxes are a small part of what is paid, in whatever currency."""
+    """Check that fees and taxes would be a small share of the payment, in any currency."""
     same = [worth.size, *(worth.size * rate for rate in rates), *(worth.size / rate for rate in rates)]
     return any(0.6 * each - 30 <= paid.size <= 1.5 * each + 100 for each in same)
 
@@ -408,9 +408,9 @@ def _reachable_amounts(
     rates: Sequence[float],
     towards: float,
 ) -> dict[float, tuple[float, str]]:
-    """Every amount to which fees, taxes and exchange lead from the worth, and how much that tells."""
+    """Return the amounts that fees, taxes and conversion lead to, each with its weight and explanation."""
     extras = _fees_and_taxes(relation, money)
-    found: dict[float, tuple[float, str]] = {worth.size: (0.45, "the same as what it was worth")}
+    found: dict[float, tuple[float, str]] = {worth.size: (0.45, "equal to the worth")}
     bases = [worth]
     for _ in range(3):
         nexts: list[DistinctNumber] = []

@@ -1,7 +1,7 @@
-"""From what speaks for a value to the probability that it is right.
+"""Computes the confidence of a value from its evidence.
 
-The numbers come from `training/calibrate.py`, which reads documents of our own making and counts.
-`bench/extraction.py` shows whether they hold.
+The weights come from `training/calibrate.py`, which reads generated documents. `bench/extraction.py` verifies
+them.
 """
 
 import json
@@ -13,26 +13,26 @@ from typing import Final
 from postroom.documents.fields.extraction_result import ConfidenceSignals
 
 TABLE: Final = "calibration.json"
-# Shapes for which nothing is generated are as certain as those that are read in the same way.
+# Shapes without generated samples use the weights of a shape that is read in the same way.
 CALIBRATED_LIKE: Final = {"symbol": "code", "vat_id": "iban", "rates": "number", "lines": "number"}
 
 
-# Nothing that was read is as certain as what was written for machines.
+# No value read from text is as certain as machine-readable data.
 _MAX_CONFIDENCE: Final = 0.995
 _MIN_STATED_LABEL: Final = 0.4
-_MIN_CHOICE_MARGIN: Final = 0.15  # by which one side must be louder than the other
+_MIN_CHOICE_MARGIN: Final = 0.15  # the minimum lead of one choice over the other
 _INFERABLE_SHAPES: Final = frozenset({"choice", "currency"})
 _CHECKED_SHAPES: Final = frozenset({"isin", "iban"})
 
 
-# A value whose next best is this far behind has no rival; being further ahead tells nothing more.
+# With this lead a value has no rival; a larger lead means nothing more.
 _CLEAR_MARGIN: Final = 0.4
 
 
 def features(signals: ConfidenceSignals) -> tuple[float, float, float, float, float, float]:
     label = min(signals.label, 1.0)
     margin = max(min(signals.margin / _CLEAR_MARGIN, 1.0), -1.0)
-    # Arithmetic that agrees with another number nearly as well has confirmed neither.
+    # Arithmetic that fits another number nearly as well confirms neither.
     agreed = max(margin, 0.0) if signals.agreed else 0.0
     return 1.0, label, margin, agreed, float(signals.checked), float(signals.is_repeated)
 
@@ -43,20 +43,20 @@ def _table() -> dict[str, list[float]]:
 
 
 def confidence(signals: ConfidenceSignals) -> float:
-    """Of the values given 0.9, nine in ten are right."""
+    """Return the confidence: of the values with 0.9, nine in ten are right."""
     weights = _table()[CALIBRATED_LIKE.get(signals.shape, signals.shape)]
     score = sum(weight * value for weight, value in zip(weights, features(signals), strict=True))
     certainty = 1 / (1 + math.exp(-score))
-    # In what we generate no check digit is wrong; elsewhere a wrong one is a misprint or another number.
+    # Generated documents have only valid check digits; elsewhere an invalid one is a misprint or another number.
     certainty *= 0.75 if signals.shape in _CHECKED_SHAPES and not signals.checked else 1.0
-    # What only follows from weak words, such as who was credited, is concluded and not read.
+    # Values inferred from weak words, such as who was credited, are not read directly.
     certainty *= 0.9 if signals.shape in _INFERABLE_SHAPES and signals.label < _MIN_STATED_LABEL else 1.0
-    # Words for both sides, or money that went the other way.
+    # Words for both choices, or money that went the other way.
     certainty *= (
         0.9
         if signals.shape == "choice" and signals.margin < _MIN_CHOICE_MARGIN and not signals.agreed
         else 1.0
     )
-    # The same label with another value: one of two trades or two bills on one paper.
+    # The same label with another value: one of two trades or invoices in one document.
     certainty *= 0.9 if signals.has_rival_value or signals.is_letter_spaced else 1.0
     return round(min(certainty, _MAX_CONFIDENCE), 3)

@@ -1,4 +1,4 @@
-"""Fields that are one of a few words, such as bought or sold: which side the document's words are on."""
+"""Decides fields with a few possible values, such as buy or sell, by the words of the document."""
 
 import re
 from collections import defaultdict
@@ -9,14 +9,14 @@ from postroom.documents.fields.document_text import DocumentText, TextLine
 from postroom.documents.fields.label_search import LabelHit, compile_phrases
 from postroom.documents.kinds.field_spec import FieldSpec
 
-_PROSE_WORDS: Final = 12  # a line of more words is running text, where any word may stand for anything
+_PROSE_WORDS: Final = 12  # a longer line is running text, where words may mean anything
 _STATEMENT: Final = re.compile(r"\b(?:wir haben|haben wir|we have|you have|vi confermiamo|hemos)\b")
 _DATE_FOLLOWS: Final = re.compile(r"^[a-z]* ?(?:am|vom|on|of|le|du|il|el(?: dia)?|op)? ?\d{1,2}[./-]")
 
 
 @dataclass(frozen=True, slots=True)
 class RankedChoice:
-    """One choice, how much speaks for it, and the place that speaks loudest."""
+    """One choice, its score, and the position of its strongest evidence."""
 
     choice: str
     score: float
@@ -26,7 +26,7 @@ class RankedChoice:
 
 
 def rank_choices(document: DocumentText, field: FieldSpec, labels: list[LabelHit]) -> list[RankedChoice]:
-    """Every choice that anything speaks for, the likeliest first."""
+    """Return every choice that has evidence, the most likely first."""
     found: dict[str, list[RankedChoice]] = defaultdict(list)
     for line in document.lines:
         here = [
@@ -35,7 +35,7 @@ def rank_choices(document: DocumentText, field: FieldSpec, labels: list[LabelHit
             for weight, start, end in compile_phrases(written).find(line)
         ]
         for choice, weight, start, end in here:
-            # "Kauf / Verkauf" on one line is a form's caption and says nothing.
+            # "Kauf / Verkauf" in one line is a form caption and decides nothing.
             both = any(other != choice and mark >= weight for other, mark, *_ in here)
             score = weight * _prominence(line, start, end, labels) * (0.2 if both else 1.0)
             found[choice].append(RankedChoice(choice, score, line.index, start, end))

@@ -1,4 +1,4 @@
-"""Currencies as documents name them: by code, by sign, and whose sign it is that several countries have."""
+"""Finds currencies in text by code and sign, and resolves signs that several countries share."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -8,8 +8,8 @@ CURRENCIES: Final = """
     EUR CHF USD GBP GBX JPY AUD CAD SEK NOK DKK PLN CZK HUF RON BGN TRY ZAR HKD SGD CNY INR NZD ILS MXN BRL
     KRW THB RUB MYR TWD
     """.split()  # noqa: SIM905  # a literal of many strings is no better to read
-WITHOUT_CENTS: Final = frozenset({"JPY", "KRW"})  # have no hundredths
-# Signs of several countries, the likeliest first, and words by which a document says which one it means.
+WITHOUT_CENTS: Final = frozenset({"JPY", "KRW"})  # have no minor unit
+# Signs of several currencies, the most likely first.
 SHARED_SIGNS: Final = {
     "$": ("USD", "AUD", "CAD", "NZD", "HKD", "SGD", "MXN", "TWD"),
     "¥": ("JPY", "CNY"),
@@ -18,7 +18,7 @@ _STATES: Final = (
     "AK|AL|AR|AZ|CA|CO|CT|DC|FL|GA|HI|IA|ID|IL|IN|KS|KY|LA|MA|MD|ME|MI|MN|MO|MS|MT|NC|ND|NE|NH|NJ|NM|NV|NY|OH|OK"
     "|OR|PA|RI|SC|SD|TN|TX|UT|VA|VT|WA|WI|WV|WY"
 )
-# A town in a state with its five digits, what only America taxes or supervises by, and its hours.
+# A US town with state and ZIP code, US taxes and regulators, and US time zones.
 AMERICAN: Final = re.compile(
     rf"(?:, ?(?:{_STATES}|DE)|[a-z] (?:{_STATES})) \d{{5}}(?:-\d{{4}})?(?!\d)|\b(?i:sales tax)\b"
     r"|\bEIN:? ?\d\d-\d{7}\b|\bFINRA\b|\bSIPC\b"
@@ -61,7 +61,7 @@ _CURRENCY: Final = re.compile(
 
 
 def find_currencies(text: str, meant: Mapping[str, str]) -> Iterator[tuple[str, bool, int, int]]:
-    """Every currency with its place, and whether it is certain; `meant` says whose the shared signs are."""
+    """Yield every currency, whether it is certain, and its span. `meant` resolves the shared signs."""
     for each in _CURRENCY.finditer(text):
         shared = each["shared"]
         code = meant.get(shared, SHARED_SIGNS[shared][0]) if shared else _currency_code(each)
@@ -77,7 +77,7 @@ def _currency_code(each: re.Match[str]) -> str:
 
 
 def resolve_shared_signs(text: str) -> dict[str, str]:
-    """Whose the shared signs are: of the one such currency that is named in full, else of the one country."""
+    """Resolve shared signs: by the only such currency named by code, else by the only country."""
     named = {_currency_code(each) for each in _CURRENCY.finditer(text) if not each["shared"]}
     decided: dict[str, str] = {}
     for sign, codes in SHARED_SIGNS.items():
@@ -90,5 +90,5 @@ def resolve_shared_signs(text: str) -> dict[str, str]:
 
 
 def list_sharing_sign(code: str) -> tuple[str, ...]:
-    """The currencies that are written with the same sign."""
+    """Return the currencies with the same sign."""
     return next((codes for codes in SHARED_SIGNS.values() if code in codes), (code,))

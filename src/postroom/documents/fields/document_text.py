@@ -1,4 +1,4 @@
-"""A transcript as the reader looks at it: lines of text in which every character knows its place."""
+"""The text of a document in visual lines, in which every character has a position."""
 
 import re
 import unicodedata
@@ -11,7 +11,7 @@ from typing import Final
 from postroom.documents.files.transcript import Box, Transcript, Word
 
 UNREADABLE: Final = "\ufffd"
-# Where letters were set apart, numbers and words run together: "St.0,572EUR" is three words.
+# In letter-spaced text, numbers and words run together: "St.0,572EUR" is three words.
 _SEAMS: Final = re.compile(
     r"(?<=[^\W\d_]\.)(?=\d)|(?<=:)(?=\S)|(?<=\d\d\.\d{4})(?=[^\W\d])|(?<=,\d\d)(?=[^\W\d])"
 )
@@ -22,7 +22,7 @@ _LEADER: Final = re.compile(r"[._…=]{4,}|-{6,}")
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One visual line. `folded` has the same length as `text`: small letters without accents."""
+    """One visual line. `folded` is `text` in lowercase without accents, with the same length."""
 
     index: int
     page: int
@@ -30,10 +30,10 @@ class TextLine:
     folded: str
     words: tuple[Word, ...]
     starts: tuple[int, ...]
-    is_letter_spaced: bool  # its letters were set apart; words in it may have run together
+    is_letter_spaced: bool  # set with letter spacing; its words may have run together
 
     def box(self, start: int, end: int) -> Box:
-        """Where characters stand; parts of a word by their share of its width."""
+        """Return the box of these characters; parts of a word get their share of its width."""
         left, right = self._at(start), self._at(max(end - 1, start))
         boxes = [word.box for word in self.words[left : right + 1]]
         return Box(
@@ -54,7 +54,7 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """All lines of a document. Whether columns can be trusted depends on where the places come from."""
+    """All lines of a document; `has_layout` is false where positions were not measured (plain text)."""
 
     lines: tuple[TextLine, ...]
     has_layout: bool
@@ -76,7 +76,7 @@ def _fold_character(sign: str) -> str:
 
 
 def fold_text(text: str) -> str:
-    """Small letters without accents, one for one."""
+    """Convert to lowercase without accents, character by character."""
     return text.lower() if text.isascii() else "".join(map(_fold_character, text))
 
 
@@ -90,7 +90,7 @@ def build_document_text(transcript: Transcript) -> DocumentText:
 
 
 def _remove_leaders(words: Sequence[Word]) -> list[Word]:
-    """Rows of dots lead the eye from a label to its value; they are no part of either."""
+    """Remove the dots that lead from a label to its value; they belong to neither."""
     kept: list[Word] = []
     for word in words:
         if not _LEADER.search(word.text):
@@ -124,7 +124,7 @@ def _is_letter_spaced(words: Sequence[Word]) -> bool:
 
 
 def _join_single_characters(words: Sequence[Word]) -> Iterator[Word]:
-    """Single letters in a row become words again."""
+    """Join consecutive single characters into words."""
     run: list[Word] = []
     for word in words:
         if len(word.text) > 1:

@@ -1,6 +1,6 @@
-"""E-invoice data: Factur-X, ZUGFeRD 1 and 2, XRechnung and UBL, inside a PDF or a file of its own.
+"""Reads e-invoice XML: Factur-X, ZUGFeRD 1 and 2, XRechnung and UBL, inside a PDF or as a file.
 
-What the XML says is taken as it stands; where the visible text does not, that is a difference for a person.
+The XML's values are taken as they are. If the visible text differs, the document needs review.
 """
 
 import re
@@ -19,11 +19,11 @@ from postroom.documents.fields.value_parsing import ParsedValue, find_values
 from postroom.documents.files.transcript import EmbeddedFile
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
 
-# lxml brings no types.
+# lxml has no types.
 etree: Any = _etree  # pyright: ignore[reportUnknownVariableType]
 _MAX_XML_BYTES: Final = 20_000_000
 _CONFIDENCE: Final = 0.999
-# UNTDID 1001: credit notes, by which money comes back; and invoices that correct another one.
+# UNTDID 1001: credit notes, and invoices that correct another one.
 _CREDIT_NOTE_TYPES: Final = frozenset(
     {"81", "83", "261", "262", "296", "308", "381", "396", "420", "458", "532"}
 )
@@ -39,25 +39,25 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]{1,30}(?:\.[0-9]{0,30})?|\.[0-9]{1,30
 
 @dataclass(frozen=True, slots=True)
 class EInvoice:
-    """The fields of an e-invoice's XML, and what it is."""
+    """The fields of an e-invoice, and its syntax."""
 
     syntax: str
     name: str
     fields: dict[str, FieldValue]
-    ambiguity: str | None = None  # why a person must look, whatever the fields say
+    review_reason: str | None = None  # why it needs review, whatever its fields
 
 
 @dataclass(frozen=True, slots=True)
 class EInvoiceDifference:
-    """A value of the XML that the visible text does not show."""
+    """A value of the XML that the visible text does not contain."""
 
     field: str
-    exact: str
+    xml_value: str
     words: str
 
 
 class _XmlNode:
-    """An XML element, asked by local names: namespaces differ from version to version, names do not."""
+    """An XML element, queried by local names: namespaces differ between versions, names do not."""
 
     def __init__(self, element: Any) -> None:
         self._element = element
@@ -85,12 +85,12 @@ class _XmlNode:
 
     @property
     def own_text(self) -> str:
-        """What stands in it; a value with elements inside is none, for a part of it would be another one."""
+        """Its text; empty if it has child elements, because a part of a value is a different value."""
         return "" if len(self._element) else (self._element.text or "").strip()
 
 
 def find_einvoice(files: Iterable[EmbeddedFile]) -> EInvoice | None:
-    """The first file that is an e-invoice; those with a usual name are looked at first."""
+    """Return the first e-invoice, trying files with a usual name first."""
     usual = re.compile(r"factur-?x|zugferd|xrechnung|order-x", re.IGNORECASE)
     for file in sorted(files, key=lambda each: not usual.search(each.name)):
         found = parse_einvoice(file.content, name=file.name)
@@ -100,7 +100,7 @@ def find_einvoice(files: Iterable[EmbeddedFile]) -> EInvoice | None:
 
 
 def parse_einvoice(content: bytes, *, name: str) -> EInvoice | None:
-    """The fields of an invoice in XML; None where it is none, is broken, or tries to be clever."""
+    """Parse e-invoice XML; None where it is no e-invoice, malformed or suspicious."""
     root = _parse_root(content)
     if root is None:
         return None
@@ -115,17 +115,17 @@ def parse_einvoice(content: bytes, *, name: str) -> EInvoice | None:
     if "number" not in kept:
         return None
     code = root.text(*_TYPE_CODE_PATHS) or ""
-    doubt = f"it corrects another invoice (type {code})" if code in _CORRECTION_TYPES else None
+    review_reason = f"it corrects another invoice (type {code})" if code in _CORRECTION_TYPES else None
     if root.name == "CreditNote" or code in _CREDIT_NOTE_TYPES:
-        doubt = "it is a credit note with a negative amount" if kept.get("gross", 0) < 0 else None
-        kept = kept if doubt else {field: _negate_amounts(value) for field, value in kept.items()}
+        review_reason = "it is a credit note with a negative amount" if kept.get("gross", 0) < 0 else None
+        kept = kept if review_reason else {field: _negate_amounts(value) for field, value in kept.items()}
     evidence = f"the XML of the e-invoice ({syntax})"
     fields = {field: FieldValue(value, _CONFIDENCE, evidence) for field, value in kept.items()}
-    return EInvoice(syntax, name, fields, doubt)
+    return EInvoice(syntax, name, fields, review_reason)
 
 
 def _negate_amounts(value: Any) -> Any:
-    """The amounts of a credit note are written without a sign, and are the opposite of an invoice's."""
+    """Negate the amounts of a credit note, which are written without a sign."""
     match value:
         case Decimal():
             return -value
@@ -149,7 +149,7 @@ def _parse_root(content: bytes) -> _XmlNode | None:
         dtd_validation=False,
         huge_tree=False,
         recover=False,
-        # Neither is part of a value, and each would end the text of the one it stands in.
+        # Comments and processing instructions would cut off the text of the element around them.
         remove_comments=True,
         remove_pis=True,
     )
@@ -157,12 +157,12 @@ def _parse_root(content: bytes) -> _XmlNode | None:
         element = etree.fromstring(content, parser)
     except (etree.XMLSyntaxError, ValueError):
         return None
-    # No e-invoice has a DTD; a file that brings one wants to define entities.
+    # No e-invoice has a DTD; a file with one may define entities.
     return None if element.getroottree().docinfo.doctype else _XmlNode(element)
 
 
 def _to_decimal(text: str | None) -> Decimal | None:
-    """A finite number as it is printed: NaN, Infinity and 1E9999 are no amounts."""
+    """Parse a plain decimal number: NaN, Infinity and 1E9999 are no amounts."""
     said = (text or "").strip()
     return Decimal(said) if _NUMBER.fullmatch(said) else None
 
@@ -225,7 +225,7 @@ def _cii_vat_id(agreement: _XmlNode) -> str | None:
 
 
 def _amount_in_currency(amounts: Sequence[_XmlNode], currency: str | None) -> Decimal | None:
-    """The tax in the invoice's currency; some invoices state it in that of their country too."""
+    """Return the amount in the invoice's currency; some invoices state tax in the national currency too."""
     ours = [each for each in amounts if each.attribute("currencyID") in {"", currency}]
     return _to_decimal((ours or list(amounts))[0].own_text) if amounts else None
 
@@ -303,12 +303,12 @@ def _ubl_lines(root: _XmlNode) -> Iterator[InvoiceLine]:
             yield InvoiceLine(line.text("Item/Name", "Item/Description") or "", quantity, price, amount)
 
 
-def find_differences(exact: EInvoice, document: DocumentText) -> tuple[EInvoiceDifference, ...]:
-    """What a person must know of the XML, and its values that stand nowhere in the visible text."""
-    told = (EInvoiceDifference("type", "", exact.ambiguity),) if exact.ambiguity else ()
+def find_differences(einvoice: EInvoice, document: DocumentText) -> tuple[EInvoiceDifference, ...]:
+    """Return the review reason of the XML and its values that the visible text does not contain."""
+    reasons = (EInvoiceDifference("type", "", einvoice.review_reason),) if einvoice.review_reason else ()
     if sum(len(line.text) for line in document.lines) < 40:
-        return told
-    fields = {name: field.value for name, field in exact.fields.items()}
+        return reasons
+    fields = {name: field.value for name, field in einvoice.fields.items()}
     found = find_values(document)
     visible = {
         name: _is_visible(fields[name], found, document)
@@ -317,7 +317,7 @@ def find_differences(exact: EInvoice, document: DocumentText) -> tuple[EInvoiceD
     }
     if "currency" in fields:
         visible["currency"] = _currency_is_visible(fields["currency"], fields.get("gross"), found)
-    return told + tuple(
+    return reasons + tuple(
         EInvoiceDifference(
             name, str(fields[name]), f"the XML says {fields[name]} for {name}; the visible text does not"
         )
@@ -327,7 +327,7 @@ def find_differences(exact: EInvoice, document: DocumentText) -> tuple[EInvoiceD
 
 
 def _currency_is_visible(currency: str, gross: Decimal | None, found: Sequence[ParsedValue]) -> bool:
-    """Whether it stands at the amount, else anywhere; a text that names no currency says nothing else."""
+    """Check the currency beside the amount, else anywhere. A text without a currency contradicts nothing."""
     numbers = [value for value in found if value.shape == "number" and value.currency]
     beside = {value.currency for value in numbers if gross is not None and abs(value.number) == abs(gross)}
     every = [value for value in found if value.shape == "currency"]
@@ -357,10 +357,10 @@ def _is_visible(value: Any, found: Sequence[ParsedValue], document: DocumentText
     )
 
 
-def locate_fields(exact: EInvoice, document: DocumentText) -> dict[str, FieldValue]:
-    """The fields with the place where the visible text shows them, as far as it does."""
+def locate_fields(einvoice: EInvoice, document: DocumentText) -> dict[str, FieldValue]:
+    """Return the fields with their positions in the visible text, where it contains them."""
     found = {(value.shape, value.content): value for value in reversed(find_values(document))}
-    return {name: _locate_field(field, found, document) for name, field in exact.fields.items()}
+    return {name: _locate_field(field, found, document) for name, field in einvoice.fields.items()}
 
 
 def _locate_field(

@@ -1,4 +1,4 @@
-"""What was understood: fields with confidence, place and evidence, and the checks they passed or failed."""
+"""The result of reading fields: values with confidence, position and evidence, and checks."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,21 +9,21 @@ from postroom.documents.files.transcript import Box
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSignals:
-    """What speaks for a value. Confidence is made of these and nothing else (`calibration`)."""
+    """The evidence for a value. `calibration` computes its confidence from this alone."""
 
     shape: str
-    label: float = 0.0  # how well it stands beside its label
-    margin: float = 0.0  # how far the next best value is behind
-    agreed: bool = False  # arithmetic confirmed it
-    checked: bool = False  # its check digits are right
-    is_repeated: bool = False  # it stands in the document more than once
-    has_rival_value: bool = False  # another value stands beside the very same label
-    is_letter_spaced: bool = False  # the letters of its line were set apart, and signs may be missing
+    label: float = 0.0  # how well its position fits its label
+    margin: float = 0.0  # the lead over the next best value
+    agreed: bool = False  # confirmed by arithmetic
+    checked: bool = False  # its check digits are valid
+    is_repeated: bool = False  # the document contains it more than once
+    has_rival_value: bool = False  # the same label has another value elsewhere
+    is_letter_spaced: bool = False  # its line is set with letter spacing; characters may be missing
 
 
 @dataclass(frozen=True, slots=True)
 class FieldValue:
-    """A value with the probability that it is right, where it stands, and why it was taken."""
+    """A value with its confidence, its position and why it was chosen."""
 
     value: Any
     confidence: float
@@ -31,22 +31,22 @@ class FieldValue:
     page: int | None = None
     box: Box | None = None
     signals: ConfidenceSignals | None = None
-    ambiguity: str = ""  # why its signs may as well mean another value
+    ambiguity: str = ""  # why the same characters may mean another value
 
 
 @dataclass(frozen=True, slots=True)
 class FieldCheck:
-    """One test of the values against each other or themselves."""
+    """One check of a value, or of values against each other."""
 
     name: str
     passed: bool
     words: str
-    is_severe: bool = True  # where it fails, a person must look
+    is_severe: bool = True  # if it fails, the document needs review
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUsage:
-    """What asking a language model cost; an estimate on the high side where its price is not known."""
+    """The cost of a language model call; a high estimate where the price is unknown."""
 
     model: str
     input_tokens: int
@@ -56,7 +56,7 @@ class ModelUsage:
 
 @dataclass(frozen=True, slots=True)
 class FieldExtraction:
-    """The fields that a reader read, and what it has to say about how."""
+    """The fields that a reader found, and how it found them."""
 
     fields: Mapping[str, FieldValue]
     checks: tuple[FieldCheck, ...] = ()

@@ -1,4 +1,4 @@
-"""Tests of the values against each other and themselves, whoever read them. A failed one is for a person."""
+"""Checks of field values: check digits, arithmetic, dates, formats. A severe failure needs review."""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -22,8 +22,8 @@ from postroom.documents.kinds.document_kind import (
 )
 from postroom.documents.kinds.field_spec import FieldShape
 
-_HEAD_LINES: Final = 40  # lines in which a title may stand
-_MAX_TITLE_WORDS: Final = 6  # words of a title at most
+_HEAD_LINES: Final = 40  # lines that may contain a title
+_MAX_TITLE_WORDS: Final = 6
 _CENT_TOLERANCE: Final = Decimal("0.02")
 _VALIDATORS: Final = {"isin": is_valid_isin, "iban": is_valid_iban}
 
@@ -40,7 +40,7 @@ def check_fields(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> tuple[
 
 
 def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
-    """Whether values that were written for machines look like what they are said to be."""
+    """Check the format of machine-readable values."""
     for name, field in fields.items():
         shape = kind.fields[name].shape
         said = f"{field.value:f}" if isinstance(field.value, Decimal) else str(field.value)
@@ -49,7 +49,7 @@ def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Itera
 
 
 def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
-    """Tests of the text itself: that it is about one thing, and does not call itself something else."""
+    """Check that the text is about one record and has no title of another kind of document."""
     for name in kind.required:
         if kind.fields[name].shape in _VALIDATORS:
             every = {
@@ -63,9 +63,7 @@ def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldChec
     for line in document.lines[:_HEAD_LINES]:
         for _, start, end in search.find(line):
             if start == 0 and len(line.words) <= _MAX_TITLE_WORDS:
-                yield FieldCheck(
-                    "title", passed=False, words=f"“{line.text[:end]}” stands in it like a title"
-                )
+                yield FieldCheck("title", passed=False, words=f"“{line.text[:end]}” looks like its title")
 
 
 def _check_relations(
@@ -83,9 +81,9 @@ def _check_relations(
                 found = _check_product(
                     values[left], values[right], values[result], f"{left} x {right} = {result}"
                 )
-                # What came out at the rate of exchange has its price in another currency.
+                # A product confirmed with an exchange rate has its price in another currency.
                 yield replace(found, passed=found.passed or {left, right, result} <= proven)
-            # Where every step from the worth to what is paid came out right, nothing is left to test.
+            # If every step from the worth to the payment was confirmed, nothing is left to check.
             case SettlementRelation(worth, paid, _, direction) if (
                 _are_known(values, worth, paid, direction) and paid not in proven
             ):
@@ -100,15 +98,17 @@ def _are_known(values: Mapping[str, Any], *names: str) -> bool:
 
 def _check_product(left: Decimal, right: Decimal, result: Decimal, name: str) -> FieldCheck:
     wanted = left * right
-    # Prices and parts of shares are printed rounded, and prices may be in hundredths or in percent.
+    # Prices and fractional shares are printed rounded, and prices may be in hundredths or percent.
     rounding = abs(left) * _rounding_error(right) + abs(right) * _rounding_error(left)
     loose = max(_CENT_TOLERANCE, abs(result) * Decimal("0.005"), min(rounding, abs(result) / 20))
     right_one = any(abs(wanted * factor - result) <= loose for factor in _FACTORS)
-    return FieldCheck(name, right_one, f"{left} x {right} = {wanted.normalize():f}, written is {result}")
+    return FieldCheck(
+        name, right_one, f"{left} x {right} = {wanted.normalize():f}, but the document says {result}"
+    )
 
 
 def _rounding_error(number: Decimal) -> Decimal:
-    """Half of the last digit that is printed; whole numbers are exact."""
+    """Return half of the last printed digit; whole numbers are exact."""
     exponent = number.as_tuple().exponent
     return Decimal(5).scaleb(exponent - 1) if isinstance(exponent, int) and exponent < 0 else Decimal(0)
 
@@ -117,7 +117,7 @@ _FACTORS: Final = (Decimal(1), Decimal("0.01"), Decimal(100))
 
 
 def _check_settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator[FieldCheck]:
-    """Who buys pays the fees, who sells has them taken off. Only where the currency is plainly the same."""
+    """Fees are added to a purchase and deducted from a sale. Only if the currency is clearly the same."""
     if worth and Decimal("0.9") <= paid / worth <= Decimal("1.1") and paid != worth:
         yield FieldCheck(
             "fees are on the right side",
@@ -134,7 +134,7 @@ def _check_all_check_digits(kind: DocumentKind, values: Mapping[str, Any]) -> It
 
 
 def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck | None:
-    """Whether the check digits of a value agree, where it has some."""
+    """Check the check digits of a value, if it has any."""
     if shape in _VALIDATORS:
         return FieldCheck(f"check digits of {name}", _VALIDATORS[shape](str(value)), str(value))
     if shape == "vat_id" and (right := check_vat_id(str(value))) is not None:

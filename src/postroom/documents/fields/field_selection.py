@@ -1,4 +1,4 @@
-"""Picks values that arithmetic says nothing about: dates, codes, numbers with check digits, names."""
+"""Picks the values that arithmetic cannot confirm: dates, codes, numbers with check digits, names."""
 
 import re
 from collections import Counter
@@ -20,13 +20,13 @@ from postroom.documents.fields.value_parsing import ParsedValue
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldSpec
 
-_LABELLED_SCORE: Final = 0.5  # a day that fits a label this well is named by it
+_LABELLED_SCORE: Final = 0.5  # a date with this score belongs to the label
 _LETTERHEAD: Final = re.compile(r"(?:^|\s)[^\W\d_][\w .-]{1,30}, *(?:den |le |the )?$")
 SYMBOL: Final = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]{0,5}(?:[.:][A-Za-z]{1,5})?(?![\w.])")
 CODE: Final = re.compile(r"(?=[^\s]*\d)[A-Za-z0-9][\w./#-]*\w|\d")
 _MONEY: Final = re.compile(r"\d{1,3}(?:[.,' ]\d{3})*[.,]\d{2}|\d+%")
 _DATED: Final = re.compile(r"[\s.:#°]*(\S*\d\S*(?: \S+){0,3}?)\s+(?:vom|von|du|of|dated|del|van|from)\s*$")
-# "Execution of the savings plan on", "Ordre exécuté le": what was done, and the word before its day.
+# "Execution of the savings plan on", "Ordre exécuté le": an action and the word before its date.
 _EXECUTION_WORDS: Final = re.compile(
     r"(?:ausfuhr|ausgefuhr|execut|esecuz|eseguit|ejecu|uitvoer|uitgevoer|gehandelt|getatigt|traded|negoci"
     r"|gekauft|verkauft|bought|sold|purchas|acquist|compra|venta|achat|vente|kauf|aankoop|verkoop)"
@@ -35,14 +35,12 @@ _EXECUTION_WORDS: Final = re.compile(
 _EXECUTION_ENTRY: Final = re.compile(
     r"^[ :|-]*\w{0,12}(?:kauf|buy|sell|bought|sold|purchase|sale|achat|vente|acquisto)\b"
 )
-_MAX_LETTER_AGE: Final = timedelta(
-    days=10
-)  # a letter older than this before its settlement is about something else
+_MAX_LETTER_AGE: Final = timedelta(days=10)  # an older letter is about something else than the settlement
 
 
 @dataclass(frozen=True, slots=True)
 class FieldPick:
-    """A value with its place and what speaks for it."""
+    """A chosen value with its position and its evidence."""
 
     value: Any
     line: int
@@ -56,7 +54,7 @@ class FieldPick:
 
 
 def pick_best(found: Sequence[FieldCandidate], *, count: Counter[Any] | None = None) -> FieldPick | None:
-    """The candidate with the highest score, and how far the next other value is behind it."""
+    """Pick the candidate with the highest score, with its lead over the next different value."""
     if not found:
         return None
     first = max(found, key=lambda each: each.score)
@@ -77,7 +75,7 @@ def pick_best(found: Sequence[FieldCandidate], *, count: Counter[Any] | None = N
 def _title_numbers_with_date(
     context: LabelContext, name: str = ""
 ) -> Iterator[tuple[LabelHit, int, int, ParsedValue]]:
-    """Label, number and date in the title, as in "Invoice no. 4711 of 3 May"."""
+    """Yield label, number and date from titles such as "Invoice no. 4711 of 3 May"."""
     for line in context.titles:
         text = context.document.lines[line].text
         for day in context.values.get(line, ()):
@@ -93,7 +91,7 @@ def _title_numbers_with_date(
 
 
 def pick_dates(context: LabelContext, kind: DocumentKind) -> dict[str, FieldPick]:
-    """Every date field; those with a fallback last, for they look at the others."""
+    """Pick every date field; those with fallbacks last, because they depend on the others."""
     every = [value for values in context.values.values() for value in values if value.shape == "date"]
     count = Counter(value.content for value in every)
     fields = {name: field for name, field in kind.fields.items() if field.shape == "date"}
@@ -114,7 +112,7 @@ def pick_dates(context: LabelContext, kind: DocumentKind) -> dict[str, FieldPick
 
 
 def _pick_only_date(context: LabelContext, every: Sequence[ParsedValue]) -> FieldPick | None:
-    """The day of a receipt has no label: the only one with a time of day, or the only one at all."""
+    """Pick the unlabelled date of a receipt: the only one with a time, or the only one at all."""
     free = [
         value
         for value in every
@@ -123,14 +121,12 @@ def _pick_only_date(context: LabelContext, every: Sequence[ParsedValue]) -> Fiel
     for some in ([value for value in free if value.has_time], free):
         if len({value.content for value in some}) == 1:
             value = some[0]
-            return FieldPick(
-                value.content, value.line, value.start, value.end, 0.3, 0.0, "no other date is there"
-            )
+            return FieldPick(value.content, value.line, value.start, value.end, 0.3, 0.0, "the only date")
     return None
 
 
 def _demote_generic_labels(context: LabelContext, found: Sequence[FieldCandidate]) -> list[FieldCandidate]:
-    """Beside an "invoice date" that is sure, what is called a "date" and nothing else is another one."""
+    """If an "invoice date" is certain, a value labelled just "date" is a different date."""
 
     def label(hit: LabelHit) -> str:
         return context.document.lines[hit.line].folded[hit.start : hit.end]
@@ -148,7 +144,7 @@ def _demote_generic_labels(context: LabelContext, found: Sequence[FieldCandidate
 
 
 def _promote_repeated_dates(found: Sequence[FieldCandidate]) -> list[FieldCandidate]:
-    """A day that two labels name alike is rather meant than one that only one names."""
+    """Prefer a date that two labels agree on."""
     lines = {
         (each.value.content, each.hit.line) for each in found if each.hit and each.score >= _LABELLED_SCORE
     }
@@ -172,30 +168,30 @@ def _unlabelled_dates(
     if field.in_letterhead:
         for hit, *_, day in _title_numbers_with_date(context):
             if context.shapes.get(hit.field) == "":
-                yield FieldCandidate(day, 1.4, "behind the number in the title")
+                yield FieldCandidate(day, 1.4, "after the number in the title")
     for value in every:
         line = context.document.lines[value.line]
         if field.in_letterhead and _LETTERHEAD.search(line.text[: value.start]):
-            yield FieldCandidate(value, 0.45, "behind the name of a place")
+            yield FieldCandidate(value, 0.45, "after a place name")
         elif field.in_letterhead and value.line in context.titles:
-            yield FieldCandidate(value, 0.55, "on the line of the title")
+            yield FieldCandidate(value, 0.55, "in the title line")
         labelled = any(
             hit.end <= value.start and (hit.field == DECOY or context.shapes.get(hit.field) == "date")
             for hit in context.hits.get(value.line, ())
         )
         if field.has_time and _EXECUTION_WORDS.search(line.folded[: value.start]):
-            yield FieldCandidate(value, 0.75, "behind what was done on it")
+            yield FieldCandidate(value, 0.75, "after the action")
         elif field.has_time and value.start == 0 and _EXECUTION_ENTRY.match(line.folded[value.end :]):
-            yield FieldCandidate(value, 0.65, "before what was done on it")
+            yield FieldCandidate(value, 0.65, "before the action")
         if field.has_time and value.has_time and not labelled:
-            # Of several the last one: first an order is given, then it is executed.
+            # The last of several: an order is placed before it is executed.
             yield FieldCandidate(value, 0.65 + 0.0001 * value.line, "with a time of day")
 
 
 def _fallback_date(
     found: dict[str, FieldPick], names: Sequence[str], every: Sequence[ParsedValue]
 ) -> FieldPick | None:
-    """A labelled date of the document, else the next one named, else the letter's, else the first at all."""
+    """Pick a labelled date, else the next fallback, else the first date of the document."""
     first, *rest = (found.get(name) for name in names)
     limit: date | None = next((pick.value for pick in rest if pick), None)
 
@@ -226,7 +222,7 @@ def _as_fallback(pick: FieldPick) -> FieldPick:
         pick.end,
         0.4 * pick.label,
         0.0,
-        f"no such date is written; {pick.why}",
+        f"fallback: {pick.why}",
         is_repeated=pick.is_repeated,
     )
 
@@ -243,7 +239,7 @@ _VALIDATORS: Final = {
 
 
 def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> FieldPick | None:
-    """A number with check digits: a right one before a wrong one, a labelled one before a bare one."""
+    """Pick a number with check digits: valid before invalid, labelled before unlabelled."""
     every = [value for values in context.values.values() for value in values if value.shape == field.shape]
     if not every:
         return None
@@ -256,11 +252,11 @@ def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> 
             0.5 if _VALIDATORS[field.shape](str(value.content)) else 0.0
         )
         score += 0.1 * min(count[value.content] - 1, 3) - 0.01 * min(place, 20)
-        found.append(FieldCandidate(value, score, known.why if known else "the only kind of its shape", None))
+        found.append(FieldCandidate(value, score, known.why if known else "without a label", None))
     pick = pick_best(found, count=count)
     assert pick
     right = _VALIDATORS[field.shape](str(pick.value))
-    why = pick.why + (", check digits right" if right else ", check digits wrong")
+    why = pick.why + (", check digits valid" if right else ", check digits invalid")
     return FieldPick(
         pick.value,
         pick.line,
@@ -275,7 +271,7 @@ def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> 
 
 
 def pick_code(context: LabelContext, name: str, shape: re.Pattern[str] = CODE) -> FieldPick | None:
-    """The number of a document or an account: signs with a digit, right of a label or below it."""
+    """Pick an identifier with at least one digit, right of its label or below it."""
     found: list[tuple[float, str, TextLine, int, int, str]] = []
     for hits in context.hits.values():
         for hit in hits:
@@ -368,7 +364,7 @@ _NO_NAME: Final = re.compile(r"^[\W\d]*$")
 
 
 def pick_name(context: LabelContext, name: str) -> FieldPick | None:
-    """Words right of a label, or below it in its column."""
+    """Pick words right of a label, or below it in its column."""
     found: list[tuple[float, str, TextLine, int, int, str]] = []
     for hits in context.hits.values():
         for hit in hits:
@@ -410,7 +406,7 @@ def _names_for_label(
 
 
 def _words_span(text: str, cleaned: str, after: int) -> tuple[int, int]:
-    """From the first to the last of these words."""
+    """Return the span from the first to the last of these words."""
     words = cleaned.split()
     start = max(text.find(words[0], after), 0)
     return start, max(text.find(words[-1], start) + len(words[-1]), start + 1)

@@ -1,4 +1,4 @@
-"""Whether a value that a person gives fits its field. Form only: that it is true, the person vouches for."""
+"""Validates the format of values that people enter. The person is responsible for the content."""
 
 import re
 from collections.abc import Sequence
@@ -7,7 +7,7 @@ from typing import Any, Final
 from postroom.documents import record_matching
 from postroom.documents.kinds.field_spec import FieldShape
 
-# ISO 4217, what is paid with today, and the pence in which London trades.
+# The current currencies of ISO 4217, and GBX, the pence of the London Stock Exchange.
 ISO_CURRENCIES: Final = frozenset(
     """
     AED AFN ALL AMD ANG AOA ARS AUD AWG AZN BAM BBD BDT BGN BHD BIF BMD BND BOB BRL BSD BTN BWP BYN BZD CAD
@@ -24,21 +24,21 @@ _FORMS: Final[dict[FieldShape, tuple[str, str]]] = {
     "isin": (r"[A-Z]{2}[A-Z0-9]{9}\d", "an ISIN such as US0378331005"),
     "iban": (r"[A-Z]{2}\d{2}[A-Z0-9]{11,30}", "an IBAN without spaces such as DE89370400440532013000"),
     "date": (r"\d{4}-\d\d-\d\d", "a date such as 2026-02-04"),
-    "vat_id": (r"(?=.*\d)[A-Z]{2,3}[A-Z0-9+*]{2,13}", "a VAT id without spaces such as DE136695976"),
+    "vat_id": (r"(?=.*\d)[A-Z]{2,3}[A-Z0-9+*]{2,13}", "a VAT ID without spaces such as DE136695976"),
 }
 
 
 def describe_expected_format(shape: FieldShape, value: Any, choices: Sequence[str] = ()) -> str | None:
-    """What the field holds instead, in words; None where the value fits."""
+    """Return the expected format for an invalid value; None for a valid one."""
     text = str(value)
     if shape in _NUMBERS:
         return None if record_matching.is_number(value) else "a number such as 1234.50"
     if shape in {"lines", "rates"}:
-        return "a table, which is nothing to compare with"
+        return "a table, which cannot be compared"
     if shape == "date" and not record_matching.is_date(value):
         return _FORMS["date"][1]
     if shape == "currency":
-        return None if text in ISO_CURRENCIES else "a currency of ISO 4217 such as EUR"
+        return None if text in ISO_CURRENCIES else "an ISO 4217 currency code such as EUR"
     if shape == "choice" and choices:
         return None if text in choices else f"one of {', '.join(choices)}"
     if shape in _FORMS:

@@ -1,4 +1,4 @@
-"""The organization that wrote a document: by its label, letterhead, sender line, footer and domain."""
+"""Finds the organization that issued a document: by label, letterhead, sender line, footer and domain."""
 
 import re
 from collections import defaultdict
@@ -80,7 +80,7 @@ _GENERIC: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class _NameSegment:
-    """A piece of a line that may be a name."""
+    """A part of a line that may be a name."""
 
     text: str
     line: TextLine
@@ -99,7 +99,7 @@ def find_issuer(context: LabelContext, name: str) -> FieldPick | None:
     for segment, score, why in _name_candidates(context, name):
         key = _name_key(segment.text)
         worth = score + (0.5 if _fits_domain(segment.text, domains) else 0.0)
-        # A name that stands at several places speaks for itself, each place less than the one before.
+        # Every further occurrence of a name is additional evidence.
         known = best.get(key)
         scores[key] = max(scores[key], worth) + (0.25 if known else 0.0)
         if known is None or known[0] < worth:
@@ -119,7 +119,7 @@ def find_issuer(context: LabelContext, name: str) -> FieldPick | None:
 
 
 def _join_wrapped_name(document: DocumentText, segment: _NameSegment) -> _NameSegment:
-    """A name that goes on in the next line with its legal form, or began in the line before."""
+    """Join a name with its legal form in the next line, or with its beginning in the line before."""
     left = segment.line.box(segment.start, segment.end).left
     for step in (-1, 1):
         index = segment.line.index + step
@@ -190,8 +190,8 @@ def _score_position(
     top: float,
     first: bool,
 ) -> tuple[float, str]:
-    """What the place says: letterhead, sender line, footer, beside contact data; or the recipient's block."""
-    score, why = (0.5, "has a legal form") if form else (0.15, "stands at the top")
+    """Score the position: letterhead, sender line, footer, near contact data; or the recipient's address."""
+    score, why = (0.5, "has a legal form") if form else (0.15, "at the top")
     box = segment.line.box(segment.start, segment.end)
     if segment.in_sender_line:
         score, why = score + 0.9, "in the sender's line"
@@ -218,7 +218,7 @@ def _tallest_line(document: DocumentText) -> float:
 
 
 def _labelled_names(document: DocumentText, hit: LabelHit) -> Iterator[tuple[_NameSegment, float, str]]:
-    """Right of a label that stands alone, or below it: the line called the name, else the first one."""
+    """Yield names right of a label that starts its cell, or below it."""
     line = document.lines[hit.line]
     cell = next(
         ((start, end) for start, end in _cells(line) if start <= hit.start < end), (0, len(line.text))
@@ -258,7 +258,7 @@ def _names_below(below: TextLine, left: float) -> Iterator[tuple[_NameSegment, f
 
 
 def _segments(line: TextLine) -> Iterator[_NameSegment]:
-    """The cells of a line, cut where much room or a separator stands."""
+    """Yield the parts of a line between wide gaps and separators."""
     sender = bool(_ADDRESS.search(line.text)) and len(_SEPARATORS.split(line.text)) >= 3
     for cell_start, cell_end in _cells(line):
         place = cell_start
@@ -267,7 +267,7 @@ def _segments(line: TextLine) -> Iterator[_NameSegment]:
             start = line.text.find(part, place, cell_end)
             place = start + len(part)
             name = part.strip(" .,-\u2013")
-            # What ends with a colon, or stands before one, is a label.
+            # Text with a colon is a label.
             if ":" in name:
                 continue
             form = _LEGAL_FORM.search(name)
@@ -307,7 +307,7 @@ def _may_be_name(text: str) -> bool:
 
 
 def _recipient_lines(document: DocumentText) -> dict[int, list[float]]:
-    """Lines that belong to the address of the recipient, with where the address begins."""
+    """Return the lines of the recipient's address, with its left edge."""
     found: dict[int, list[float]] = defaultdict(list)
     search = compile_phrases(_RECIPIENT)
     for line in document.lines:

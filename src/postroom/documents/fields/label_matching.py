@@ -1,6 +1,6 @@
-"""Values beside their labels: right of them, below them, in their column, or before their unit.
+"""Scores values by their position to labels: right of them, below them, in their column, before a unit.
 
-Says how well each value fits each field, and why. Decides nothing.
+Scores how well each value fits each field, and why. It does not choose.
 """
 
 import re
@@ -45,14 +45,14 @@ _FILLERS: Final = frozenset(
         "local",
     ]
 )
-_PROSE_WORDS: Final = 6  # words before a label that make its line running text
+_PROSE_WORDS: Final = 6  # so many words before a label mean running text
 _ROWS_BELOW: Final = 5
-_IGNORED_LABEL_FACTOR: Final = 0.3  # what is left of a label that goes on from one of something else
+_IGNORED_LABEL_FACTOR: Final = 0.3  # for a label that continues an ignored one
 
 
 @dataclass(frozen=True, slots=True)
 class FieldCandidate:
-    """A value that may be the field's, how well it fits (0 to 1), and the words that say so."""
+    """A value that may be the field's, how well it fits (0 to 1), and why."""
 
     value: ParsedValue
     score: float
@@ -65,9 +65,9 @@ class LabelContext:
     document: DocumentText
     values: dict[int, list[ParsedValue]]  # by line, from left to right
     hits: dict[int, list[LabelHit]]
-    shapes: dict[str, str]  # the shape of value that each field takes
-    amounts: frozenset[str]  # the fields that are amounts of money
-    titles: frozenset[int]  # lines that begin with a title of the kind
+    shapes: dict[str, str]  # the value shape that each field takes
+    amounts: frozenset[str]  # the fields that hold money
+    titles: frozenset[int]  # lines that begin with a title of the document kind
 
 
 def build_context(
@@ -92,7 +92,7 @@ def build_context(
 
 
 def label_weight(context: LabelContext, hit: LabelHit) -> float:
-    """Weak labels are strong on the line of the title, and strong ones weak in running text."""
+    """Return the weight of a label: higher in a title line, lower in running text."""
     if hit.line in context.titles:
         return min(hit.weight + 0.4, 1.0)
     words = context.document.lines[hit.line].text[: hit.start].split()
@@ -107,7 +107,7 @@ def label_weight(context: LabelContext, hit: LabelHit) -> float:
 
 
 def _continues_ignored_label(context: LabelContext, hit: LabelHit) -> bool:
-    """A new balance in your favour is a balance, whatever is in your favour elsewhere."""
+    """In "new balance in your favour", "in your favour" continues the ignored label "balance"."""
     line = context.document.lines[hit.line].text
     return hit.field in context.amounts and any(
         other.field == DECOY and other.end <= hit.start and not line[other.end : hit.start].strip(" :")
@@ -116,7 +116,7 @@ def _continues_ignored_label(context: LabelContext, hit: LabelHit) -> bool:
 
 
 def find_candidates(context: LabelContext, name: str, field: FieldSpec) -> list[FieldCandidate]:
-    """Every value that fits, each with its best reason."""
+    """Return every value that fits, each with its best score."""
     found: dict[ParsedValue, FieldCandidate] = {}
     for line in context.hits.values():
         for hit in line:
@@ -130,9 +130,10 @@ def find_candidates(context: LabelContext, name: str, field: FieldSpec) -> list[
 
 
 def _penalize_wrong_shape(candidate: FieldCandidate, field: FieldSpec) -> FieldCandidate:
-    """Money has cents or a currency; what has neither is rather the number of an account.
+    """Lower the score of values whose form does not suit the field.
 
-    Pieces have no currency, and nominal values are round where they have one.
+    Money has cents or a currency; a number with neither is probably an account number. Quantities have no
+    currency; nominal values have one but are round.
     """
     value = candidate.value
     match field.shape:
@@ -168,7 +169,7 @@ def _fitting_values(context: LabelContext, line: int, field: FieldSpec) -> list[
 
 
 def _prefer_money(values: list[ParsedValue]) -> list[ParsedValue]:
-    """Without the numbers of accounts, where there are amounts of money beside them."""
+    """Drop numbers that look like account numbers if there are amounts of money too."""
     money = [value for value in values if value.decimals > 0 or value.currency]
     return money or values
 
@@ -188,7 +189,7 @@ def _candidates_before_unit(
 
 
 def _is_unit_of_previous_number(context: LabelContext, hit: LabelHit, field: FieldSpec) -> bool:
-    """In "5 pcs 225.90" the word belongs to the 5, unless a label has taken that: "Price 5 pcs 20"."""
+    """In "5 pcs 225.90" the word belongs to the 5, unless that has a label: "Price 5 pcs 20"."""
     is_unit = any(
         other.unit and other.field == hit.field and other.start == hit.start
         for other in context.hits[hit.line]
@@ -232,7 +233,7 @@ def _candidates_right_of(context: LabelContext, hit: LabelHit, field: FieldSpec)
             for word in line.text[hit.end : value.start].split()
             if any(map(str.isalpha, word)) and len(word) != 3
         ]
-        # In a row of amounts the last one is the sum.
+        # The last amount of a row is the sum.
         ranked = (
             0.7
             if rank > 1 and value.end == end and field.shape == "amount"
@@ -250,13 +251,13 @@ def _candidates_right_of(context: LabelContext, hit: LabelHit, field: FieldSpec)
 
 
 def _continuation_factor(between: str) -> float:
-    """A label that is followed by a noun is another label: total costs are not the total."""
+    """A label followed by a noun is a different label: "total costs" is not "total"."""
     word = re.match(r"[ ]?([a-z]{4,})", between)
     return 0.7 if word and word.group(1) not in _FILLERS else 1.0
 
 
 def _compete(context: LabelContext, other: LabelHit, hit: LabelHit) -> bool:
-    """Whether the other label takes values of the same shape; a decoy takes any."""
+    """Check whether the other label takes values of the same shape; an ignored label takes any."""
     return other.field == DECOY or context.shapes.get(other.field) == context.shapes.get(hit.field)
 
 
@@ -266,7 +267,7 @@ def _candidates_below(context: LabelContext, hit: LabelHit, field: FieldSpec) ->
     if context.shapes[hit.field] != "number":
         heads = [head for head in heads if head.field != DECOY]
     heads = _merge_overlapping(heads)
-    # The head of a table of goods: what stands below is one row's, not the document's.
+    # The header of a line item table: values below it belong to a row, not to the document.
     goods = field.shape == "amount" and sum(other.field == DECOY for other in context.hits[hit.line]) >= 2
     column = list(_candidates_on_next_line(context, hit, field))
     for step in range(1, _ROWS_BELOW + 1):
@@ -276,7 +277,7 @@ def _candidates_below(context: LabelContext, hit: LabelHit, field: FieldSpec) ->
         values = _fitting_values(context, index, field)
         fade = (1.0, 0.75, 0.6, 0.5, 0.4)[step - 1]
         for value, score in _row_candidates(context, hit, heads, values):
-            # A value that has a label of its own on its line belongs rather to that.
+            # A value with its own label on its line belongs to that label.
             own = any(
                 other.end <= value.start and not other.unit and _compete(context, other, hit)
                 for other in context.hits.get(index, ())
@@ -297,8 +298,8 @@ def _candidates_below(context: LabelContext, hit: LabelHit, field: FieldSpec) ->
 def _candidates_on_next_line(
     context: LabelContext, hit: LabelHit, field: FieldSpec
 ) -> Iterator[FieldCandidate]:
-    """A label at the very end of a line, its value at the beginning of the next."""
-    # What has other labels before it, of whatever, is the head of a column.
+    """Match a label at the end of a line with a value at the beginning of the next."""
+    # A label with other labels before it is a column header.
     alone = not any(other.end <= hit.start and not other.unit for other in context.hits[hit.line])
     at_end = not context.document.lines[hit.line].text[hit.end :].strip(" :")
     if alone and at_end and hit.line + 1 < len(context.document.lines):
@@ -313,7 +314,7 @@ def _candidates_on_next_line(
 
 
 def _prefer_column_sum(column: Sequence[FieldCandidate]) -> Iterator[FieldCandidate]:
-    """Where the last amount of a column is the sum of those above it, it is meant and they are not."""
+    """If the last amount of a column is the sum of the others, prefer it."""
     amounts = [each.value.number for each in column]
     for end in range(len(column), 2, -1):
         if sum(amounts[: end - 1]) == amounts[end - 1] != 0:
@@ -328,7 +329,7 @@ def _prefer_column_sum(column: Sequence[FieldCandidate]) -> Iterator[FieldCandid
 
 
 def _merge_overlapping(heads: Sequence[LabelHit]) -> list[LabelHit]:
-    """Labels that overlap are one column."""
+    """Merge overlapping labels into one column."""
     kept: list[LabelHit] = []
     for head in heads:
         if not kept or head.start >= kept[-1].end:
@@ -339,7 +340,7 @@ def _merge_overlapping(heads: Sequence[LabelHit]) -> list[LabelHit]:
 def _row_candidates(
     context: LabelContext, hit: LabelHit, heads: list[LabelHit], values: list[ParsedValue]
 ) -> Iterator[tuple[ParsedValue, float]]:
-    """The row as it is likely read; with numbers apart that may be one where that fits the columns better."""
+    """Yield the likely reading of a row, and the split reading if that fits the columns better."""
     likely = [value for value in values if value.likely]
     yield from _column_scores(context, hit, heads, likely)
     whole = [

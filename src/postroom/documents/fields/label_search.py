@@ -1,4 +1,4 @@
-"""Finds label words on a sheet, in any spelling: other case, no accents, hyphens, unreadable letters."""
+"""Finds the labels of a document kind in a text, regardless of case, accents, hyphens and misread characters."""
 
 import re
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ from typing import Final
 from postroom.documents.fields.document_text import UNREADABLE, DocumentText, TextLine, fold_text
 from postroom.documents.kinds.document_kind import DocumentKind
 
-DECOY: Final = ""  # the field of labels that belong to no field
+DECOY: Final = ""  # the field name of labels that belong to no field (`ignored_labels`)
 _WEAK: Final = 0.5
-# "Total (incl. VAT) 119.00" is the total: what is in it or not says more of the label and is none itself.
+# In "Total (incl. VAT) 119.00", "VAT" only qualifies the label "Total" and is no label itself.
 _INCLUSION_WORDS: Final = re.compile(
     r"\b(?:inkl|incl|inklusive|including|inclusive|included|enthalten|exkl|excl|exklusive|excluding|ohne"
     r"|without)\b[. ]*(?:in\b[. ]*)?(?:(?:of|der|die|gesetzliche|gesetzl|ges)\b[. ]*)?"
@@ -21,19 +21,19 @@ _INCLUSION_WORDS: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LabelHit:
-    """A label of a field (or of none) at a place."""
+    """An occurrence of a label, of a field or of none."""
 
     field: str
     weight: float
     line: int
     start: int
     end: int
-    unit: bool = False  # stands behind its value
+    unit: bool = False  # a unit, which follows its value
 
 
 @dataclass(frozen=True, slots=True)
 class PhraseSearch:
-    """Many phrases as one search: a pattern, a loose one for words that ran together, each group's weight."""
+    """Many phrases in one pattern, a loose pattern for letter-spaced lines, and a weight for each group."""
 
     pattern: re.Pattern[str]
     loose: re.Pattern[str]
@@ -52,7 +52,7 @@ def _character_pattern(sign: str) -> str:
     plain = fold_text(sign)
     if sign in _CHARACTER_PATTERNS:
         return _CHARACTER_PATTERNS[sign]
-    if plain != sign.lower():  # it has an accent
+    if plain != sign.lower():  # has an accent
         other = {"a": "|ae", "o": "|oe", "u": "|ue"}.get(plain, "")
         return f"(?:{plain}{other}|{UNREADABLE})"
     if sign in " -./":
@@ -74,7 +74,7 @@ def _phrase_pattern(phrase: str, *, loose: bool) -> str:
 
 @lru_cache(maxsize=512)
 def compile_phrases(written: str) -> PhraseSearch:
-    """Compiles phrases as kinds declare them, the longest first."""
+    """Compile phrases as document kinds declare them, the longest first."""
     weights = {
         each.strip().rstrip("?"): _WEAK if each.strip().endswith("?") else 1.0 for each in written.split(",")
     }
@@ -97,7 +97,7 @@ def _list_searches(kind: DocumentKind) -> Iterable[tuple[str, PhraseSearch, bool
 
 
 def find_labels(document: DocumentText, kind: DocumentKind) -> tuple[LabelHit, ...]:
-    """All labels; one that lies inside a longer one of another field does not count."""
+    """Find all labels. One inside a longer label of another field does not count."""
     wanted = tuple(_list_searches(kind))
     found: list[LabelHit] = []
     for line in document.lines:

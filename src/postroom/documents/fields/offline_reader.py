@@ -1,6 +1,6 @@
-"""The offline reader: typed values near their labels, confirmed by arithmetic and check digits. No templates.
+"""The offline reader: finds fields by labels, arithmetic and check digits, without templates.
 
-Pure: a transcript and a kind in, fields with confidence, place and evidence out.
+Pure: it takes a transcript and a document kind and returns fields with confidence, position and evidence.
 """
 
 import re
@@ -35,15 +35,13 @@ from postroom.documents.kinds.document_kind import DocumentKind, ProductRelation
 from postroom.documents.kinds.field_spec import FieldSpec
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
 
-_CERTAIN_SCORE: Final = 0.9  # a value that fits its label this well is meant by it
-_INFERRED_LABEL: Final = 0.5  # what two weak hints say together
+_CERTAIN_SCORE: Final = 0.9  # a value with this score certainly belongs to the label
+_INFERRED_LABEL: Final = 0.5  # for a weak word that the direction of payment confirms
 _CURRENCY_LABEL: Final = re.compile(
     r"(?:(?:rechnungs|abrechnungs|beleg)?wahrung|(?:invoice |document )?currency|devise|valuta|moneda"
     r"|betrage in|amounts? (?:are )?in|montants? en|bedragen in|importi in|importes en)[ :=(]*$"
 )
-_UNRIVALLED_MARGIN: Final = (
-    0.3  # rows that prove themselves: nothing else was read there, but some may be missing
-)
+_UNRIVALLED_MARGIN: Final = 0.3  # confirmed rows have no rival, but some rows may be missing
 _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
 
 
@@ -96,7 +94,7 @@ def _picked_field(document: DocumentText, each: FieldPick, shape: str) -> FieldV
 def _choice_field(
     document: DocumentText, ranked: Sequence[choice_fields.RankedChoice], concluded: FieldValue | None
 ) -> FieldValue:
-    """By the loudest words. Where the money went decides whether weak ones are believed, or any."""
+    """Choose by the strongest words; the direction of payment confirms or contradicts them."""
     first = ranked[0]
     behind = ranked[1].score if len(ranked) > 1 else 0.0
     said = document.lines[first.line].text[first.start : first.end]
@@ -127,7 +125,7 @@ def _number_fields(
     direction = {side.choice: side.score for ranked in sides.values() for side in ranked}
     solved, *others = amount_solver.solve(kind, every, rates, direction)
     named = {name for relation in kind.relations for name in _relation_fields(relation)}
-    # In a settlement the sign says who pays; elsewhere it is part of the value, as in a credit note.
+    # In a settlement the sign shows who pays; elsewhere it belongs to the value, as in a credit note.
     unsigned = any(isinstance(relation, SettlementRelation) for relation in kind.relations)
     result = _infer_choices(context.document, kind, solved, converted=bool(rates))
     result |= {
@@ -158,7 +156,7 @@ def _number_fields(
 def _infer_choices(
     document: DocumentText, kind: DocumentKind, solved: amount_solver.Solution, *, converted: bool
 ) -> dict[str, FieldValue]:
-    """Who bought, where no word says it: money went out, or fees were added to what it was worth."""
+    """Infer the direction without words: from the sign of the payment, or from added or deducted fees."""
     found: dict[str, FieldValue] = {}
     for relation in kind.relations:
         if not isinstance(relation, SettlementRelation):
@@ -166,7 +164,7 @@ def _infer_choices(
         worth, paid = solved.chosen.get(relation.worth), solved.chosen.get(relation.paid)
         if paid is None:
             continue
-        # At a rate of exchange, what was paid is in another currency than what it was worth.
+        # With an exchange rate, payment and worth are in different currencies.
         comparable = (
             worth and not converted and relation.paid in solved.agreed and _may_share_currency(worth, paid)
         )
@@ -182,7 +180,7 @@ def _infer_choices(
 
 
 def _may_share_currency(one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber) -> bool:
-    """Whether nothing says that they are in two currencies."""
+    """Check that the numbers are not written in different currencies."""
     first, second = ({place.currency for place in each.places} - {None} for each in (one, other))
     return not first or not second or bool(first & second)
 
@@ -191,15 +189,15 @@ def _infer_direction(
     worth: amount_solver.DistinctNumber | None, paid: amount_solver.DistinctNumber
 ) -> tuple[str, str] | None:
     if any(place.number < 0 for place in paid.places):
-        return "buy", "what was paid is written with a minus"
+        return "buy", "the payment has a minus sign"
     if worth and paid.size != worth.size and 0.9 <= paid.size / worth.size <= 1.1:
         added = paid.size > worth.size
-        return ("buy", "fees were added") if added else ("sell", "fees were taken off")
+        return ("buy", "fees were added") if added else ("sell", "fees were deducted")
     return None
 
 
 def _add_summed_taxes(context: LabelContext, numbers: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
-    """Where only the taxes by rate are written, their sum is the tax."""
+    """Fill in the tax as the sum of the taxes by rate."""
     found = dict(numbers)
     net, gross, vat = (found.get(name) for name in ("net", "gross", "vat"))
     if net is None or gross is None or (vat and net.value + vat.value == gross.value):
@@ -272,7 +270,7 @@ def _lead_over_rivals(
     solved: amount_solver.Solution,
     others: Sequence[amount_solver.Solution],
 ) -> float:
-    """How far the best way to read the document is behind in which this field is another number."""
+    """Return the lead over the best solution in which this field is a different number."""
     behind = [
         way.score for way in others if (other := way.chosen.get(name)) is None or other.size != number.size
     ]
@@ -282,7 +280,7 @@ def _lead_over_rivals(
 def _has_same_label(
     document: DocumentText, name: str, one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber
 ) -> bool:
-    """Whether two amounts stand right of the same words on two lines, and the other is nothing else."""
+    """Check whether two amounts have the same label on two lines, and the other fits no other field."""
     fits = (one.fits.get(name), other.fits.get(name))
     here = fits[1] and fits[1].value
     if any(
@@ -302,7 +300,7 @@ def _has_same_label(
 
 
 def _summed_field(document: DocumentText, fits: Sequence[FieldCandidate]) -> FieldValue | None:
-    """All amounts right of such labels together, one for each line."""
+    """Add up the amounts right of the labels, one per line."""
     good = [each for each in fits if each.score >= 0.5 and each.why.startswith("right")]
     lines: dict[int, FieldCandidate] = {}
     for each in good:
@@ -358,7 +356,7 @@ def _other_field(
 
 
 def _currency_field(context: LabelContext, of: FieldValue | None) -> FieldValue | None:
-    """The one at the amount, else the one that is said to be the document's, else the commonest."""
+    """Pick the currency at the amount, else the declared one, else the most frequent."""
     document = context.document
     every = [value for values_ in context.values.values() for value in values_ if value.shape == "currency"]
     count = Counter(value.content for value in every)
@@ -372,17 +370,17 @@ def _currency_field(context: LabelContext, of: FieldValue | None) -> FieldValue 
     chosen = beside or told or before or commonest
     share = count[chosen] / count.total()
     at = next(value for value in every if value.content == chosen)
-    # What only stands near is a guess where the document names another one too.
+    # A currency that is only nearby is a guess if the document has another one too.
     label = 1.0 if beside or told == chosen else 0.4 if len(count) == 1 else 0.3
     signals = ConfidenceSignals("currency", label, share, is_repeated=times > 1)
     words = (
         "beside the amount"
         if beside
-        else "said to be the document's"
+        else "declared as the document's currency"
         if told
         else "before the amount"
         if before
-        else "the commonest of the document"
+        else "the most frequent currency"
     )
     return _field_value(chosen, signals, words, **_position(document, at.line, at.start, at.end))
 
@@ -392,7 +390,7 @@ def _text_before(document: DocumentText, value: ParsedValue) -> str:
 
 
 def _currencies_near(context: LabelContext, of: FieldValue) -> tuple[Any, Any]:
-    """The one beside the amount, and the last one that was written shortly before it."""
+    """Return the currency beside the amount, and the last one shortly before it."""
     for line in context.document.lines:
         for value in context.values.get(line.index, ()):
             if value.shape != "number" or line.page != of.page or line.box(value.start, value.end) != of.box:

@@ -1,7 +1,7 @@
-"""From what something was worth to what was paid for it, line by line, as a bill is added up.
+"""Finds the amounts that lead from the worth of a trade to the amount paid, line by line.
 
-No label is needed for that: what stands between the two is added, taken off or changed, or the sum comes out
-wrong. Works on the numbers of `solve`, decides nothing.
+This needs no labels: the amounts between the two are added, subtracted or converted, or the result does not
+match. Works on the numbers of `amount_solver` and does not choose.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,15 +10,15 @@ from typing import Final
 
 from postroom.documents.fields.value_parsing import ParsedValue
 
-_MAX_LINES_BELOW: Final = 30  # lines below the worth that are looked at
-_MAX_FEE_SHARE: Final = 0.6  # what is larger than this part of the whole is no fee and no tax
+_MAX_LINES_BELOW: Final = 30  # below the line of the worth
+_MAX_FEE_SHARE: Final = 0.6  # a larger share is no fee and no tax
 _CENT_TOLERANCE: Final = 0.011
 _MAX_ROWS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class SettlementStep:
-    """An amount that was reached, whether money was changed on the way, and how it went."""
+    """An amount that was reached, whether a conversion led to it, and an explanation."""
 
     size: float
     changed: bool
@@ -27,7 +27,7 @@ class SettlementStep:
 
 @dataclass(frozen=True, slots=True)
 class _RunningTotal:
-    """A running total, and how lines count in it: as written or by their size, added or taken off."""
+    """A running total, and how it takes lines: signed or absolute, added or subtracted."""
 
     as_written: bool
     sign: int
@@ -37,7 +37,7 @@ class _RunningTotal:
 
 
 def find_amounts(values: Sequence[ParsedValue]) -> list[ParsedValue]:
-    """The amounts of money in reading order."""
+    """Return the amounts of money in reading order."""
     found = [
         value
         for value in values
@@ -47,7 +47,7 @@ def find_amounts(values: Sequence[ParsedValue]) -> list[ParsedValue]:
 
 
 def find_row_total(worth: ParsedValue, amounts: Sequence[ParsedValue]) -> Iterator[SettlementStep]:
-    """What stands at the end of the worth's own line, where everything between them leads to it."""
+    """Yield the last amount in the line of the worth if the amounts between add up to it."""
     row = [
         abs(float(each.number)) for each in amounts if each.line == worth.line and each.start > worth.start
     ]
@@ -62,7 +62,7 @@ def find_row_total(worth: ParsedValue, amounts: Sequence[ParsedValue]) -> Iterat
 def find_column_totals(
     worth: float, below: Mapping[int, ParsedValue], rates: Sequence[float]
 ) -> Iterator[SettlementStep]:
-    """The sum at the end of rows, one of which is the worth or what it was changed into."""
+    """Yield sums of the rows above, one of which is the worth or its conversion."""
     same = {worth, *(worth * rate for rate in rates), *(worth / rate for rate in rates)}
     lines = sorted(below)
     for end, line in enumerate(lines):
@@ -89,9 +89,9 @@ def find_running_totals(
     *,
     head: float = 0.0,
 ) -> Iterator[SettlementStep]:
-    """Every amount below the worth at which a running total arrives.
+    """Yield every amount below the worth that a running total reaches.
 
-    The amounts on the lines of `interest` always add, and so does `head`, which stands above the worth.
+    Amounts on the lines of `interest` are always added, and so is `head`, which is above the worth.
     """
     start = float(worth.number)
     start += head if start >= 0 else -head

@@ -1,4 +1,4 @@
-"""Rows that prove themselves: tax by rate, and goods whose quantity times price is their amount."""
+"""Finds table rows that arithmetic confirms: tax by rate, and line items (quantity x price = amount)."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -36,7 +36,7 @@ def _numbers(context: LabelContext, line: int) -> list[ParsedValue]:
 
 
 def find_tax_rows(context: LabelContext, vat: Decimal | None) -> list[TaxRow]:
-    """Lines with a rate and two amounts, one that rate of the other; else the rate beside the whole tax."""
+    """Find lines with a rate and its net and tax amounts, else a rate beside the total tax."""
     found: dict[Decimal, TaxRow] = {}
     for line in context.document.lines:
         numbers = _numbers(context, line.index)
@@ -59,7 +59,7 @@ def _tax_row(rate: Decimal, amounts: Sequence[Decimal], vat: Decimal | None, lin
 
 
 def find_line_items(context: LabelContext) -> list[LineItemRow]:
-    """Rows in which an amount is the product of two numbers before it, the words as description."""
+    """Find rows whose amount is the product of two numbers before it; their words are the description."""
     found: list[LineItemRow] = []
     for line in context.document.lines:
         row = next(_line_items(context, line.index), None)
@@ -91,7 +91,7 @@ def _line_items(context: LabelContext, index: int) -> Iterator[LineItemRow]:
 
 
 def _description(text: str, numbers: Sequence[ParsedValue]) -> str:
-    """The longest run of words between the numbers."""
+    """Return the longest text between the numbers."""
     parts: list[str] = []
     place = 0
     for value in numbers:

@@ -1,6 +1,6 @@
-"""Fields that are tables, such as tax by rate or the lines of an invoice: columns, and rows that people give.
+"""Validates rows that people enter for table fields, such as tax by rate or line items.
 
-Form only: that a row is true, the person vouches for. Pure.
+Checks the format only; the person is responsible for the values. Pure.
 """
 
 import json
@@ -24,14 +24,14 @@ TableRow = dict[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """What stands in it, and whether a row can do without."""
+    """The type of a column, and whether every row needs a value."""
 
     holds: Literal["number", "date", "text"]
     required: bool
 
 
 def list_table_columns(kind: DocumentKind) -> dict[str, dict[str, TableColumn]]:
-    """Of each field that is a table, the columns as the model's row declares them."""
+    """Return the columns of each table field, as the row dataclass declares them."""
     hints = get_type_hints(kind.model)
     return {
         name: _columns(row)
@@ -41,7 +41,7 @@ def list_table_columns(kind: DocumentKind) -> dict[str, dict[str, TableColumn]]:
 
 
 def _find_row_type(hint: Any) -> type[Any] | None:
-    """The dataclass inside `tuple[Line, ...] | None`."""
+    """Return the dataclass inside a hint such as `tuple[InvoiceLine, ...] | None`."""
     if isinstance(hint, type) and is_dataclass(hint):
         return hint
     return next((found for each in get_args(hint) if (found := _find_row_type(each)) is not None), None)
@@ -58,7 +58,7 @@ def _columns(row: type[Any]) -> dict[str, TableColumn]:
 
 
 def parse_rows(name: str, given: Any, columns: Mapping[str, TableColumn]) -> list[TableRow] | None:
-    """The rows as they are kept; None where there are none. The first cell that does not fit is refused."""
+    """Return the rows as they are stored, None for no rows. Raises FieldRefused for the first invalid cell."""
     told = _decode_rows(name, given)
     if len(told) > MAX_ROWS:
         raise InvalidField(f"{name} has more than {MAX_ROWS:,} rows.", field=name)
@@ -67,7 +67,7 @@ def parse_rows(name: str, given: Any, columns: Mapping[str, TableColumn]) -> lis
 
 
 def _decode_rows(name: str, given: Any) -> list[Mapping[str, Any]]:
-    """A list of rows, or the same as JSON."""
+    """Accept a list of rows, or the same as JSON."""
     if isinstance(given, str):
         try:
             given = json.loads(given)
@@ -76,7 +76,7 @@ def _decode_rows(name: str, given: Any) -> list[Mapping[str, Any]]:
     told = cast("list[Any]", given) if isinstance(given, list) else [None]
     if not all(isinstance(each, dict) for each in told):
         raise InvalidField(
-            f'{name} is a table: a list of rows as JSON, such as [{{"column": "value"}}], or nothing.',
+            f'{name} is a table: enter a list of rows as JSON, such as [{{"column": "value"}}], or leave it empty.',
             field=name,
         )
     return cast("list[Mapping[str, Any]]", told)
@@ -102,11 +102,11 @@ def _parse_row(
 
 def _describe_mismatch(text: str | None, column: TableColumn) -> str | None:
     if text is None:
-        return "is needed" if column.required else None
+        return "is required" if column.required else None
     if len(text) > _MAX_CELL_CHARACTERS or "\0" in text:
-        return f"is text of at most {_MAX_CELL_CHARACTERS:,} characters"
+        return f"must be text of at most {_MAX_CELL_CHARACTERS:,} characters"
     if column.holds == "number" and not record_matching.is_number(text):
-        return f"is a number such as 1234.50, not {text}"
+        return f"must be a number such as 1234.50, not {text}"
     if column.holds == "date" and not record_matching.is_date(text):
-        return f"is a date such as 2026-02-04, not {text}"
+        return f"must be a date such as 2026-02-04, not {text}"
     return None

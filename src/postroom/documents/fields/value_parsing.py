@@ -1,6 +1,6 @@
-"""Values as documents write them: numbers, dates, currencies, codes. By the document's own convention.
+"""Finds numbers, dates, currencies and codes in a document, by the document's own conventions.
 
-A number that may be read in two ways is found twice, the less likely reading marked as such.
+A number with two possible readings is found twice; the less likely reading is marked.
 """
 
 import re
@@ -21,7 +21,7 @@ ValueContent = Decimal | date | str
 
 @dataclass(frozen=True, slots=True)
 class ParsedValue:
-    """Something typed that stands at a place. `likely` is false for a second reading of the same signs."""
+    """A typed value at a position. `likely` is false for the second reading of the same characters."""
 
     shape: ValueShape
     content: ValueContent
@@ -31,11 +31,11 @@ class ParsedValue:
     decimals: int = 0
     currency: str | None = None
     percent: bool = False
-    rate: bool = False  # what one currency costs in another
-    has_time: bool = False  # a date with a time of day behind it
+    rate: bool = False  # an exchange rate
+    has_time: bool = False  # a date followed by a time of day
     likely: bool = True
-    ambiguity: str = ""  # why another reading is as good, where nothing in the document decides
-    other: date | None = None  # that reading, of a day
+    ambiguity: str = ""  # why another reading is as good; empty if the document decides
+    other: date | None = None  # that other reading, for dates
 
     @property
     def number(self) -> Decimal:
@@ -174,14 +174,14 @@ def _find_codes(line: TextLine) -> Iterator[ParsedValue]:
 
 
 def _match_labelled_iban(line: TextLine, found: re.Match[str]) -> tuple[str, int] | None:
-    """Digits of a wrong length that are called an IBAN: a misprint, which its check digits will tell."""
+    """Match digits of a wrong length behind the label IBAN: a misprint that its check digits will reveal."""
     digits = re.match(r"[A-Z]{2}\d{2}(?:[ \u00a0]?\d){11,28}(?!\d)", found.group(1))
     named = re.search(r"\biban[ .:]*(?:nr|no)?[ .:]*$", line.folded[: found.start()])
     return (re.sub(r"\s", "", digits.group()), digits.end()) if digits and named else None
 
 
 def _match_iban(text: str) -> tuple[str, int] | None:
-    """The code without spaces and how many signs of the text it takes; what follows it may look like more."""
+    """Return the IBAN without spaces and its length in the text, which may go on with similar characters."""
     wanted = iban_length(text[:2])
     code, length = "", 0
     for place, sign in enumerate(text, start=1):
@@ -199,7 +199,7 @@ def _match_iban(text: str) -> tuple[str, int] | None:
 def _find_dates(
     line: TextLine, orders: Mapping[str, tuple[bool, bool]], *, clock_below: bool
 ) -> Iterator[ParsedValue]:
-    """A time of day stands behind its date, or begins a line below where the date begins its line."""
+    """Find dates. A time of day follows its date, or starts a line below a date that starts its own line."""
     taken: list[tuple[int, int]] = []
     for pattern in _DATES:
         for found in pattern.finditer(line.folded):
@@ -214,9 +214,7 @@ def _find_dates(
                     else _parse_date(found, month_first=not month_first)
                 )
                 doubt = (
-                    f"it may be {other} as well: nothing says whether day or month comes first"
-                    if other
-                    else ""
+                    f"it may also be {other}: nothing shows whether day or month comes first" if other else ""
                 )
                 yield ParsedValue(
                     "date", day, line.index, *found.span(), has_time=timed, ambiguity=doubt, other=other
@@ -224,7 +222,7 @@ def _find_dates(
 
 
 def _has_time(behind: str) -> bool:
-    """Hours and minutes with a point between them are an amount of money, unless a word says otherwise."""
+    """Check for a time of day. "12.30" is an amount unless a word such as "Uhr" says otherwise."""
     found = _TIME.match(behind)
     return bool(found and (not found["point"] or found["word"] or found["hour"]))
 
@@ -242,7 +240,7 @@ def _parse_date(found: re.Match[str], *, month_first: bool) -> date | None:
 
 
 def _detect_date_orders(text: str, folded: str) -> dict[str, tuple[bool, bool]]:
-    """For each mark between numbers, whether the month comes first, and whether that is sure."""
+    """For each date separator, return whether the month comes first and whether that is certain."""
     sure = (pattern for pattern in _DATES if pattern is not _NUMERIC)
     written_out = {
         day
@@ -255,7 +253,7 @@ def _detect_date_orders(text: str, folded: str) -> dict[str, tuple[bool, bool]]:
 
 def _find_currency_values(line: TextLine, meant: Mapping[str, str]) -> Iterator[ParsedValue]:
     for code, certain, start, end in currencies.find_currencies(line.text, meant):
-        doubt = "" if certain else f"“{line.text[start:end]}” is the sign of several currencies"
+        doubt = "" if certain else f"“{line.text[start:end]}” is used by several currencies"
         yield ParsedValue("currency", code, line.index, start, end, ambiguity=doubt)
 
 
@@ -263,22 +261,20 @@ _ONLY_COMMA: Final = re.compile(r"(?<![\d.,'])(?:\d{1,3}(?:[.' ]\d{3})*|\d+),(?:
 _ONLY_POINT: Final = re.compile(
     r"(?<![\d.,])(?:\d{1,3}(?:[,'\u2019 ]\d{3})*|\d+)\.(?:\d{2}|\d{4,})(?![\d.,])"
 )
-_MAX_NUMBER_LENGTH: Final = (
-    24  # signs of a number; what is longer counts nothing, and decimals cannot round it
-)
+_MAX_NUMBER_LENGTH: Final = 24  # longer digit strings are no numbers, and Decimal could not round them
 _MILLIONS: Final = re.compile(r"(?<![\d.,])\d{1,3}([.,])\d{3}(?:\1\d{3})+(?![\d]|\1\d)")
 
 
 @dataclass(frozen=True, slots=True)
 class _NumberMarks:
-    """Whether decimals stand behind a comma, as far as numbers show it; the mark of thousands by language."""
+    """Whether the decimal separator is a comma (None: unknown), and the thousands separator by language."""
 
     comma: bool | None
     thousands: str
 
 
 def _detect_number_marks(text: str, folded: str) -> _NumberMarks:
-    """By those numbers that leave no doubt, else by what is usual in the language."""
+    """Decide by unambiguous numbers, else by the conventions of the language."""
     grouped = _MILLIONS.findall(text)
     commas = len(_ONLY_COMMA.findall(text)) + grouped.count(".")
     points = len(_ONLY_POINT.findall(text)) + grouped.count(",")
@@ -347,7 +343,7 @@ def _number_readings(
 def _spaced_readings(
     line: TextLine, digits: str, first: ParsedValue, *, marks: _NumberMarks, spaces: bool
 ) -> Iterator[ParsedValue]:
-    """Where a space may part thousands or numbers: "1 450" as one number, "30 926,40" as two."""
+    """Yield the readings in which a space groups thousands ("1 450") or separates two numbers."""
     more = _MORE_DIGITS.match(line.text[first.end :]) if spaces and len(digits) <= 3 else None
     if more and digits.isdigit():
         whole = Decimal(digits + re.sub(r"\D", "", more.group()))
@@ -368,7 +364,7 @@ def _is_rate(line: TextLine, start: int, end: int) -> bool:
 
 
 def _currency_beside(line: TextLine, start: int, end: int, currencies: list[ParsedValue]) -> str | None:
-    """The currency that touches the number, rather behind it where both sides have one."""
+    """Return the currency next to the number, preferring the one behind it."""
     behind = [
         each
         for each in currencies
@@ -386,7 +382,7 @@ def _currency_beside(line: TextLine, start: int, end: int, currencies: list[Pars
 
 
 def _decimal_spellings(digits: str, *, comma: bool | None, small: bool = False) -> list[tuple[bool, str]]:
-    """The number in Python's spelling, the likely reading first. `small`: it has rather decimals."""
+    """Return the number in Python notation, the likely reading first. `small` prefers decimals."""
     bare = re.sub(r"['\u2019\u00b4` \u00a0\u202f]", "", digits)
     marks = [sign for sign in bare if sign in ".,"]
     if not marks:
@@ -404,7 +400,7 @@ def _decimal_spellings(digits: str, *, comma: bool | None, small: bool = False) 
         return [(True, decimal if len(marks) == 1 or len(set(marks)) == 2 else grouped)]
     if len(marks) > 1:
         return [(True, grouped)]
-    # One mark and three digits: as the document's other numbers have it, else thousands.
+    # One separator and three digits: as in the document's other numbers, else thousands.
     as_decimal = small if comma is None else (marks[-1] == ",") == comma
     readings = [(True, decimal), (False, grouped)]
     return readings if as_decimal else [(True, grouped), (False, decimal)]

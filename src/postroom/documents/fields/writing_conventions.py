@@ -1,4 +1,4 @@
-"""How a document writes, where its numbers and days do not say it: by language, country and currency."""
+"""Detects how a document writes numbers and dates, by language, country and currency."""
 
 import re
 from collections.abc import Collection
@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 from postroom.documents.fields.currencies import AMERICAN
 
-# Words that are common on such papers in one of the two and mean nothing in the other.
+# Words that are common in business documents of one language group and unknown in the other.
 _ENGLISH: Final = frozenset(
     """
     the of and for from your our with by please thank this amount invoice number due quantity price bought
@@ -22,9 +22,9 @@ _CONTINENTAL: Final = frozenset(
     belopp belob kwota fatura
     """.split()  # noqa: SIM905  # a literal of many strings is no better to read
 )
-_MIN_RATIO: Final = 2  # as many words as of the other kind, at least, make a language
+_MIN_RATIO: Final = 2  # so many times more words than of the other group
 _NUMERIC: Final = re.compile(r"(?<![\d/-])(\d{1,2})([/-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/]|-\d)")
-# Money, taxes, accounts, places and postcodes of countries that write the day first, and such a day.
+# Currencies, taxes, accounts, places and postcodes of countries that write the day first, and such dates.
 _DAY_FIRST: Final = re.compile(
     r"[€£₹]|\b(?:EUR|GBP|CHF|SEK|NOK|DKK|PLN|CZK|RON|BGN|TRY|INR|AUD|NZD|SGD|HKD|MYR|ZAR|THB|BRL|MXN|ILS|RUB"
     r"|VAT|IBAN|ABN)\b|\b(?:AU?|NZ|HK|SG?|R|MX)\$|\bRM ?\d|\b\d{1,2}(?:st|nd|rd|th)? (?:January|February"
@@ -38,7 +38,7 @@ Language = Literal["english", "continental"]
 
 
 def detect_language(folded: str) -> Language | None:
-    """What it is written in, as far as that tells how numbers and days are written."""
+    """Detect the language group, as far as it decides how numbers and dates are written."""
     words = re.findall(r"[a-z]+", folded)
     english, continental = (sum(word in known for word in words) for known in (_ENGLISH, _CONTINENTAL))
     if english >= max(_MIN_RATIO * continental, _MIN_RATIO):
@@ -47,7 +47,7 @@ def detect_language(folded: str) -> Language | None:
 
 
 def detect_month_first(text: str, folded: str, mark: str, written_out: Collection[date]) -> tuple[bool, bool]:
-    """Whether 04/03 is a day of April, and whether that is sure: by other days, then by where it is from."""
+    """Return whether 04/03 is in April, and whether that is certain: by other dates, then by country."""
     pairs = [
         (int(first), int(second), _to_full_year(year))
         for first, between, second, year in _NUMERIC.findall(folded)
@@ -74,7 +74,7 @@ def _to_full_year(written: str) -> int:
 
 
 def _matching_orders(first: int, second: int, year: int, written_out: Collection[date]) -> set[bool]:
-    """As which readings of it the same day is written out elsewhere."""
+    """Return the readings whose date is written out elsewhere in the document."""
     orders = set[bool]()
     for order, (month, day) in ((True, (first, second)), (False, (second, first))):
         if first != second and any(

@@ -10,7 +10,7 @@ from postroom.errors import SettingsError
 
 @dataclass(frozen=True, slots=True)
 class ProductRelation:
-    """left * right = result, also where the price is in percent or in hundredths."""
+    """left * right = result, also for prices in percent or in hundredths."""
 
     left: str
     right: str
@@ -36,7 +36,7 @@ class SumRelation:
 
 @dataclass(frozen=True, slots=True)
 class SettlementRelation:
-    """What is paid is the worth with the extras added where one buys, taken off where one sells."""
+    """paid = worth + extras for a purchase, worth - extras for a sale."""
 
     worth: str
     paid: str
@@ -53,22 +53,20 @@ Relation = ProductRelation | SumRelation | SettlementRelation
 
 @dataclass(frozen=True, slots=True)
 class DocumentKind:
-    """A kind of document. `model` is a dataclass; all its fields are optional and carry a `Field`."""
+    """A kind of document. `model` is a dataclass with optional fields annotated with a `FieldSpec`."""
 
     name: str
     model: type[Any]
-    titles: str  # phrases by which such a document is known, as label words are written
-    required: tuple[str, ...]  # without these no record is confirmed
-    identity: tuple[str, ...]  # what makes two records the same
-    key: tuple[str, ...]  # the parts of the record's name in the archive; `username` is whose it is
+    titles: str  # phrases that are titles of such documents, written like labels
+    required: tuple[str, ...]  # fields without which no record is confirmed
+    identity: tuple[str, ...]  # fields that identify a record
+    key: tuple[str, ...]  # fields of the record's key in archive paths; `username` is the mailbox owner's
     relations: tuple[Relation, ...] = ()
-    ignored_labels: str = ""  # labels of values that are none of the fields
-    # For a part of the identity, other fields that tell the same, where they were read with certainty.
+    ignored_labels: str = ""  # labels of values that belong to no field
+    # For a field of the identity, other fields that identify the same, if read with certainty.
     identity_alternatives: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    distinguishing_fields: tuple[str, ...] = ()  # what tells two records apart where both have it
-    excluded_titles: str = (
-        ""  # titles of papers that look alike and say something else: those are for a person
-    )
+    distinguishing_fields: tuple[str, ...] = ()  # fields that distinguish two records if both have them
+    excluded_titles: str = ""  # titles of similar documents that mean something else and need review
 
     @property
     def fields(self) -> dict[str, FieldSpec]:
@@ -81,4 +79,4 @@ def _find_field_spec(hint: Any, name_: str) -> FieldSpec:
         for each in get_args(hint)[1:]:
             if isinstance(each, FieldSpec):
                 return each
-    raise SettingsError(f"the field {name_} of a kind says nothing about how it is read")
+    raise SettingsError(f"the field {name_} of a document kind has no FieldSpec: annotate it with one")

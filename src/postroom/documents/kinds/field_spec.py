@@ -29,16 +29,16 @@ FieldShape = Literal[
 
 @dataclass(frozen=True, slots=True)
 class FieldSpec:
-    """What one field looks like and which words stand beside it. Made by the functions below."""
+    """The shape and the labels of one field. Created by the functions below."""
 
     shape: FieldShape
     labels: Mapping[str, str]  # language -> phrases
-    units: str = ""  # words that stand right behind the value
-    choices: Mapping[str, str] = field(default_factory=dict[str, str])  # value -> phrases that say so
-    is_summed: bool = False  # all values with these labels are added up
-    related_fields: str = ""  # the field whose currency or fallback this is
-    in_letterhead: bool = False  # the date that stands at the head of a letter, behind the name of a place
-    has_time: bool = False  # a date with a time of day behind it is rather this one
+    units: str = ""  # words directly behind the value
+    choices: Mapping[str, str] = field(default_factory=dict[str, str])  # value -> phrases that mean it
+    is_summed: bool = False  # the sum of all values with these labels
+    related_fields: str = ""  # the amount of a currency, or the fallbacks of a date
+    in_letterhead: bool = False  # a date in the letterhead, behind a place name, is this one
+    has_time: bool = False  # a date followed by a time of day is probably this one
 
 
 def amount(*, is_summed: bool = False, **labels: str) -> FieldSpec:
@@ -61,7 +61,7 @@ def day(
     has_time: bool = False,
     **labels: str,
 ) -> FieldSpec:
-    """A date; `or_else` names the dates that are meant instead where it is not written."""
+    """A date; `fallback_dates` names the fields used where it is missing."""
     return FieldSpec(
         "date",
         labels,
@@ -73,12 +73,12 @@ def day(
 
 
 def code(**labels: str) -> FieldSpec:
-    """A number of a document, an account, an order: digits, perhaps with letters and hyphens."""
+    """An identifier such as an invoice or account number: digits, possibly with letters and hyphens."""
     return FieldSpec("code", labels)
 
 
 def symbol(**labels: str) -> FieldSpec:
-    """The short name of a security: capital letters."""
+    """A ticker symbol: capital letters."""
     return FieldSpec("symbol", labels)
 
 
@@ -103,20 +103,20 @@ def choice(choices: Mapping[str, str], **labels: str) -> FieldSpec:
 
 
 def party(**labels: str) -> FieldSpec:
-    """The organization that wrote the document; labels where it is named by one."""
+    """The organization that issued the document; labels are optional."""
     return FieldSpec("party", labels)
 
 
 def name(**labels: str) -> FieldSpec:
-    """Words behind or below a label."""
+    """Words right of a label or below it."""
     return FieldSpec("name", labels)
 
 
 def rates(**labels: str) -> FieldSpec:
-    """Amounts of tax by their rate in percent."""
+    """Tax amounts by rate in percent."""
     return FieldSpec("rates", labels)
 
 
 def lines(**labels: str) -> FieldSpec:
-    """The rows of a table of goods."""
+    """The line items of an invoice."""
     return FieldSpec("lines", labels)

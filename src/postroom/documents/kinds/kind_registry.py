@@ -12,25 +12,25 @@ ENTRY_POINT_GROUP: Final = "postroom.kinds"
 
 
 def require_installed(name: str | None) -> None:
-    """That a kind of this name is installed, where one is named."""
-    there = list_installed()
-    if name is not None and name not in there:
-        raise PermanentError(f"There is no kind {name}; there are {', '.join(sorted(there))}.")
+    """Raise PermanentError if a kind is named that is not installed."""
+    kinds = list_installed()
+    if name is not None and name not in kinds:
+        raise PermanentError(f"There is no document kind {name}; installed: {', '.join(sorted(kinds))}.")
 
 
 def list_installed() -> dict[str, DocumentKind]:
-    """The kinds that ship and those of installed packages, found by the entry point `postroom.kinds`."""
+    """Return the built-in kinds and those of packages with an entry point `postroom.kinds`, by name."""
     kinds = {kind.name: kind for kind in (INVOICE, CONTRACT_NOTE)}
     for point in entry_points(group=ENTRY_POINT_GROUP):
         try:
             found = point.load()
         except Exception as error:
             raise SettingsError(
-                f"the kind {point.name} of {point.value} cannot be imported ({type(error).__name__}): "
+                f"the document kind {point.name} ({point.value}) cannot be imported ({type(error).__name__}): "
                 "repair or uninstall its package"
             ) from error
         if not isinstance(found, DocumentKind):
-            raise SettingsError(f"the entry point {point.name} ({point.value}) is no Kind")
+            raise SettingsError(f"the entry point {point.name} ({point.value}) is not a DocumentKind")
         _ = found.fields
         kinds[found.name] = found
     return kinds
