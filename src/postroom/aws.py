@@ -1,4 +1,4 @@
-"""A client of one of Amazon's services, through boto3, which is there where somebody chose such a service."""
+"""Opens boto3 clients of AWS services. boto3 is an optional dependency."""
 
 from importlib import import_module
 from typing import Any
@@ -15,13 +15,15 @@ def open_client(
     url: str | None = None,
     region: str | None = None,
 ) -> Any:
-    """Region, credentials and endpoint are found the way all AWS tools find them, unless they are given."""
+    """A client. Region, credentials and endpoint come from the usual AWS configuration unless given."""
     try:
         boto3: Any = import_module("boto3")
         config: Any = import_module("botocore.config")
         errors: Any = import_module("botocore.exceptions")
     except ImportError:
-        raise SettingsError(f"{setting} needs the library boto3. Run `pip install postroom[aws]`.") from None
+        raise SettingsError(
+            f"{setting} requires the library boto3. Run `pip install postroom[aws]`."
+        ) from None
     limits = config.Config(
         connect_timeout=5,
         read_timeout=read_seconds,
@@ -31,7 +33,7 @@ def open_client(
         session = boto3.session.Session()
         return session.client(service, endpoint_url=url, region_name=region, config=limits)
     except errors.NoRegionError:
-        raise SettingsError(f"{setting} needs a region. Set AWS_REGION, such as eu-west-1.") from None
+        raise SettingsError(f"{setting} requires a region. Set AWS_REGION, such as eu-west-1.") from None
     except (errors.BotoCoreError, ValueError) as error:
         raise SettingsError(
             f"{setting} cannot be used ({type(error).__name__}). Correct the AWS_ variables or ~/.aws/config."

@@ -1,7 +1,7 @@
-"""Amazon SQS as the carrier of wake-ups (D4), through boto3: messages name rows, and hold nothing else.
+"""The client of Amazon SQS, which dispatches work to workers: messages name rows and contain nothing else.
 
-Every call runs in a thread, so that none holds up the event loop; the one that waits for messages has a
-thread of its own, which ends with the process. Errors of boto3 become ours here and nowhere else.
+Uses boto3. Requests run in threads, so that they do not block the event loop; the one that waits for messages
+has its own thread, which ends with the process. Errors of boto3 are translated here.
 """
 
 import asyncio
@@ -17,9 +17,9 @@ from urllib.parse import urlsplit
 from postroom import aws
 from postroom.errors import OperatorError, TransientError
 
-LARGEST_BATCH: Final = 10
-WAIT_SECONDS: Final = 20  # of a long poll, the longest that SQS allows
-LONGEST_INVISIBLE_SECONDS: Final = 43_200
+MAX_BATCH: Final = 10
+WAIT_SECONDS: Final = 20  # of a long poll: the maximum of SQS
+MAX_INVISIBLE_SECONDS: Final = 43_200
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,7 @@ class WorkReference:
 
 @dataclass(frozen=True, slots=True)
 class QueueMessage:
-    """A message that was received. What cannot be read names nothing, and is left to the dead letters."""
+    """A received message. Without `named` it cannot be parsed, and SQS moves it to the dead-letter queue."""
 
     receipt: str
     named: WorkReference | None
@@ -44,16 +44,16 @@ class SqsQueue:
     url: str
 
     async def check(self) -> bool:
-        """Whether the queue has a place for dead letters. Raises where it cannot be used."""
+        """Whether the queue has a dead-letter queue. Raises if the queue cannot be used."""
         names = ["RedrivePolicy"]
         answer = await _in_thread(self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=names)
         return "RedrivePolicy" in answer.get("Attributes", {})
 
     async def send(self, wakes: Sequence[WorkReference]) -> list[WorkReference]:
-        """Those that the queue has taken."""
+        """Send references to work; returns those that the queue accepted."""
         taken: list[WorkReference] = []
-        for start in range(0, len(wakes), LARGEST_BATCH):
-            batch = wakes[start : start + LARGEST_BATCH]
+        for start in range(0, len(wakes), MAX_BATCH):
+            batch = wakes[start : start + MAX_BATCH]
             entries = [
                 {"Id": str(place), "MessageBody": json.dumps({"kind": each.kind, "subject": each.subject})}
                 for place, each in enumerate(batch)
@@ -63,11 +63,11 @@ class SqsQueue:
         return taken
 
     async def receive(self, most: int, *, invisible_seconds: float) -> list[QueueMessage]:
-        """Wait for messages; nobody else sees them for so long."""
+        """Wait for messages, and hide them from other receivers for `invisible_seconds`."""
         answer = await _in_own_thread(
             self.client.receive_message,
             QueueUrl=self.url,
-            MaxNumberOfMessages=min(most, LARGEST_BATCH),
+            MaxNumberOfMessages=min(most, MAX_BATCH),
             WaitTimeSeconds=WAIT_SECONDS,
             VisibilityTimeout=_to_visibility_timeout(invisible_seconds),
         )
@@ -77,14 +77,14 @@ class SqsQueue:
         ]
 
     async def extend(self, receipts: Sequence[str], *, invisible_seconds: float) -> None:
-        for start in range(0, len(receipts), LARGEST_BATCH):
+        for start in range(0, len(receipts), MAX_BATCH):
             entries = [
                 {
                     "Id": str(place),
                     "ReceiptHandle": each,
                     "VisibilityTimeout": _to_visibility_timeout(invisible_seconds),
                 }
-                for place, each in enumerate(receipts[start : start + LARGEST_BATCH])
+                for place, each in enumerate(receipts[start : start + MAX_BATCH])
             ]
             await _in_thread(self.client.change_message_visibility_batch, QueueUrl=self.url, Entries=entries)
 
@@ -93,7 +93,7 @@ class SqsQueue:
 
 
 def connect(url: str) -> SqsQueue:
-    """Credentials are found the way all AWS tools find them; the queue is where its address says."""
+    """Open a queue by its URL. Credentials come from the usual AWS configuration."""
     parts = urlsplit(url)
     host = (parts.hostname or "").split(".")
     region = host[1] if host[0] == "sqs" and len(host) > 1 else None
@@ -110,17 +110,17 @@ def connect(url: str) -> SqsQueue:
 
 def _parse_body(body: str) -> WorkReference | None:
     with suppress(ValueError):
-        told: object = json.loads(body)
-        if isinstance(told, dict):
-            given = cast("dict[str, object]", told)
-            kind, subject = given.get("kind"), given.get("subject")
+        parsed: object = json.loads(body)
+        if isinstance(parsed, dict):
+            fields = cast("dict[str, object]", parsed)
+            kind, subject = fields.get("kind"), fields.get("subject")
             if isinstance(kind, str) and isinstance(subject, str):
                 return WorkReference(kind, subject)
     return None
 
 
 def _to_visibility_timeout(seconds: float) -> int:
-    return max(1, min(round(seconds), LONGEST_INVISIBLE_SECONDS))
+    return max(1, min(round(seconds), MAX_INVISIBLE_SECONDS))
 
 
 async def _in_thread(operation: Callable[..., Any], **arguments: Any) -> Any:
@@ -128,7 +128,7 @@ async def _in_thread(operation: Callable[..., Any], **arguments: Any) -> Any:
 
 
 async def _in_own_thread(operation: Callable[..., Any], **arguments: Any) -> Any:
-    """For a call that waits. Those of the pool are waited for when the process ends; this one is not."""
+    """For a request that waits: at exit, the process waits for threads of the pool, but not for this one."""
     loop = asyncio.get_running_loop()
     answer: asyncio.Future[Any] = loop.create_future()
 
@@ -139,12 +139,12 @@ async def _in_own_thread(operation: Callable[..., Any], **arguments: Any) -> Any
     def call() -> None:
         try:
             found = _call(operation, arguments)
-        except Exception as error:  # noqa: BLE001  # it is raised where the answer is waited for
-            told = (answer.set_exception, error)
+        except Exception as error:  # noqa: BLE001  # raised in the waiting task
+            outcome = (answer.set_exception, error)
         else:
-            told = (answer.set_result, found)
-        with suppress(RuntimeError):  # the loop has ended meanwhile, and nobody waits
-            loop.call_soon_threadsafe(give, *told)
+            outcome = (answer.set_result, found)
+        with suppress(RuntimeError):  # the event loop has ended meanwhile
+            loop.call_soon_threadsafe(give, *outcome)
 
     threading.Thread(target=call, daemon=True).start()
     return await answer
@@ -158,14 +158,15 @@ def _call(operation: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         code = error.response.get("Error", {}).get("Code", "")
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         if status >= 500 or "Throttl" in code or code == "RequestLimitExceeded":
-            raise TransientError(f"Amazon SQS asks for patience ({code}).") from None
+            raise TransientError(f"Amazon SQS limits the request rate ({code}).") from None
         raise OperatorError(
-            f"Amazon SQS refuses ({code}). Check POSTROOM_QUEUE and that the credentials may send, receive,"
-            " delete, change the visibility of messages, and read the queue's attributes."
+            f"Amazon SQS rejected the request ({code}). Check POSTROOM_QUEUE, and that the credentials may send,"
+            " receive, delete, change the visibility of messages, and read the queue's attributes."
         ) from None
     except errors.NoCredentialsError:
         raise OperatorError(
-            "There are no credentials for Amazon SQS. Set them as for all AWS tools (AWS_ACCESS_KEY_ID, …)."
+            "No credentials for Amazon SQS were found."
+            " Set AWS_PROFILE or AWS_ACCESS_KEY_ID, or give this machine a role."
         ) from None
     except errors.BotoCoreError as error:
         raise TransientError(f"Amazon SQS cannot be reached ({type(error).__name__}).") from None

@@ -45,12 +45,12 @@ def at_once(count, program, home):
 
 def test_ten_processes_at_once_make_one_key_and_all_use_it(home):
     assert len(set(at_once(10, PRINT, home))) == 1
-    assert len(KeyFile(home).every()) == 1
+    assert len(KeyFile(home).list_all()) == 1
 
 
 def test_keys_added_by_ten_processes_at_once_are_all_there(home):
     added = at_once(10, ADD, home)
-    assert sorted(key.id for key in KeyFile(home).every()) == sorted(added)
+    assert sorted(key.id for key in KeyFile(home).list_all()) == sorted(added)
 
 
 def test_the_file_is_owner_only_and_nothing_else_is_left_beside_it(home):
@@ -61,7 +61,7 @@ def test_the_file_is_owner_only_and_nothing_else_is_left_beside_it(home):
 
 
 def test_looking_makes_no_file(home):
-    assert KeyFile(home).every() == ()
+    assert KeyFile(home).list_all() == ()
     assert KeyFile(home).find("x") is None
     assert not home.exists()
 
@@ -132,4 +132,4 @@ def test_a_removed_key_is_gone_and_the_one_that_seals_cannot_be_removed(home):
     keys = KeyFile(home)
     old, new = keys.first(), keys.add()
     keys.remove([old.id, new.id])
-    assert [key.id for key in KeyFile(home).every()] == [new.id]
+    assert [key.id for key in KeyFile(home).list_all()] == [new.id]

@@ -1,8 +1,8 @@
-"""Blobs on the local disk, owner-only: a temporary file, synced, linked to its name, its directory synced.
+"""The blob store on the local disk, readable by the owner only.
 
-Puts that come while others are being written form the next group, whose files and directories are synced side
-by side: a sync costs milliseconds, and the file system joins those that wait together. A file under its final
-name is always whole.
+A blob is written to a temporary file, synced, linked to its final name, and the directory is synced: a file
+under its final name is always complete. Puts that arrive during a write form the next group, whose files and
+directories are synced concurrently: a sync costs milliseconds, and the file system merges concurrent ones.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ from postroom.ports import Blob, Content, StoredBlob
 PIECE_BYTES: Final = 1 << 18
 LARGEST_GROUP: Final = 256
 SYNCS_AT_ONCE: Final = 8
-STALE_SECONDS: Final = 86_400  # a temporary file this old belongs to nobody any more
+STALE_SECONDS: Final = 86_400  # older temporary files were left behind by killed processes
 _UNUSABLE: Final = frozenset({EACCES, EDQUOT, EEXIST, EIO, ENOSPC, ENOTDIR, EPERM, EROFS})
 
 
 @dataclass(slots=True)
 class _StagedBlob:
-    """Content on its way: a temporary file, or none where the content was there already."""
+    """Content before it is linked: a temporary file, or none if the store already has the content."""
 
     organization: OrganizationId
     sha256: bytes
@@ -50,19 +50,19 @@ class DiskBlobStore:
         self._syncing = ThreadPoolExecutor(SYNCS_AT_ONCE, thread_name_prefix="blobs")
 
     async def check(self) -> str:
-        """The directory's own mark: the same on every machine that shares the directory, and on no other."""
+        """The id of the directory: the same on all machines that share it, and different elsewhere."""
         with disk_errors(self.root):
-            await asyncio.to_thread(self._tidy)
-            return f"disk:{await asyncio.to_thread(self._mark)}"
+            await asyncio.to_thread(self._remove_stale)
+            return f"disk:{await asyncio.to_thread(self._get_id)}"
 
     async def put(self, organization: OrganizationId, content: Content) -> Blob:
         if isinstance(content, bytes):
-            return await self._in_group(organization, content)
+            return await self._put_in_group(organization, content)
         if isinstance(content, AsyncIterable):
             staged = await self._stage_stream(organization, content)
         else:
             staged = await asyncio.to_thread(self._stage, organization, content)
-        return await self._in_group(organization, staged)
+        return await self._put_in_group(organization, staged)
 
     async def read(
         self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
@@ -71,7 +71,7 @@ class DiskBlobStore:
             try:
                 file = await asyncio.to_thread(self._path(organization, sha256).open, "rb", buffering=0)
             except FileNotFoundError:
-                raise NotFound("the bytes of a blob are missing from the disk") from None
+                raise NotFound("the bytes of a blob are missing on the disk") from None
             with file:
                 file.seek(start)
                 left = None if end is None else end - start
@@ -95,7 +95,7 @@ class DiskBlobStore:
         with disk_errors(self.root):
             await asyncio.to_thread(self._path(organization, sha256).unlink, missing_ok=True)
 
-    async def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
+    async def list_all(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         for number in range(256):
             shard = self.root / str(organization) / f"{number:02x}"
             with disk_errors(self.root):
@@ -106,7 +106,7 @@ class DiskBlobStore:
     def _path(self, organization: OrganizationId, digest: bytes) -> Path:
         return self.root / object_name(organization, digest)
 
-    def _mark(self) -> UUID:
+    def _get_id(self) -> UUID:
         path = self.root / "place"
         with suppress(FileNotFoundError):
             return UUID(path.read_text(encoding="ascii").strip())
@@ -114,7 +114,7 @@ class DiskBlobStore:
         new.write_text(f"{uuid4()}\n", encoding="ascii")
         new.chmod(0o600)
         fsync_path(new)
-        with suppress(FileExistsError):  # another process was first: then its mark counts
+        with suppress(FileExistsError):  # another process was first: its id counts
             os.link(new, path)
         new.unlink()
         fsync_path(self.root)
@@ -133,7 +133,7 @@ class DiskBlobStore:
         writing = _TemporaryFile(self._temporary())
         with writing:
             for piece in pieces:
-                with disk_errors(self.root):  # errors of where the pieces come from are none of the disk's
+                with disk_errors(self.root):  # not errors of the source of the pieces
                     writing.add(piece)
         return writing.staged(organization)
 
@@ -145,8 +145,8 @@ class DiskBlobStore:
                     await asyncio.to_thread(writing.add, piece)
         return writing.staged(organization)
 
-    async def _in_group(self, organization: OrganizationId, content: bytes | _StagedBlob) -> Blob:
-        """Join the next group. Whoever stops waiting stops nobody else: the group is written all the same."""
+    async def _put_in_group(self, organization: OrganizationId, content: bytes | _StagedBlob) -> Blob:
+        """Join the next group. It is written even if this caller is cancelled."""
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((organization, content, future))
         if self._writing is None or self._writing.done():
@@ -159,7 +159,7 @@ class DiskBlobStore:
             try:
                 with disk_errors(self.root):
                     done = await asyncio.to_thread(self._write, [each[:2] for each in group])
-            except Exception as error:  # noqa: BLE001  # each of the group is told
+            except Exception as error:  # noqa: BLE001  # raised in all callers of the group
                 for _, _, future in group:
                     if not future.done():
                         future.set_exception(error)
@@ -193,7 +193,7 @@ class DiskBlobStore:
         return self._stage(organization, [content])
 
     def _link(self, staged: _StagedBlob) -> Blob:
-        """Give the file its name. One that has the name already holds the same bytes."""
+        """Link the file to its final name. An existing file of that name has the same bytes."""
         if staged.temporary is None:
             return Blob(staged.sha256, staged.size, created=False)
         path = self._path(staged.organization, staged.sha256)
@@ -203,8 +203,8 @@ class DiskBlobStore:
             return Blob(staged.sha256, staged.size, created=False)
         return Blob(staged.sha256, staged.size, created=True)
 
-    def _tidy(self) -> None:
-        """Remove temporary files that killed processes left behind."""
+    def _remove_stale(self) -> None:
+        """Remove temporary files of killed processes."""
         with suppress(FileNotFoundError):
             for each in (self.root / "new").iterdir():
                 with suppress(FileNotFoundError):
@@ -213,7 +213,7 @@ class DiskBlobStore:
 
 
 class _TemporaryFile:
-    """A temporary file being written; gone again where that fails."""
+    """A temporary file that is being written; removed if that fails."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -251,7 +251,7 @@ def fsync_path(path: Path) -> None:
 
 
 def _make_directories(directory: Path) -> set[Path]:
-    """Make a shard where it is missing; the directories that have a new name in them since."""
+    """Create a shard if it is missing; returns the directories that have a new entry."""
     changed: set[Path] = set()
     for each in (directory.parent, directory):
         if not each.is_dir():
@@ -275,16 +275,16 @@ def _list_shard(shard: Path) -> list[StoredBlob]:
 
 @contextmanager
 def disk_errors(root: Path) -> Generator[None]:
-    """A disk that refuses is one clear line; what may pass by itself is tried again."""
+    """Translate errors of the disk: OperatorError if an operator must act, otherwise TransientError."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else type(error).__name__
         if error.errno == ENAMETOOLONG:
-            raise PermanentError("the name is too long for the disk") from error
+            raise PermanentError("the file name is too long for the disk") from error
         if error.errno not in _UNUSABLE:
-            raise TransientError(f"the blobs on the disk could not be reached: {reason}") from error
+            raise TransientError(f"the blob directory could not be accessed: {reason}") from error
         raise OperatorError(
-            f"Blobs cannot be kept in {root}: {reason}."
-            " Give this user room and access there, or set POSTROOM_HOME to another directory."
+            f"Blobs cannot be stored in {root}: {reason}."
+            " Give this user space and access there, or set POSTROOM_HOME to another directory."
         ) from error

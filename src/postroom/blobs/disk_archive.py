@@ -1,4 +1,4 @@
-"""An archive on the local disk: files by path, never written over, each with its metadata beside it."""
+"""The archive on the local disk: files by path, never overwritten, each with a metadata file beside it."""
 
 import asyncio
 import json
@@ -16,10 +16,10 @@ class DiskArchive:
         self.root = root
 
     async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
-        """The metadata first, so that a file never stands without it."""
-        told = json.dumps(dict(metadata), indent=1).encode()
+        """Write the metadata first, so that no file exists without it."""
+        described = json.dumps(dict(metadata), indent=1).encode()
         with disk_errors(self.root):
-            for name, data in ((f"{path}.metadata.json", told), (path, content)):
+            for name, data in ((f"{path}.metadata.json", described), (path, content)):
                 await asyncio.to_thread(self._create, self.root / name, data)
 
     async def fetch(self, path: str) -> bytes:
@@ -30,8 +30,8 @@ class DiskArchive:
                 raise NotFound("the archive has no such file") from None
 
     def _create(self, path: Path, content: bytes) -> None:
-        """Whole under its name or not at all; a name that is taken stays with who has it."""
-        self._provide(path.parent)
+        """Create the complete file or nothing; an existing file stays as it is."""
+        self._ensure_directory(path.parent)
         temporary = path.parent / f".{secrets.token_hex(8)}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
@@ -47,10 +47,10 @@ class DiskArchive:
             temporary.unlink(missing_ok=True)
         fsync_path(path.parent)
 
-    def _provide(self, directory: Path) -> None:
+    def _ensure_directory(self, directory: Path) -> None:
         if directory.is_dir():
             return
         if directory != self.root:
-            self._provide(directory.parent)
+            self._ensure_directory(directory.parent)
         directory.mkdir(mode=0o700, parents=directory == self.root, exist_ok=True)
         fsync_path(directory.parent)

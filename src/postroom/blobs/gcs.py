@@ -1,6 +1,6 @@
-"""Blobs in a bucket of Google Cloud Storage. Its library is synchronous and runs in threads.
+"""The blob store in a bucket of Google Cloud Storage. Its library is synchronous and runs in threads.
 
-The library's errors become ours here and nowhere else; their words stay out, since they quote whole answers.
+The library's errors are translated here. Their messages are dropped: they quote whole responses.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ def connect(
     *,
     retry_seconds: float = 30,
 ) -> "GcsBlobStore":
-    """The store in a bucket, with the key of a service account, else with what this machine may do."""
+    """Open a bucket with the key of a service account, or else with the machine's own credentials."""
     try:
         storage: Any = import_module("google.cloud.storage")
         auth: Any = import_module("google.auth")
@@ -38,7 +38,7 @@ def connect(
         anonymous: Any = import_module("google.auth.credentials")
     except ImportError:
         raise SettingsError(
-            "POSTROOM_BLOBS=gs://… needs the library google-cloud-storage. Run `pip install postroom[gcs]`."
+            "POSTROOM_BLOBS=gs://… requires google-cloud-storage. Run `pip install postroom[gcs]`."
         ) from None
     try:
         if credentials_file is not None:
@@ -51,21 +51,21 @@ def connect(
             credentials, _ = auth.default()
     except (OSError, ValueError, auth.exceptions.GoogleAuthError) as error:
         raise SettingsError(
-            f"POSTROOM_BLOBS=gs://… finds no credentials ({type(error).__name__})."
+            f"POSTROOM_BLOBS=gs://… found no credentials ({type(error).__name__})."
             " Set POSTROOM_GCS_CREDENTIALS_FILE to the key of a service account."
         ) from None
     options = {"api_endpoint": endpoint} if endpoint else None
     client = storage.Client(project="postroom", credentials=credentials, client_options=options)
-    patience = storage.retry.DEFAULT_RETRY.with_timeout(retry_seconds)
-    return GcsBlobStore(client.bucket(bucket), f"gs://{bucket}/{prefix}".rstrip("/"), prefix, patience)
+    retry = storage.retry.DEFAULT_RETRY.with_timeout(retry_seconds)
+    return GcsBlobStore(client.bucket(bucket), f"gs://{bucket}/{prefix}".rstrip("/"), prefix, retry)
 
 
 class GcsBlobStore:
-    def __init__(self, bucket: Any, place: str, prefix: str, patience: Any) -> None:
+    def __init__(self, bucket: Any, place: str, prefix: str, retry: Any) -> None:
         self._bucket = bucket
         self._place = place
         self._prefix = f"{prefix}/" if prefix else ""
-        self._limits = {"timeout": TIMEOUT_SECONDS, "retry": patience}
+        self._limits = {"timeout": TIMEOUT_SECONDS, "retry": retry}
         self._errors: Any = import_module("google.api_core.exceptions")
         self._auth_errors: Any = import_module("google.auth.exceptions")
         self._transport: Any = import_module("requests.exceptions")
@@ -78,23 +78,25 @@ class GcsBlobStore:
         return self._place
 
     def _no_bucket(self) -> OperatorError:
-        return OperatorError(f"{self._place} is in no such bucket. Create it, or correct POSTROOM_BLOBS.")
+        return OperatorError(
+            f"The bucket of {self._place} does not exist. Create it, or correct POSTROOM_BLOBS."
+        )
 
     async def put(self, organization: OrganizationId, content: Content) -> Blob:
-        async with spool(content) as given:
-            created = await self.find(organization, given.sha256) is None
+        async with spool(content) as spooled:
+            created = await self.find(organization, spooled.sha256) is None
             if created:
-                file = given.file if given.file is not None else BytesIO(given.content or b"")
+                file = spooled.file if spooled.file is not None else BytesIO(spooled.content or b"")
                 try:
                     await self._call(
-                        lambda: self._upload(self._blob(organization, given.sha256), file, given.size)
+                        lambda: self._upload(self._blob(organization, spooled.sha256), file, spooled.size)
                     )
                 except _GcsObjectExists:
                     created = False
-            return Blob(given.sha256, given.size, created=created)
+            return Blob(spooled.sha256, spooled.size, created=created)
 
     def _upload(self, blob: Any, file: Any, size: int) -> None:
-        """Only where no object has the name; large ones in parts."""
+        """Upload unless an object of the name exists; large objects in parts."""
         try:
             blob.upload_from_file(
                 file,
@@ -114,7 +116,7 @@ class GcsBlobStore:
     ) -> AsyncGenerator[bytes]:
         found = await self.find(organization, sha256)
         if found is None:
-            raise NotFound("the bytes of a blob are missing from the bucket")
+            raise NotFound("the bytes of a blob are missing in the bucket")
         stop = found.size if end is None else min(end, found.size)
         blob = self._blob(organization, sha256)
         while start < stop:
@@ -140,7 +142,7 @@ class GcsBlobStore:
         except NotFound:
             return
 
-    async def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
+    async def list_all(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         pages = iter(self._listed(f"{self._prefix}{organization}/").pages)
         while (page := await self._call(lambda: next(pages, None))) is not None:
             for blob in page:
@@ -149,7 +151,7 @@ class GcsBlobStore:
                     yield StoredBlob(digest, blob.size, blob.updated)
 
     async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
-        """As an archive: by path, with metadata. The bucket refuses a path that is taken."""
+        """For an archive: by path, with metadata. The bucket rejects an existing path."""
         blob = self._bucket.blob(f"{self._prefix}{path}")
         if await self._call(lambda: blob.exists(**self._limits)):
             return
@@ -159,8 +161,8 @@ class GcsBlobStore:
         except _GcsObjectExists:
             return
 
-    async def listing(self) -> list[WatchedFile]:
-        """As a watched folder: every object below the prefix."""
+    async def list_files(self) -> list[WatchedFile]:
+        """For a watched folder: all objects below the prefix."""
         found = await self._call(lambda: list(self._listed(self._prefix)))
         return [
             WatchedFile(
@@ -178,7 +180,7 @@ class GcsBlobStore:
         blob = self._bucket.blob(f"{self._prefix}{file.name}")
         await self._call(lambda: blob.reload(**self._limits))
         if str(blob.generation) != file.version:
-            raise NotFound("the object is another one now")
+            raise NotFound("the object has changed")
         return await self._call(lambda: blob.download_as_bytes(raw_download=True, **self._limits))
 
     async def fetch(self, path: str) -> bytes:
@@ -200,12 +202,12 @@ class GcsBlobStore:
             raise NotFound("the bucket has no such object") from error
         except (self._errors.Forbidden, self._errors.Unauthorized, self._auth_errors.GoogleAuthError):
             raise OperatorError(
-                f"{self._place} refuses Postroom's credentials."
+                f"{self._place} rejects Postroom's credentials."
                 " Give its service account the role Storage Object Admin on the bucket."
             ) from None
         except (self._errors.GoogleAPIError, self._transport.RequestException) as error:
-            raise TransientError(f"the bucket did not answer ({type(error).__name__})") from None
+            raise TransientError(f"the bucket did not respond ({type(error).__name__})") from None
 
 
 class _GcsObjectExists(Exception):
-    """The bucket has the object already."""
+    """The bucket already has the object."""

@@ -1,4 +1,4 @@
-"""How an object is named, the same in every store: organization, two digits, the whole digest."""
+"""The names of blobs, the same in all stores: organization, first two digits, whole digest."""
 
 import re
 
@@ -13,6 +13,6 @@ def object_name(organization: OrganizationId, sha256: bytes) -> str:
 
 
 def parse_digest(name: str) -> bytes | None:
-    """The digest that a name ends with; None where somebody else made the object."""
+    """The digest at the end of a name; None if the object is not ours."""
     last = name.rpartition("/")[2]
     return bytes.fromhex(last) if _HEX.fullmatch(last) else None

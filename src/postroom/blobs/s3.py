@@ -1,6 +1,6 @@
-"""Blobs in a bucket of S3, or of what speaks like it, by obstore, with the credentials that boto3 finds.
+"""The blob store in a bucket of S3 or a compatible service, through obstore with boto3's credentials.
 
-The library's errors become ours here and nowhere else; their words stay out, since they quote whole answers.
+The library's errors are translated here. Their messages are dropped: they quote whole responses.
 """
 
 from collections.abc import AsyncGenerator, Generator, Mapping
@@ -20,19 +20,19 @@ _DENIED: Final = frozenset({"PermissionDeniedError", "UnauthenticatedError"})
 
 
 def connect(bucket: str, prefix: str, endpoint: str | None, *, retries: int = 3) -> "S3BlobStore":
-    """The store in a bucket. Region and credentials are found the way all AWS tools find them."""
+    """Open a bucket. Region and credentials come from the usual AWS configuration."""
     try:
         boto3: Any = import_module("boto3")
         store: Any = import_module("obstore.store")
         auth: Any = import_module("obstore.auth.boto3")
     except ImportError:
         raise SettingsError(
-            "POSTROOM_BLOBS=s3://… needs the libraries obstore and boto3. Run `pip install postroom[aws]`."
+            "POSTROOM_BLOBS=s3://… requires the libraries obstore and boto3. Run `pip install postroom[aws]`."
         ) from None
     session = boto3.session.Session()
     if session.get_credentials() is None:
         raise SettingsError(
-            "POSTROOM_BLOBS=s3://… finds no credentials. Set AWS_PROFILE, or give this machine a role."
+            "POSTROOM_BLOBS=s3://… found no credentials. Set AWS_PROFILE, or give this machine a role."
         )
     if session.region_name is None and endpoint is None:
         raise SettingsError("POSTROOM_BLOBS=s3://… needs a region. Set AWS_REGION, such as eu-west-1.")
@@ -63,25 +63,25 @@ class S3BlobStore:
         return self._place
 
     async def put(self, organization: OrganizationId, content: Content) -> Blob:
-        async with spool(content) as given:
-            name = object_name(organization, given.sha256)
-            if given.content is not None and given.size <= IN_MEMORY_BYTES:
-                created = await self._create(name, given.content)
+        async with spool(content) as spooled:
+            name = object_name(organization, spooled.sha256)
+            if spooled.content is not None and spooled.size <= IN_MEMORY_BYTES:
+                created = await self._create(name, spooled.content)
             else:
-                created = await self.find(organization, given.sha256) is None
+                created = await self.find(organization, spooled.sha256) is None
                 if created:
                     with self._errors():
                         await self._store.put_async(
                             name,
-                            given.file if given.file is not None else given.content,
+                            spooled.file if spooled.file is not None else spooled.content,
                             use_multipart=True,
                             chunk_size=PART_BYTES,
                             max_concurrency=2,
                         )
-            return Blob(given.sha256, given.size, created=created)
+            return Blob(spooled.sha256, spooled.size, created=created)
 
     async def _create(self, name: str, content: bytes) -> bool:
-        """Whether the object is new. Of two at once the bucket takes one, and both hold the same bytes."""
+        """Whether the object is new. Of concurrent writers the bucket accepts one; the bytes are the same."""
         try:
             with self._errors():
                 await self._store.put_async(name, content, mode="create", use_multipart=False)
@@ -94,7 +94,7 @@ class S3BlobStore:
     ) -> AsyncGenerator[bytes]:
         found = await self.find(organization, sha256)
         if found is None:
-            raise NotFound("the bytes of a blob are missing from the bucket")
+            raise NotFound("the bytes of a blob are missing in the bucket")
         stop = found.size if end is None else min(end, found.size)
         if start >= stop:
             return
@@ -120,7 +120,7 @@ class S3BlobStore:
         except NotFound:
             return
 
-    async def every(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
+    async def list_all(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         with self._errors():
             async for page in self._store.list(prefix=str(organization), chunk_size=1000):
                 for meta in page:
@@ -129,7 +129,7 @@ class S3BlobStore:
                         yield StoredBlob(digest, meta["size"], meta["last_modified"])
 
     async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
-        """As an archive: by path, with metadata. The bucket refuses a path that is taken."""
+        """For an archive: by path, with metadata. The bucket rejects an existing path."""
         try:
             with self._errors():
                 await self._store.put_async(
@@ -138,8 +138,8 @@ class S3BlobStore:
         except _S3ObjectExists:
             return
 
-    async def listing(self) -> list[WatchedFile]:
-        """As a watched folder: every object below the prefix."""
+    async def list_files(self) -> list[WatchedFile]:
+        """For a watched folder: all objects below the prefix."""
         with self._errors():
             return [
                 WatchedFile(
@@ -159,7 +159,7 @@ class S3BlobStore:
         with self._errors():
             answer = await self._store.get_async(file.name)
             if (answer.meta["e_tag"] or "") != file.version:
-                raise NotFound("the object is another one now")
+                raise NotFound("the object has changed")
             return bytes(await answer.bytes_async())
 
     async def fetch(self, path: str) -> bytes:
@@ -178,17 +178,17 @@ class S3BlobStore:
         except (FileNotFoundError, self._obstore.exceptions.BaseError) as error:
             if "NoSuchBucket" in str(error):
                 raise OperatorError(
-                    f"{self._place} is in no such bucket. Create it, or correct POSTROOM_BLOBS."
+                    f"The bucket of {self._place} does not exist. Create it, or correct POSTROOM_BLOBS."
                 ) from None
             if isinstance(error, FileNotFoundError):
                 raise NotFound("the bucket has no such object") from None
             if type(error).__name__ in _DENIED:
                 raise OperatorError(
-                    f"{self._place} refuses Postroom's credentials."
+                    f"{self._place} rejects Postroom's credentials."
                     " Allow s3:GetObject, PutObject, DeleteObject and ListBucket there."
                 ) from None
-            raise TransientError(f"the bucket did not answer ({type(error).__name__})") from None
+            raise TransientError(f"the bucket did not respond ({type(error).__name__})") from None
 
 
 class _S3ObjectExists(Exception):
-    """The bucket has the object already."""
+    """The bucket already has the object."""

@@ -1,4 +1,4 @@
-"""Content on its way to a bucket: small in memory, large in a temporary file, hashed as it passes."""
+"""Buffers content for a bucket, in memory or in a temporary file, and hashes it on the way."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
@@ -15,7 +15,7 @@ IN_MEMORY_BYTES: Final = 8 << 20
 
 @dataclass(frozen=True, slots=True)
 class SpooledContent:
-    """What is to be stored, under its digest. The file is at its beginning."""
+    """Content with its digest: in `file`, at its beginning, or in `content`."""
 
     sha256: bytes
     size: int
@@ -25,7 +25,7 @@ class SpooledContent:
 
 @asynccontextmanager
 async def spool(content: Content) -> AsyncGenerator[SpooledContent]:
-    """The name of an object is its digest, so all of it must have passed before any of it can be sent."""
+    """Read all of the content before it is uploaded: an object is named by its digest."""
     if isinstance(content, bytes):
         digest = await asyncio.to_thread(sha256, content)
         yield SpooledContent(digest.digest(), len(content), None, content)

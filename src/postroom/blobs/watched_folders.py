@@ -1,4 +1,4 @@
-"""What is watched: a folder of the local disk, or a bucket. Never written to; links are not followed."""
+"""Watched folders: a directory on the local disk, or a bucket. Read only; links are not followed."""
 
 import asyncio
 import os
@@ -14,34 +14,34 @@ if TYPE_CHECKING:
     from postroom.blobs.gcs import GcsBlobStore
     from postroom.blobs.s3 import S3BlobStore
 
-# What programs call a file that they are still writing; and what begins with a dot.
+# Endings of files that programs are still writing. Names with a leading dot are skipped as well.
 _UNFINISHED: Final = (".part", ".partial", ".tmp", ".crdownload", ".filepart", "~")
 
 
 @dataclass(frozen=True)
 class BucketFolder:
-    """Objects are whole, or not there."""
+    """A bucket. Its objects are always complete."""
 
     bucket: "S3BlobStore | GcsBlobStore"
-    settles: bool = False
+    may_hold_partial_files: bool = False
 
-    async def listing(self) -> list[WatchedFile]:
-        return await self.bucket.listing()
+    async def list_files(self) -> list[WatchedFile]:
+        return await self.bucket.list_files()
 
     async def read(self, file: WatchedFile) -> bytes:
         return await self.bucket.read_file(file)
 
 
 class DiskFolder:
-    """Files may be there half-written: `settles` asks for two looks that find the same."""
+    """A directory. Its files may be incomplete: with `settles`, two equal listings are required."""
 
-    settles = True
+    may_hold_partial_files = True
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._strange: dict[str, Path] = {}  # by the text that stands for a name which is none
+        self._undecodable: dict[str, Path] = {}  # paths whose names are not UTF-8, by their escaped names
 
-    async def listing(self) -> list[WatchedFile]:
+    async def list_files(self) -> list[WatchedFile]:
         return await asyncio.to_thread(self._listing)
 
     def _listing(self) -> list[WatchedFile]:
@@ -61,7 +61,7 @@ class DiskFolder:
         except OSError as error:
             raise OperatorError(
                 f"The watched folder {self.root} cannot be read ({error.strerror}). Create it, let Postroom"
-                " read it on every machine that runs workers, or correct `watch` in the pipelines' file."
+                " read it on every machine that runs workers, or correct `watch` in the pipelines file."
             ) from None
         return found
 
@@ -69,10 +69,10 @@ class DiskFolder:
         given = path.relative_to(self.root).as_posix()
         name = os.fsencode(given).decode(errors="backslashreplace")
         if name != given:
-            self._strange[name] = path
+            self._undecodable[name] = path
         try:
             status = path.lstat()
-        except FileNotFoundError:  # meanwhile
+        except FileNotFoundError:  # deleted meanwhile
             return None
         if not stat.S_ISREG(status.st_mode):
             return None
@@ -80,16 +80,16 @@ class DiskFolder:
         return WatchedFile(name, version, status.st_size)
 
     async def read(self, file: WatchedFile) -> bytes:
-        """Raises Gone where it is no longer there, or is another one now."""
+        """Raises NotFound if the file is gone or has changed."""
         return await asyncio.to_thread(self._read, file)
 
     def _read(self, file: WatchedFile) -> bytes:
-        path = self._strange.get(file.name) or self.root / file.name
+        path = self._undecodable.get(file.name) or self.root / file.name
         try:
             with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb") as opened:
                 content = opened.read()
         except OSError:
-            raise NotFound("the file is no longer there") from None
+            raise NotFound("the file no longer exists") from None
         if self._file(path) != file or len(content) != file.size:
             raise NotFound("the file is being written")
         return content

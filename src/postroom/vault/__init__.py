@@ -1,4 +1,4 @@
-"""Secrets at rest. Read keys (what seals), sealer (how), local and ssm (where); signing is for the ledger."""
+"""Secrets at rest: keys, the sealer that encrypts with them, the vaults for grants, the ledger's keys."""
 
 from postroom.vault.keys import ConfiguredKeys, KeyFile, KeySource
 from postroom.vault.ledger_keys import LedgerKeys

@@ -1,7 +1,7 @@
-"""The keys that seal: given by a setting, or in a file of the home that is made at first use.
+"""The sealer's keys: from a setting, or from a file in the home directory that is created at first use.
 
-Every use looks whether the file changed, so that a key added by one process seals and opens in all at once.
-Writers take turns by a lock and replace the file as a whole; readers need no lock.
+Every use checks whether the file has changed, so that all processes use a new key at once. Writers take a
+lock and replace the file atomically; readers need no lock.
 """
 
 import os
@@ -22,7 +22,7 @@ FILE = "vault.keys"
 
 
 class KeySource(Protocol):
-    """The first seals, all open."""
+    """Where sealing keys come from. The first key seals; all keys open."""
 
     @property
     def source(self) -> str: ...
@@ -31,12 +31,12 @@ class KeySource(Protocol):
 
     def find(self, key_id: str) -> SealingKey | None: ...
 
-    def every(self) -> Sequence[SealingKey]: ...
+    def list_all(self) -> Sequence[SealingKey]: ...
 
 
 @dataclass(frozen=True)
 class ConfiguredKeys:
-    """The keys of a setting: as they were when the process started."""
+    """The keys of POSTROOM_VAULT_KEYS, as they were when the process started."""
 
     keys: tuple[SealingKey, ...]
     source: str = "POSTROOM_VAULT_KEYS"
@@ -47,12 +47,12 @@ class ConfiguredKeys:
     def find(self, key_id: str) -> SealingKey | None:
         return next((key for key in self.keys if key.id == key_id), None)
 
-    def every(self) -> Sequence[SealingKey]:
+    def list_all(self) -> Sequence[SealingKey]:
         return self.keys
 
 
 class KeyFile:
-    """The keys in `HOME/vault.keys`, one `id:base64` on each line, owner-only."""
+    """The keys in `HOME/vault.keys`, one `id:base64` per line, readable by the owner only."""
 
     def __init__(self, home: Path) -> None:
         self.path = home / FILE
@@ -64,50 +64,50 @@ class KeyFile:
         return str(self.path)
 
     def first(self) -> SealingKey:
-        """The key that seals; where there is no file, it is made, once for all who ask at the same time."""
-        keys = self.every() or self._change(lambda found: found or (_new_key(),))
+        """The key that seals. Creates the file if there is none; concurrent processes get the same key."""
+        keys = self.list_all() or self._change(lambda found: found or (_new_key(),))
         return keys[0]
 
     def find(self, key_id: str) -> SealingKey | None:
-        """What is not known is read from the file, whatever its time says: a network's may lag."""
+        """For an unknown id, read the file even if it seems unchanged: times of network disks may lag."""
         known = next((key for key in self._keys if key.id == key_id), None)
         if known is not None:
             return known
         with self._disk():
-            return next((key for key in self._read(anyway=True) if key.id == key_id), None)
+            return next((key for key in self._read(force=True) if key.id == key_id), None)
 
-    def every(self) -> Sequence[SealingKey]:
+    def list_all(self) -> Sequence[SealingKey]:
         with self._disk():
             return self._read()
 
     def add(self) -> SealingKey:
-        """Put a new key before the others: from now on it seals."""
+        """Add a new key in first place: it seals from now on."""
         return self._change(lambda found: (_new_key(), *found))[0]
 
     def remove(self, key_ids: Sequence[str]) -> None:
-        """Forget keys for ever, but never the one that seals. What they sealed opens no more."""
+        """Remove keys for good, but never the one that seals. Values they sealed can no longer be opened."""
         self._change(lambda found: (*found[:1], *(key for key in found[1:] if key.id not in key_ids)))
 
     def unchanged_seconds(self) -> float:
-        """How long every process that looks has known these keys."""
+        """For how long all processes have been able to read the current keys."""
         with self._disk():
             return time.time() - self.path.stat().st_mtime
 
-    def _read(self, *, anyway: bool = False) -> tuple[SealingKey, ...]:
+    def _read(self, *, force: bool = False) -> tuple[SealingKey, ...]:
         try:
             found = self.path.stat()
         except FileNotFoundError:
             if self._stamp is None:
                 return ()
-            # Whatever is sealed now with a key that stands nowhere would be lost at the next start.
+            # A value sealed with a key that is in no file would be lost at the next start.
             raise OperatorError(f"{self.path} is gone. Restore it from a backup.") from None
-        if anyway or _stamp(found) != self._stamp:
+        if force or _stamp(found) != self._stamp:
             text, opened = private_files.read(self.path)
-            self._keys = self._parsed(text)
+            self._keys = self._parse(text)
             self._stamp = _stamp(opened)
         return self._keys
 
-    def _parsed(self, text: str) -> tuple[SealingKey, ...]:
+    def _parse(self, text: str) -> tuple[SealingKey, ...]:
         try:
             return parse_sealing_keys(text.splitlines())
         except ValueError as error:

@@ -1,8 +1,8 @@
-"""The key that signs the ledger's seals, Ed25519, and the public halves of all that ever did.
+"""The Ed25519 key that signs the ledger's seals, and the public keys of all keys that ever signed.
 
-The private key is given by a setting or made in the home at first use. A public half is kept before its key
-signs anything, so that what an earlier key signed can be verified after a change of key, and by whoever has
-the public halves alone. A key's id is derived from its public half: nobody can give one away to another key.
+The private key comes from a setting, or is created in the home directory at first use. Its public key is
+stored before it signs anything: after a change of key, old seals can still be verified, with the public keys
+alone. A key's id is derived from its public key, so no other key can claim it.
 """
 
 import base64
@@ -27,7 +27,7 @@ PUBLIC: Final = "ledger.public"
 
 @dataclass(frozen=True)
 class SigningKey:
-    """A key in use."""
+    """The private key that signs."""
 
     key: Ed25519PrivateKey
 
@@ -41,10 +41,10 @@ class SigningKey:
 
 @dataclass(frozen=True)
 class LedgerKeys:
-    """The keys of one home. `given` is the private key of the setting, in place of the one in the file."""
+    """The keys of one home directory. `configured` is the setting's private key; it replaces the file."""
 
     home: Path
-    given: bytes | None = None
+    configured: bytes | None = None
 
     @property
     def private_path(self) -> Path:
@@ -54,16 +54,18 @@ class LedgerKeys:
     def public_path(self) -> Path:
         return self.home / PUBLIC
 
-    def signing(self) -> SigningKey:
-        """The key that signs; made where there is none, once for all who ask at the same time."""
+    def load_signing_key(self) -> SigningKey:
+        """The key that signs. Creates it if there is none; concurrent processes get the same key."""
         with self._disk(self.private_path):
-            value = self.given or next(iter(self._lines(self.private_path)), None) or self._make_private()
+            value = (
+                self.configured or next(iter(self._lines(self.private_path)), None) or self._create_private()
+            )
         key = Ed25519PrivateKey.from_private_bytes(value)
-        self._keep_public(key.public_key().public_bytes_raw())
+        self._store_public(key.public_key().public_bytes_raw())
         return SigningKey(key)
 
     def check(self, key_id: str, signature: bytes, data: bytes) -> bool | None:
-        """Whether a signature is good; None where nobody here knows its key. Makes no key."""
+        """Whether a signature is valid; None if its key is unknown here. Creates no key."""
         value = self.public().get(key_id)
         if value is None:
             return None
@@ -74,14 +76,16 @@ class LedgerKeys:
         return True
 
     def public(self) -> Mapping[str, bytes]:
-        """Every public half that is known here, by its id."""
+        """All known public keys, by id."""
         with self._disk(self.public_path):
-            kept = self._lines(self.public_path)
-        if self.given is not None:
-            kept.append(Ed25519PrivateKey.from_private_bytes(self.given).public_key().public_bytes_raw())
-        return {_key_id(value): value for value in kept}
+            stored = self._lines(self.public_path)
+        if self.configured is not None:
+            stored.append(
+                Ed25519PrivateKey.from_private_bytes(self.configured).public_key().public_bytes_raw()
+            )
+        return {_key_id(value): value for value in stored}
 
-    def _make_private(self) -> bytes:
+    def _create_private(self) -> bytes:
         with self._disk(self.private_path), private_files.lock(self.private_path):
             found = self._lines(self.private_path)
             if not found:
@@ -89,17 +93,17 @@ class LedgerKeys:
                 private_files.replace(self.private_path, _encode_lines(found))
             return found[0]
 
-    def _keep_public(self, value: bytes) -> None:
+    def _store_public(self, value: bytes) -> None:
         with self._disk(self.public_path):
             if value in self._lines(self.public_path):
                 return
             with private_files.lock(self.public_path):
-                kept = self._lines(self.public_path)
-                if value not in kept:
-                    private_files.replace(self.public_path, _encode_lines([*kept, value]))
+                stored = self._lines(self.public_path)
+                if value not in stored:
+                    private_files.replace(self.public_path, _encode_lines([*stored, value]))
 
     def _lines(self, path: Path) -> list[bytes]:
-        """The keys in a file, none where there is no file. An empty file is a damaged one."""
+        """The keys in a file; none if it does not exist. An empty file is damaged."""
         try:
             text, _ = private_files.read(path)
             return [decode_key(line) for line in text.splitlines()] or [decode_key("")]

@@ -1,4 +1,4 @@
-"""The vault that keeps grants in the database, sealed."""
+"""The vault that stores grants in the database, sealed."""
 
 from dataclasses import dataclass
 
@@ -12,24 +12,24 @@ from postroom.vault.sealer import Sealer
 class LocalVault:
     sealer: Sealer
 
-    async def keep(self, place: SecretLocation, secret: Secret) -> SealedSecret:
-        return self.sealer.seal(place.context, secret)
+    async def store(self, location: SecretLocation, secret: Secret) -> SealedSecret:
+        return self.sealer.seal(location.context, secret)
 
-    async def fetch(self, place: SecretLocation, kept: StoredSecret) -> Secret:
-        return self.sealer.open(place.context, _require_sealed(kept))
+    async def fetch(self, location: SecretLocation, stored: StoredSecret) -> Secret:
+        return self.sealer.open(location.context, _require_sealed(stored))
 
-    async def forget(self, place: SecretLocation, kept: StoredSecret) -> None:
-        """Nothing is left once the row is gone."""
-        del place
-        _require_sealed(kept)
+    async def delete(self, location: SecretLocation, stored: StoredSecret) -> None:
+        """Nothing to do: the grant is deleted with its row."""
+        del location
+        _require_sealed(stored)
 
 
-def _require_sealed(kept: StoredSecret) -> SealedSecret:
-    match kept:
+def _require_sealed(stored: StoredSecret) -> SealedSecret:
+    match stored:
         case SealedSecret():
-            return kept
+            return stored
         case SsmParameter():
             raise OperatorError(
-                "The grant of this mailbox is kept in AWS SSM."
+                "The grant of this mailbox is stored in AWS SSM."
                 " Set POSTROOM_VAULT=ssm, or connect the mailbox again."
             )

@@ -1,4 +1,4 @@
-"""Small private files, as keys need them: read only where nobody else can, replaced as a whole, in turns."""
+"""Small private files for keys: owner-only, replaced atomically, one writer at a time."""
 
 import fcntl
 import os
@@ -12,7 +12,7 @@ from postroom.errors import OperatorError
 
 
 def read(path: Path) -> tuple[str, os.stat_result]:
-    """The text, and what the file was when it was read. Raises where other users could have read it too."""
+    """The text and the file's status. Raises if other users could have read it too."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
         found = os.fstat(descriptor)
@@ -22,7 +22,7 @@ def read(path: Path) -> tuple[str, os.stat_result]:
 
 @contextmanager
 def lock(path: Path) -> Generator[None]:
-    """One writer at a time, of all processes. Readers need no turn."""
+    """Exclude other writers in all processes. Readers need no lock."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(path.with_name(f"{path.name}.lock"), flags, 0o600)
@@ -34,7 +34,7 @@ def lock(path: Path) -> Generator[None]:
 
 
 def replace(path: Path, text: str) -> None:
-    """On the disk before anything relies on it: file, directory, and the directory's own name."""
+    """Replace the file, and return only when it, its directory and the directory's name are on disk."""
     new = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     try:
@@ -51,15 +51,15 @@ def replace(path: Path, text: str) -> None:
 
 
 @contextmanager
-def disk_errors(what: str, path: Path, instead: str) -> Generator[None]:
-    """A disk that refuses is one clear line: what is concerned, where, why, and what to do."""
+def disk_errors(what: str, path: Path, setting: str) -> Generator[None]:
+    """Turn errors of the disk into an OperatorError that says what, where, why, and what to do."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else type(error).__name__
         raise OperatorError(
             f"{what} cannot be used: {path}: {reason}."
-            f" Give this user access, set POSTROOM_HOME to another directory, or set {instead}."
+            f" Give this user access, set POSTROOM_HOME to another directory, or set {setting}."
         ) from error
 
 
@@ -71,7 +71,7 @@ def _require_private(path: Path, found: os.stat_result) -> None:
             f"{path} belongs to another user. Run Postroom as that user, or `chown` the file."
         )
     if stat.S_IMODE(found.st_mode) & 0o077:
-        raise OperatorError(f"{path} is open to other users of this machine. Run `chmod 600 {path}`.")
+        raise OperatorError(f"{path} is accessible to other users of this machine. Run `chmod 600 {path}`.")
 
 
 def _sync_directory(directory: Path) -> None:

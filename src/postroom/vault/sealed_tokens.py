@@ -1,4 +1,4 @@
-"""Small values that leave the house and come back, readable by nobody in between and good for a while."""
+"""Encrypted, expiring tokens for URLs and cookies."""
 
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -11,13 +11,13 @@ from postroom.vault.sealer import Sealer
 
 
 def issue(sealer: Sealer, purpose: str, value: bytes, seconds: float) -> str:
-    """A word for an address or a cookie. What was written for one purpose is read for no other."""
+    """A token that carries the value. It can be redeemed for the same purpose only, until it expires."""
     sealed = sealer.seal(f"ticket/{purpose}", Secret(f"{time.time() + seconds:.0f} {value.decode()}"))
     return f"{sealed.key_id}.{urlsafe_b64encode(sealed.value).rstrip(b'=').decode()}"
 
 
 def redeem(sealer: Sealer, purpose: str, ticket: str) -> bytes | None:
-    """What was written; None where it is not ours, was changed, or is too old."""
+    """The value of a token; None if it was not issued here, was changed, or has expired."""
     key_id, _, encoded = ticket.partition(".")
     try:
         value = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))

@@ -1,6 +1,6 @@
-"""Sealing of small secrets: AES-256-GCM, bound to a context, so that what was copied elsewhere does not open.
+"""Encryption of small secrets with AES-256-GCM, bound to a context: a copy in another row does not open.
 
-A sealed value is one byte for its format, 12 random bytes of nonce, the ciphertext with its tag.
+A sealed value consists of a format byte, a random nonce of 12 bytes, and the ciphertext with its tag.
 """
 
 import secrets
@@ -24,7 +24,7 @@ class Sealer:
     keys: KeySource
 
     def seal(self, context: str, secret: Secret) -> SealedSecret:
-        """Seal with the first key. The context is what the value is for: purpose and identity of its row."""
+        """Encrypt with the first key. The context names the value's purpose and the row it belongs to."""
         key = self.keys.first()
         nonce = secrets.token_bytes(NONCE_BYTES)
         ciphertext = AESGCM(key.value).encrypt(
@@ -36,25 +36,25 @@ class Sealer:
         key = self.keys.find(sealed.key_id)
         if key is None:
             raise OperatorError(
-                f"The vault has no key {sealed.key_id!a}, which sealed a value in the database. Put it back"
-                f" into {self.keys.source} from a backup or another machine, or connect again what it sealed."
+                f"The vault lacks the key {sealed.key_id!a}, which sealed a value in the database."
+                f" Restore it in {self.keys.source} from a backup or another machine, or reconnect the mailboxes it sealed."
             )
         if sealed.value[:1] != FORMAT:
             raise OperatorError(
-                "A sealed value in the database has a format that this Postroom does not know."
-                " Install the Postroom that wrote it."
+                "A sealed value in the database has a format that this version of Postroom does not support."
+                " Install the version that wrote it."
             )
         nonce, ciphertext = sealed.value[1 : 1 + NONCE_BYTES], sealed.value[1 + NONCE_BYTES :]
         try:
             opened = AESGCM(key.value).decrypt(nonce, ciphertext, _associated_data(key.id, context))
         except (InvalidTag, ValueError):
             raise OperatorError(
-                f"A sealed value in the database does not open with key {key.id!a}: it was changed, or copied"
-                " from another row, or this id means another key. Restore it, or connect the mailbox again."
+                f"A sealed value in the database cannot be decrypted with key {key.id!a}: it was changed,"
+                " copied from another row, or the id names another key. Restore it, or connect the mailbox again."
             ) from None
         return Secret(opened.decode())
 
 
 def _associated_data(key_id: str, context: str) -> bytes:
-    """The associated data. Neither an id nor the first words hold a NUL, so no two contexts read the same."""
+    """The associated data. No part before the context contains a NUL, so contexts are unambiguous."""
     return b"\0".join([b"postroom vault", FORMAT, key_id.encode(), context.encode()])

@@ -1,7 +1,6 @@
-"""The vault that keeps grants in AWS Systems Manager, each in a SecureString parameter named by its place.
+"""The vault that stores grants in AWS Systems Manager, each as a SecureString parameter named by its mailbox.
 
-Speaks through boto3, in threads. Its errors become ours here and nowhere else; their words stay out, since
-AWS repeats a value that it refuses.
+Uses boto3 in threads and translates its errors. Their messages are dropped: AWS quotes values it rejects.
 """
 
 import asyncio
@@ -55,17 +54,17 @@ def connect() -> Any:
 
 @dataclass(frozen=True)
 class SsmVault:
-    """Grants that were sealed in the database before this vault was chosen still open, by the sealer."""
+    """The sealer still opens grants that were stored in the database before this vault was configured."""
 
     client: Any
     sealer: Sealer
     prefix: str
     kms_key: str | None = None
 
-    async def keep(self, place: SecretLocation, secret: Secret) -> SsmParameter:
+    async def store(self, location: SecretLocation, secret: Secret) -> SsmParameter:
         value = secret.reveal()
         key = {"KeyId": self.kms_key} if self.kms_key else {}
-        name = f"{self.prefix}/{_parameter_suffix(place)}"
+        name = f"{self.prefix}/{_parameter_suffix(location)}"
         await _call(
             self.client.put_parameter,
             Name=name,
@@ -77,39 +76,39 @@ class SsmVault:
         )
         return SsmParameter(name)
 
-    async def fetch(self, place: SecretLocation, kept: StoredSecret) -> Secret:
-        if isinstance(kept, SealedSecret):
-            return self.sealer.open(place.context, kept)
-        _require_own(place, kept)
-        answer = await _call(self.client.get_parameter, Name=kept.name, WithDecryption=True)
-        return Secret(answer["SsmParameter"]["Value"])
+    async def fetch(self, location: SecretLocation, stored: StoredSecret) -> Secret:
+        if isinstance(stored, SealedSecret):
+            return self.sealer.open(location.context, stored)
+        _require_own(location, stored)
+        answer = await _call(self.client.get_parameter, Name=stored.name, WithDecryption=True)
+        return Secret(answer["Parameter"]["Value"])
 
-    async def forget(self, place: SecretLocation, kept: StoredSecret) -> None:
-        if isinstance(kept, SealedSecret):
+    async def delete(self, location: SecretLocation, stored: StoredSecret) -> None:
+        if isinstance(stored, SealedSecret):
             return
-        _require_own(place, kept)
-        with suppress(InvalidGrant):  # gone already is what was wanted
-            await _call(self.client.delete_parameter, Name=kept.name)
+        _require_own(location, stored)
+        with suppress(InvalidGrant):  # deleted already
+            await _call(self.client.delete_parameter, Name=stored.name)
 
 
-def _parameter_suffix(place: SecretLocation) -> str:
-    return f"{place.organization}/{place.mailbox}/{place.field}"
+def _parameter_suffix(location: SecretLocation) -> str:
+    return f"{location.organization}/{location.mailbox}/{location.field}"
 
 
-def _require_own(place: SecretLocation, kept: SsmParameter) -> None:
-    """A name copied to another row opens nothing there. The prefix may have been another one at the time."""
-    if not kept.name.endswith(f"/{_parameter_suffix(place)}"):
+def _require_own(location: SecretLocation, stored: SsmParameter) -> None:
+    """Raise if the name was copied from another row. The prefix may have changed since."""
+    if not stored.name.endswith(f"/{_parameter_suffix(location)}"):
         raise OperatorError(
-            "The row of this mailbox names the parameter of another one."
+            "The row of this mailbox names the parameter of another mailbox."
             " Restore the row, or connect the mailbox again."
         )
 
 
 def _tier(size: int) -> str:
-    """Up to 4 KB the cheaper one if it will do: from the advanced tier no parameter comes back."""
+    """The cheaper tier up to 4 KB: AWS never moves a parameter back from the advanced tier."""
     if size > ADVANCED_BYTES:
         raise PermanentError(
-            f"This grant has {size} bytes, and AWS SSM keeps at most {ADVANCED_BYTES}."
+            f"This grant has {size} bytes, but AWS SSM stores at most {ADVANCED_BYTES}."
             " Use a smaller key or certificate, or POSTROOM_VAULT=local."
         )
     return "Advanced" if size > STANDARD_BYTES else "Intelligent-Tiering"
@@ -139,7 +138,9 @@ def _to_error(answer: dict[str, Any]) -> PostroomError:
     meta: dict[str, Any] = answer.get("ResponseMetadata", {})
     status = int(meta.get("HTTPStatusCode", 0))
     if code == "ParameterNotFound":
-        return InvalidGrant("The grant of this mailbox is gone from AWS SSM. Connect the mailbox again.")
+        return InvalidGrant(
+            "The grant of this mailbox no longer exists in AWS SSM. Connect the mailbox again."
+        )
     if code in _BUSY or status == 429 or status >= 500:
         return TransientError(f"AWS SSM is busy ({code}).", retry_after=_retry_after(meta))
     if code in _DENIED:
@@ -148,7 +149,8 @@ def _to_error(answer: dict[str, Any]) -> PostroomError:
             " ssm:GetParameter and ssm:DeleteParameter below POSTROOM_SSM_PREFIX, and use the KMS key."
         )
     return OperatorError(
-        f"AWS SSM refused the request ({code}). Check POSTROOM_SSM_PREFIX, POSTROOM_SSM_KMS_KEY, the quotas."
+        f"AWS SSM rejected the request ({code})."
+        " Check POSTROOM_SSM_PREFIX, POSTROOM_SSM_KMS_KEY and the quotas."
     )
 
 
