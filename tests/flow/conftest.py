@@ -1,6 +1,6 @@
 import pytest
 
-from flow.connecting import TOPIC, World, world
+from flow.simulated_world import TOPIC, SimulatedWorld, open_world
 from postroom.model import ProviderName
 from postroom.store.database import open_database
 from simulator.driver import Simulation, running
@@ -21,11 +21,11 @@ def sim(shared_sim: Simulation):
 
 
 @pytest.fixture
-async def desk(sim, database_url, organization, tmp_path) -> World:
+async def world(sim, database_url, organization, tmp_path) -> SimulatedWorld:
     """Postroom's side of connecting, with the simulator behind it."""
     async with (
         open_database(database_url, pool_size=8, name="postroom tests") as database,
-        world(sim, database, organization, tmp_path) as made,
+        open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made
 

@@ -2,9 +2,9 @@
 
 import pytest
 
-from flow.connecting import TOPIC
+from flow.simulated_world import TOPIC
 from postroom.model import ProviderName
-from scenarios.mirrored import postroom
+from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
 
 

@@ -10,8 +10,8 @@ import httpx2
 import pytest
 
 from postroom.store.embedded.stale_processes import find_server_processes
-from scenarios.programs import Program, children, running_in, wait_until
-from web.signing import signed_in
+from scenarios.postroom_process import PostroomProcess, children, running_in, wait_until
+from web.sign_in_support import signed_in
 
 # Nothing of these is heeded: with them nothing would start, or nothing would be read.
 YOURS = {
@@ -33,7 +33,7 @@ def port():
 @pytest.fixture
 def demo(tmp_path, port):
     def start():
-        return Program(tmp_path, "demo", "--port", str(port), **YOURS)
+        return PostroomProcess(tmp_path, "demo", "--port", str(port), **YOURS)
 
     return start
 

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from documents.fields.test_llm_reader import Vendor, served
-from flow.connecting import TOPIC
+from flow.simulated_world import TOPIC
 from mailsim import samples
 from postroom import cli
 from postroom.errors import PermanentError
@@ -18,9 +18,9 @@ from postroom.flow.documents import review
 from postroom.flow.documents.upload import Upload
 from postroom.model import DocumentState, ProviderName
 from postroom.store import documents, purge, records, reviews
-from scenarios import archives
-from scenarios.mirrored import postroom
-from scenarios.office import attached, bill, office
+from scenarios import archive_contents
+from scenarios.document_postroom import bill, document_postroom, get_attachment
+from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
 
 SOURCES = {ProviderName.GMAIL: "gmail_push", ProviderName.OUTLOOK: "graph_webhook"}
@@ -40,8 +40,8 @@ async def room(sim, database_url, owner, organization, tmp_path):
 
 
 @pytest.fixture
-async def desk(room, tmp_path):
-    async with office(room, tmp_path) as made:
+async def document_room(room, tmp_path):
+    async with document_postroom(room, tmp_path) as made:
         yield made
 
 
@@ -50,59 +50,66 @@ async def box(room):
     return await room.mailbox(ProviderName.GMAIL)
 
 
-def today(desk):
-    return datetime.fromisoformat(desk.room.world.sim.get("clock")["now"]).astimezone(UTC).date().isoformat()
+def today(document_room):
+    return (
+        datetime.fromisoformat(document_room.room.world.sim.get("clock")["now"])
+        .astimezone(UTC)
+        .date()
+        .isoformat()
+    )
 
 
 def encoded(text):
     return quote(text, safe="-_~").replace(".", "%2E")
 
 
-async def archived(desk, document):
+async def archived(document_room, document):
     """The bytes and metadata that stand in the archive for a document."""
-    place = desk.room.home / document.archive_path
+    place = document_room.room.home / document.archive_path
     return place.read_bytes(), json.loads(place.with_name(place.name + ".metadata.json").read_text())
 
 
 @pytest.mark.parametrize(
     "provider, archive",
     [
-        (ProviderName.OUTLOOK, archives.on_disk),
-        (ProviderName.GMAIL, archives.on_s3),
-        (ProviderName.OUTLOOK, archives.on_gcs),
+        (ProviderName.OUTLOOK, archive_contents.on_disk),
+        (ProviderName.GMAIL, archive_contents.on_s3),
+        (ProviderName.OUTLOOK, archive_contents.on_gcs),
     ],
 )
 async def test_invoices_and_contract_notes_in_the_mail_become_records_in_the_archive(
     room, tmp_path, monkeypatch, provider, archive
 ):
     with archive(tmp_path, monkeypatch) as (given, stands):
-        async with office(room, tmp_path, **given) as desk:
-            await _assert_mail_is_archived(desk, provider, stands)
+        async with document_postroom(room, tmp_path, **given) as document_room:
+            await _assert_mail_is_archived(document_room, provider, stands)
 
 
-async def _assert_mail_is_archived(desk, provider, stands):
-    box = await desk.room.mailbox(provider)
-    bill = desk.order("invoice", "letterhead")
-    exact = desk.order("invoice-facturx", "en16931", seed=2)
-    note = desk.order("contract-note", "statement")
-    await desk.deliver(box, bill, exact, note)
+async def _assert_mail_is_archived(document_room, provider, stands):
+    box = await document_room.room.mailbox(provider)
+    bill = document_room.order("invoice", "letterhead")
+    exact = document_room.order("invoice-facturx", "en16931", seed=2)
+    note = document_room.order("contract-note", "statement")
+    await document_room.deliver(box, bill, exact, note)
     for order, pipeline in ((bill, "invoices"), (exact, "invoices"), (note, "contract-notes")):
-        await _assert_archived(desk, provider, pipeline, order, stands)
+        await _assert_archived(document_room, provider, pipeline, order, stands)
     # The other pipeline has looked at each, too, and says why it is nothing for it.
-    others = await desk.rows("SELECT state, skip_reason <> '' FROM documents WHERE state <> 'completed'")
+    others = await document_room.rows(
+        "SELECT state, skip_reason <> '' FROM documents WHERE state <> 'completed'"
+    )
     assert others == [("skipped", True)] * 3
-    assert (await desk.document("invoices", bill)).archive_path == (
-        f"archive/sender_email=billing%40ballyfern%2Eexample/received_date={today(desk)}"
+    assert (await document_room.document("invoices", bill)).archive_path == (
+        f"archive/sender_email=billing%40ballyfern%2Eexample/received_date={today(document_room)}"
         "/Ballyfern_Software_Ltd-RE003693/Invoice_RE003693.pdf"
     )
 
 
-async def _assert_archived(desk, provider, pipeline, order, stands):
-    name, content = attached(order)
+async def _assert_archived(document_room, provider, pipeline, order, stands):
+    name, content = get_attachment(order)
     facts = samples.get_document_facts(order)
-    document = await desk.document(pipeline, order)
+    document = await document_room.document(pipeline, order)
     assert document.state is DocumentState.COMPLETED, document
-    record = await desk.record(document)
+    record = await document_room.record(document)
     if pipeline == "invoices":
         wanted = {
             "number": facts["number"],
@@ -121,7 +128,7 @@ async def _assert_archived(desk, provider, pipeline, order, stands):
     assert record.key == key
     stem = encoded(name.removesuffix(".pdf"))
     assert document.archive_path == (
-        f"archive/sender_email={encoded(order.sender[1])}/received_date={today(desk)}/{encoded(key)}/{stem}.pdf"
+        f"archive/sender_email={encoded(order.sender[1])}/received_date={today(document_room)}/{encoded(key)}/{stem}.pdf"
     )
     data, told = stands(document.archive_path)
     assert data == content
@@ -132,33 +139,40 @@ async def _assert_archived(desk, provider, pipeline, order, stands):
         "processed-at": processed,
         "trade-key": key,
     }
-    assert await desk.told(document) == ["DOCUMENT_TAKEN_IN", "DOCUMENT_COMPLETED", "DOCUMENT_ARCHIVED"]
+    assert await document_room.ledger_events(document) == [
+        "DOCUMENT_TAKEN_IN",
+        "DOCUMENT_COMPLETED",
+        "DOCUMENT_ARCHIVED",
+    ]
 
 
-async def test_what_is_neither_is_skipped_and_says_why(desk, box):
-    brochure = desk.order("paper", "brochure")
-    await desk.deliver(box, brochure, desk.order("newsletter", ""))
+async def test_what_is_neither_is_skipped_and_says_why(document_room, box):
+    brochure = document_room.order("paper", "brochure")
+    await document_room.deliver(box, brochure, document_room.order("newsletter", ""))
     for pipeline in ("invoices", "contract-notes"):
-        document = await desk.document(pipeline, brochure)
+        document = await document_room.document(pipeline, brochure)
         assert (document.state, document.record_id) == (DocumentState.SKIPPED, None)
         assert document.skip_reason
-    assert await desk.rows("SELECT count(*) FROM records") == [(0,)]
-    assert await desk.rows("SELECT archive_path FROM documents WHERE archive_path IS NOT NULL") == []
+    assert await document_room.rows("SELECT count(*) FROM records") == [(0,)]
+    assert await document_room.rows("SELECT archive_path FROM documents WHERE archive_path IS NOT NULL") == []
 
 
-async def test_a_file_that_cannot_be_read_fails_with_its_reason_and_can_be_tried_again(desk, box):
-    damaged, locked = desk.order("invoice-odd", "cut-off"), desk.order("invoice-odd", "locked", seed=2)
-    await desk.deliver(box, damaged, locked)
-    found = [await desk.document("invoices", order) for order in (damaged, locked)]
+async def test_a_file_that_cannot_be_read_fails_with_its_reason_and_can_be_tried_again(document_room, box):
+    damaged, locked = (
+        document_room.order("invoice-odd", "cut-off"),
+        document_room.order("invoice-odd", "locked", seed=2),
+    )
+    await document_room.deliver(box, damaged, locked)
+    found = [await document_room.document("invoices", order) for order in (damaged, locked)]
     assert [document.state for document in found] == [DocumentState.FAILED] * 2
     assert "damaged" in found[0].last_error
     assert "password" in found[1].last_error
     document = found[0]
-    async with desk.transaction() as connection:
-        await review.read_again(connection, desk.room.world.organization, document.id, actor="Ann")
-    assert (await desk.by_id(document.id)).state is DocumentState.QUEUED
-    await desk.work()
-    assert await desk.told(document) == [
+    async with document_room.transaction() as connection:
+        await review.read_again(connection, document_room.room.world.organization, document.id, actor="Ann")
+    assert (await document_room.by_id(document.id)).state is DocumentState.QUEUED
+    await document_room.work()
+    assert await document_room.ledger_events(document) == [
         "DOCUMENT_TAKEN_IN",
         "DOCUMENT_FAILED",
         "DOCUMENT_QUEUED_AGAIN",
@@ -166,32 +180,34 @@ async def test_a_file_that_cannot_be_read_fails_with_its_reason_and_can_be_tried
     ]
 
 
-async def test_forwarded_mail_and_zip_files_are_opened(desk, box):
-    forwarded = desk.order("invoice-forwarded", "")
-    zipped = desk.order("invoice-zip", "nested", seed=3)
-    await desk.deliver(box, forwarded, zipped)
+async def test_forwarded_mail_and_zip_files_are_opened(document_room, box):
+    forwarded = document_room.order("invoice-forwarded", "")
+    zipped = document_room.order("invoice-zip", "nested", seed=3)
+    await document_room.deliver(box, forwarded, zipped)
     wanted = {each["number"] for each in samples.get_document_facts(zipped)["documents"]}
     wanted.add(samples.get_document_facts(forwarded)["number"])
-    read = await desk.rows(
+    read = await document_room.rows(
         "SELECT DISTINCT fields->'number'->>'value' FROM extractions"
         " JOIN documents ON documents.id = document_id WHERE pipeline = 'invoices'"
     )
     assert {number for (number,) in read} == wanted
-    parts = await desk.rows("SELECT DISTINCT part FROM arrivals")
+    parts = await document_room.rows("SELECT DISTINCT part FROM arrivals")
     assert all("/" in part for (part,) in parts), parts
-    reasons = await desk.rows("SELECT reason FROM verdicts WHERE NOT accepted AND part LIKE '%%/%%'")
+    reasons = await document_room.rows("SELECT reason FROM verdicts WHERE NOT accepted AND part LIKE '%%/%%'")
     assert reasons, "the text file in the archive was left, and that is told"
 
 
 async def test_a_stored_message_is_tried_stage_by_stage_and_nothing_is_stored(
-    desk, box, database_url, organization, tmp_path, monkeypatch, capsys
+    document_room, box, database_url, organization, tmp_path, monkeypatch, capsys
 ):
-    zipped = desk.order("invoice-zip", "nested", seed=3)
-    await desk.deliver(box, zipped)
+    zipped = document_room.order("invoice-zip", "nested", seed=3)
+    await document_room.deliver(box, zipped)
     for name, value in {"DATABASE_URL": database_url, "HOME": tmp_path, "ORGANIZATION": organization}.items():
         monkeypatch.setenv(f"POSTROOM_{name}", str(value))
-    [(message,)] = await desk.rows("SELECT id FROM messages")
-    before = await desk.rows("SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM extractions)")
+    [(message,)] = await document_room.rows("SELECT id FROM messages")
+    before = await document_room.rows(
+        "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM extractions)"
+    )
     capsys.readouterr()
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", str(message), "--json"]) == 0
     tried = json.loads(capsys.readouterr().out)
@@ -203,42 +219,44 @@ async def test_a_stored_message_is_tried_stage_by_stage_and_nothing_is_stored(
     assert "  screen      open: it holds other files" in capsys.readouterr().out
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", "999999"]) == 1
     assert "There is no message 999999 with attachments" in capsys.readouterr().err
-    after = await desk.rows("SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM extractions)")
+    after = await document_room.rows(
+        "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM extractions)"
+    )
     assert before == after
 
 
-async def test_the_same_invoice_by_other_bytes_is_the_same_record(desk, box):
-    first, again = desk.order("invoice", "letterhead"), desk.order("invoice", "modern")
-    await desk.deliver(box, first)
-    name, content = attached(again)
-    assert content != attached(first)[1]
-    taken = await desk.upload(Upload(name, content, "ann@example.com"))
-    await desk.work()
+async def test_the_same_invoice_by_other_bytes_is_the_same_record(document_room, box):
+    first, again = document_room.order("invoice", "letterhead"), document_room.order("invoice", "modern")
+    await document_room.deliver(box, first)
+    name, content = get_attachment(again)
+    assert content != get_attachment(first)[1]
+    taken = await document_room.upload(Upload(name, content, "ann@example.com"))
+    await document_room.work()
     [one, other] = [
-        await desk.by_id(document)
-        for (document,) in await desk.rows(
+        await document_room.by_id(document)
+        for (document,) in await document_room.rows(
             "SELECT id FROM documents WHERE pipeline = 'invoices' ORDER BY created_at, id"
         )
     ]
     assert one.record_id == other.record_id is not None
     assert other.id == taken.document
-    assert await desk.rows("SELECT count(*) FROM records") == [(1,)]
+    assert await document_room.rows("SELECT count(*) FROM records") == [(1,)]
     duplicate = "SELECT payload->>'duplicate' FROM ledger WHERE event_type = 'DOCUMENT_COMPLETED' ORDER BY id"
-    assert await desk.rows(duplicate) == [("false",), ("true",)]
-    _, told = await archived(desk, other)
+    assert await document_room.rows(duplicate) == [("false",), ("true",)]
+    _, told = await archived(document_room, other)
     assert (told["source"], told["sender-email"]) == ("manual_upload", "ann@example.com")
 
 
-async def test_the_same_bytes_by_mail_and_by_hand_are_one_document(desk, box):
-    order = desk.order("invoice", "letterhead")
-    await desk.deliver(box, order, replace(order, message_id="<another@example.org>"))
-    taken = await desk.upload(Upload("copy.pdf", attached(order)[1], "ann@example.com"))
-    await desk.work()
+async def test_the_same_bytes_by_mail_and_by_hand_are_one_document(document_room, box):
+    order = document_room.order("invoice", "letterhead")
+    await document_room.deliver(box, order, replace(order, message_id="<another@example.org>"))
+    taken = await document_room.upload(Upload("copy.pdf", get_attachment(order)[1], "ann@example.com"))
+    await document_room.work()
     assert not taken.is_new
-    async with desk.transaction() as connection:
+    async with document_room.transaction() as connection:
         arrivals = await documents.list_arrivals(connection, taken.document)
     assert [each.source for each in arrivals] == ["gmail_push", "gmail_push", "manual_upload"]
-    assert await desk.told(await desk.by_id(taken.document)) == [
+    assert await document_room.ledger_events(await document_room.by_id(taken.document)) == [
         "DOCUMENT_TAKEN_IN",
         "DOCUMENT_COMPLETED",
         "DOCUMENT_ARCHIVED",
@@ -250,14 +268,14 @@ async def strict(room, tmp_path):
     """An office in which a person looks at every document."""
     file = tmp_path / "pipelines.toml"
     file.write_text('[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n')
-    async with office(room, tmp_path, pipelines=file) as made:
+    async with document_postroom(room, tmp_path, pipelines=file) as made:
         yield made
 
 
-async def _asked(desk, box, order):
+async def _asked(document_room, box, order):
     """The document of a letter, which waits for a person."""
-    await desk.deliver(box, order)
-    document = await desk.document("invoices", order)
+    await document_room.deliver(box, order)
+    document = await document_room.document("invoices", order)
     assert document.state is DocumentState.NEEDS_REVIEW, document
     return document
 
@@ -273,8 +291,8 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
     ended = await strict.by_id(document.id)
     assert (ended.state, ended.record_id) == (DocumentState.COMPLETED, record)
     assert (await strict.record(ended)).confirmed_by == "Ann"
-    assert (await archived(strict, ended))[0] == attached(order)[1]
-    assert (await strict.told(document))[1:] == [
+    assert (await archived(strict, ended))[0] == get_attachment(order)[1]
+    assert (await strict.ledger_events(document))[1:] == [
         "DOCUMENT_NEEDS_REVIEW",
         "REVIEW_CONFIRMED",
         "DOCUMENT_COMPLETED",
@@ -284,8 +302,8 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
         await strict.confirm(document)
 
 
-async def _purge_mail_of(desk, document):
-    async with desk.transaction() as connection:
+async def _purge_mail_of(document_room, document):
+    async with document_room.transaction() as connection:
         arrivals = await documents.list_arrivals(connection, document.id)
         await purge.delete_messages(connection, [each.message_id for each in arrivals if each.message_id])
 
@@ -299,7 +317,7 @@ async def test_a_document_whose_mail_was_purged_is_still_confirmed_and_archived_
     ended = await strict.by_id(document.id)
     assert ended.state is DocumentState.COMPLETED
     content, told = await archived(strict, ended)
-    assert content == attached(order)[1]
+    assert content == get_attachment(order)[1]
     assert told["sender-email"] == "unknown@localhost"
     key = encoded((await strict.record(ended)).key)
     assert ended.archive_path == (
@@ -310,7 +328,7 @@ async def test_a_document_whose_mail_was_purged_is_still_confirmed_and_archived_
 async def test_what_came_twice_is_archived_by_the_way_that_was_not_purged(strict, box):
     order = strict.order("invoice", "letterhead")
     document = await _asked(strict, box, order)
-    name, content = attached(order)
+    name, content = get_attachment(order)
     await strict.upload(Upload(f"again-{name}", content, "desk@office.example"))
     await strict.confirm(document)
     await _purge_mail_of(strict, document)
@@ -328,7 +346,7 @@ async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_ex
     record = await strict.record(await strict.by_id(document.id))
     assert (record.fields["supplier"], record.fields["gross"]) == ("Ballyfern Group", "1.00")
     # The same firm writes again: its name is known now, its amounts are another document's.
-    _, content = attached(strict.order("invoice", "modern"))
+    _, content = get_attachment(strict.order("invoice", "modern"))
     second = await strict.upload(Upload("second.pdf", content, first.sender[1]))
     await strict.work()
     async with strict.transaction() as connection:
@@ -371,28 +389,28 @@ async def test_what_a_person_rejects_is_skipped_with_their_reason(strict, box):
         )
     ended = await strict.by_id(document.id)
     assert (ended.state, ended.skip_reason) == (DocumentState.SKIPPED, "rejected: private")
-    assert (await strict.told(document))[-2:] == ["REVIEW_REJECTED", "DOCUMENT_SKIPPED"]
+    assert (await strict.ledger_events(document))[-2:] == ["REVIEW_REJECTED", "DOCUMENT_SKIPPED"]
 
 
-async def test_a_contract_note_fulfils_the_order_that_it_agrees_with(desk, box):
-    note = desk.order("contract-note", "statement")
+async def test_a_contract_note_fulfils_the_order_that_it_agrees_with(document_room, box):
+    note = document_room.order("contract-note", "statement")
     told = samples.get_document_facts(note)
     placed = {name: str(told[name]) for name in ("isin", "direction", "quantity")}
-    async with desk.transaction() as connection:
+    async with document_room.transaction() as connection:
         await records.import_orders(
             connection,
             "contract-note",
             [("O-1", "ldeburna", placed), ("O-2", "ldeburna", {**placed, "isin": "US0378331005"})],
         )
-    await desk.deliver(box, note)
-    document = await desk.document("contract-notes", note)
-    record = await desk.record(document)
+    await document_room.deliver(box, note)
+    document = await document_room.document("contract-notes", note)
+    record = await document_room.record(document)
     assert record.key.startswith("ldeburna-")
-    assert await desk.rows("SELECT reference, state FROM orders ORDER BY reference") == [
+    assert await document_room.rows("SELECT reference, state FROM orders ORDER BY reference") == [
         ("O-1", "matched"),
         ("O-2", "open"),
     ]
-    [(reason,)] = await desk.rows(
+    [(reason,)] = await document_room.rows(
         "SELECT payload->>'order' FROM ledger WHERE event_type = 'DOCUMENT_COMPLETED'"
     )
     assert reason.startswith("order O-1: ")
@@ -402,15 +420,21 @@ async def test_a_language_model_is_shown_the_pages_and_paid_by_the_organization(
     vendor = Vendor({"isin": "US0378331005", "direction": "buy"})
     async with served(vendor) as url:
         model = {"llm": "openai:gpt-4o", "llm_base_url": f"{url}/v1", "llm_key": "sk-test"}
-        async with office(room, tmp_path, **model, llm_usd_per_day=0.0001) as desk:
-            first, second, third = (desk.order("contract-note", "statement", seed=seed) for seed in (1, 2, 3))
-            await desk.deliver(box, first)
-            await desk.deliver(box, second)
+        async with document_postroom(room, tmp_path, **model, llm_usd_per_day=0.0001) as document_room:
+            first, second, third = (
+                document_room.order("contract-note", "statement", seed=seed) for seed in (1, 2, 3)
+            )
+            await document_room.deliver(box, first)
+            await document_room.deliver(box, second)
             [(_, _, asked)] = vendor.asked  # the budget is used up, and for another pipeline nobody was asked
-            await desk.rows("UPDATE extractions SET created_at = created_at - interval '1 day' RETURNING id")
-            await desk.deliver(box, third)
-            read = await desk.rows("SELECT reader, cost > 0, checks::text FROM extractions ORDER BY id")
-            async with desk.transaction() as connection:
+            await document_room.rows(
+                "UPDATE extractions SET created_at = created_at - interval '1 day' RETURNING id"
+            )
+            await document_room.deliver(box, third)
+            read = await document_room.rows(
+                "SELECT reader, cost > 0, checks::text FROM extractions ORDER BY id"
+            )
+            async with document_room.transaction() as connection:
                 assert await records.sum_cost_today(connection) > 0
             async with room.world.database.transaction(uuid4()) as connection:
                 assert await records.sum_cost_today(connection) == 0

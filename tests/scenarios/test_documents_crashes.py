@@ -15,10 +15,10 @@ from postroom.store import records
 from postroom.store.database import open_database
 from postroom.wiring import documents as wired
 from postroom.wiring import storage
-from scenarios.mirrored import environment
-from scenarios.office import attached, office
-from scenarios.programs import Program
-from scenarios.workers import until
+from scenarios.document_postroom import document_postroom, get_attachment
+from scenarios.mirrored_mailbox import environment
+from scenarios.postroom_process import PostroomProcess
+from scenarios.worker_pool import until
 
 HELD = """
     CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS
@@ -49,7 +49,7 @@ ENDED = """
 
 @pytest.fixture
 def worker(database_url, tmp_path):
-    return lambda: Program(
+    return lambda: PostroomProcess(
         tmp_path,
         "work",
         POSTROOM_DATABASE_URL=database_url,
@@ -93,12 +93,14 @@ async def test_documents_end_once_though_their_worker_is_killed_in_every_stage(
     (tmp_path / "pipelines.toml").write_text('[contract-notes]\nkind = "contract-note"\n')
     given = environment(sim, database_url, tmp_path)
     given |= {"POSTROOM_PIPELINES": str(tmp_path / "pipelines.toml"), "POSTROOM_LEASE_SECONDS": "30"}
-    async with office(room, tmp_path) as desk:
-        scan = desk.order("contract-note-scan", "pdf", seed=9)
-        notes = [desk.order("contract-note", variant, seed=seed) for seed, variant in enumerate(NOTES, 1)]
-        await _place(desk, scan, *notes)
+    async with document_postroom(room, tmp_path) as document_room:
+        scan = document_room.order("contract-note-scan", "pdf", seed=9)
+        notes = [
+            document_room.order("contract-note", variant, seed=seed) for seed, variant in enumerate(NOTES, 1)
+        ]
+        await _place(document_room, scan, *notes)
         boxes = [await room.mailbox(provider) for provider in ProviderName]
-        with Program(tmp_path, "work", held=STAGES, **given) as program:
+        with PostroomProcess(tmp_path, "work", held=STAGES, **given) as program:
             await _send(boxes[0], scan)
             program.line("inside recognise")
             await _send(boxes[1], *notes)
@@ -106,25 +108,25 @@ async def test_documents_end_once_though_their_worker_is_killed_in_every_stage(
             assert reached == STAGES.keys() - {"recognise"}
             [archived] = tmp_path.glob("archive/**/*.pdf")
             program.end(signal.SIGKILL)
-        assert await desk.rows("SELECT count(*) FROM records") == [(1,)]
+        assert await document_room.rows("SELECT count(*) FROM records") == [(1,)]
         await room.move_clock(60)
-        with Program(tmp_path, "work", **given) as program:
+        with PostroomProcess(tmp_path, "work", **given) as program:
             await until(owner, ENDED, len(STAGES))
             program.end()
         for order in (scan, *notes):
-            await _assert_ended_once(desk, order)
+            await _assert_ended_once(document_room, order)
         files = [*tmp_path.glob("archive/**/*.pdf")]
         assert (len(files), archived in files) == (len(STAGES), True)
-        [counts] = await desk.rows("SELECT count(*), count(DISTINCT order_id) FROM records")
+        [counts] = await document_room.rows("SELECT count(*), count(DISTINCT order_id) FROM records")
         assert counts == (len(STAGES), len(STAGES))
 
 
-async def _place(desk, *notes):
+async def _place(document_room, *notes):
     """An open order for each."""
     told = [samples.get_document_facts(note) for note in notes]
     names = ("isin", "direction", "quantity", "net")
     orders = [(each["number"], "ann", {name: str(each[name]) for name in names}) for each in told]
-    async with desk.transaction() as connection:
+    async with document_room.transaction() as connection:
         await records.import_orders(connection, "contract-note", orders)
 
 
@@ -134,23 +136,27 @@ async def _send(box, *mail):
     await box.wake()
 
 
-async def _assert_ended_once(desk, order):
+async def _assert_ended_once(document_room, order):
     facts = samples.get_document_facts(order)
-    document = await desk.document("contract-notes", order)
-    record = await desk.record(document)
+    document = await document_room.document("contract-notes", order)
+    record = await document_room.record(document)
     told = {name: facts[name] for name in ("trade_date", "isin", "direction", "quantity", "net")}
     assert {name: record.fields[name] for name in told} == told
     matched = "SELECT reference, state FROM orders WHERE id = %s"
-    assert await desk.rows(matched, record.order_id) == [(facts["number"], "matched")]
-    assert await desk.told(document) == ["DOCUMENT_TAKEN_IN", "DOCUMENT_COMPLETED", "DOCUMENT_ARCHIVED"]
-    assert (desk.room.home / document.archive_path).read_bytes() == attached(order)[1]
+    assert await document_room.rows(matched, record.order_id) == [(facts["number"], "matched")]
+    assert await document_room.ledger_events(document) == [
+        "DOCUMENT_TAKEN_IN",
+        "DOCUMENT_COMPLETED",
+        "DOCUMENT_ARCHIVED",
+    ]
+    assert (document_room.room.home / document.archive_path).read_bytes() == get_attachment(order)[1]
 
 
 async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
     database_url, owner, organization, make_mailbox, tmp_path, worker
 ):
     zipped = samples.MessageSpec(seed=3, kind="invoice-zip", variant="nested", language="en")
-    name, content = attached(zipped)
+    name, content = get_attachment(zipped)
     async with open_database(database_url, pool_size=6, name="test") as database:
         blob = await storage.build_blob_store(Settings(home=tmp_path)).put(organization, content)
         async with database.transaction(organization) as connection:

@@ -5,38 +5,38 @@ import pytest
 from postroom.errors import PermanentError
 from postroom.model import DocumentState
 from postroom.store import reviews
-from scenarios.office import bill, office
+from scenarios.document_postroom import bill, document_postroom
 
 
 @pytest.fixture
-async def desk(room, tmp_path):
-    async with office(room, tmp_path) as made:
+async def document_room(room, tmp_path):
+    async with document_postroom(room, tmp_path) as made:
         yield made
 
 
-async def test_what_has_a_records_number_but_another_amount_is_for_a_person(desk):
-    first, other, third = await desk.read(
+async def test_what_has_a_records_number_but_another_amount_is_for_a_person(document_room):
+    first, other, third = await document_room.read(
         bill("2024-1-12", "119.00"), bill("2024-11-2", "238.00"), bill("2024-1-12", "1190.00")
     )
     assert None is not first.record_id != other.record_id is not None
     assert third.state is DocumentState.NEEDS_REVIEW
-    async with desk.transaction() as connection:
+    async with document_room.transaction() as connection:
         [asked] = await reviews.list_by_document(connection, third.id)
     assert asked.reason == (
         "the same supplier and number as record Xenon_GmbH-2024_1_12, but gross 1190.00 instead of 119.00"
     )
     with pytest.raises(PermanentError, match="same as record Xenon_GmbH-2024_1_12, which says nothing for i"):
-        await desk.confirm(third, gross="119.00", iban="DE02120300000000202051")
+        await document_room.confirm(third, gross="119.00", iban="DE02120300000000202051")
     # Who confirms it says that it is another thing; what agrees with that one is the same from then on.
-    made = await desk.confirm(third)
+    made = await document_room.confirm(third)
     assert made not in (first.record_id, other.record_id)
-    [copy] = await desk.read(bill("2024-1-12", "1190.00", remark="copy"))
+    [copy] = await document_room.read(bill("2024-1-12", "1190.00", remark="copy"))
     assert (copy.state, copy.record_id) == (DocumentState.COMPLETED, made)
 
 
-async def test_one_suppliers_invoice_is_one_record_however_its_name_is_spelled(desk):
+async def test_one_suppliers_invoice_is_one_record_however_its_name_is_spelled(document_room):
     known = {"tax_id": "DE136695976"}
-    one, other = await desk.read(
+    one, other = await document_room.read(
         bill("R-1", "119.00", **known), bill("R-1", "119.00", supplier="XENON Chemie", **known)
     )
     assert one.record_id == other.record_id is not None
@@ -54,51 +54,51 @@ def note(line="", *, account="11223344", remark=""):
     return NOTE.format(account=f"{account}\n{line}", remark=remark).encode()
 
 
-async def trades(desk, *notes):
+async def trades(document_room, *notes):
     """The records of contract notes that come one after the other, whoever confirms them."""
-    found = await desk.read(*notes, pipeline="contract-notes", suffix="txt")
-    return [each.record_id or await desk.confirm(each) for each in found]
+    found = await document_room.read(*notes, pipeline="contract-notes", suffix="txt")
+    return [each.record_id or await document_room.confirm(each) for each in found]
 
 
-async def test_the_same_trade_of_two_clients_is_two_records(desk):
-    mine, others, copy = await trades(desk, note(), note(account="99887766"), note(remark="Copy"))
+async def test_the_same_trade_of_two_clients_is_two_records(document_room):
+    mine, others, copy = await trades(document_room, note(), note(account="99887766"), note(remark="Copy"))
     assert mine == copy != others
 
 
-async def test_two_fills_that_differ_in_the_notes_number_only_are_two_trades(desk):
+async def test_two_fills_that_differ_in_the_notes_number_only_are_two_trades(document_room):
     numbered = [f"Contract note number: CN100{number}" for number in (1, 2)]
     contents = [note(numbered[0]), note(numbered[1]), note(remark="Copy"), note(numbered[1], remark="Copy")]
-    found = await desk.read(*contents, pipeline="contract-notes", suffix="txt")
+    found = await document_room.read(*contents, pipeline="contract-notes", suffix="txt")
     assert [each.state for each in found] == [DocumentState.COMPLETED] * 4
     first, second, unread, copy = [each.record_id for each in found]
     assert unread == first != second == copy
-    kept = await desk.rows("SELECT key, fields->>'number' FROM records ORDER BY fields->>'number'")
+    kept = await document_room.rows("SELECT key, fields->>'number' FROM records ORDER BY fields->>'number'")
     # The seed's key names both, and the archive has room for both.
     assert kept == [("upload-20260204-AAPL-BUY-100", f"CN100{number}") for number in (1, 2)]
     assert len({each.archive_path for each in found}) == 4
 
 
-async def test_a_record_whose_number_was_not_read_learns_it_from_the_next_document(desk):
+async def test_a_record_whose_number_was_not_read_learns_it_from_the_next_document(document_room):
     contents = [note(), note("Contract note number: CN1001"), note("Contract note number: CN1002")]
-    first, same, other = await trades(desk, *contents)
+    first, same, other = await trades(document_room, *contents)
     assert first == same != other
 
 
 @pytest.mark.parametrize("unsure", ["by its label", "by recognition"])
-async def test_a_number_that_was_not_surely_read_makes_no_second_trade_by_itself(desk, unsure):
+async def test_a_number_that_was_not_surely_read_makes_no_second_trade_by_itself(document_room, unsure):
     """A person says whether it is the same note, read wrongly, or another one."""
     label = "Reference" if unsure == "by its label" else "Contract note number"
-    [first] = await desk.read(note(f"{label}: CN1001"), pipeline="contract-notes", suffix="txt")
+    [first] = await document_room.read(note(f"{label}: CN1001"), pipeline="contract-notes", suffix="txt")
     if unsure == "by recognition":
-        await desk.rows("UPDATE transcripts SET method = 'ocr' RETURNING 1")
+        await document_room.rows("UPDATE transcripts SET method = 'ocr' RETURNING 1")
     contents = [note(f"{label}: CN100{number}") for number in ("I", "2")]
-    found = await desk.read(*contents, pipeline="contract-notes", suffix="txt")
+    found = await document_room.read(*contents, pipeline="contract-notes", suffix="txt")
     assert [each.state for each in found] == [DocumentState.NEEDS_REVIEW] * 2
-    async with desk.transaction() as connection:
+    async with document_room.transaction() as connection:
         [asked] = await reviews.list_by_document(connection, found[0].id)
     assert asked.reason == (
         "the same isin and trade_date and direction and quantity and net as record "
         "upload-20260204-AAPL-BUY-100, but number CN100I instead of CN1001"
     )
-    assert await desk.confirm(found[0], number="CN1001") == first.record_id
-    assert await desk.confirm(found[1]) != first.record_id
+    assert await document_room.confirm(found[0], number="CN1001") == first.record_id
+    assert await document_room.confirm(found[1]) != first.record_id

@@ -7,16 +7,16 @@ import httpx2
 import pytest
 
 from databases import session
-from flow.connecting import TOPIC
+from flow.simulated_world import TOPIC
 from mailsim import samples
 from postroom.flow.documents import review
 from postroom.flow.documents.shared_state import POLL_SECONDS, PROCESSED_ELSEWHERE
 from postroom.model import DocumentState, ProviderName, WorkKind
 from postroom.store import mailboxes, work
 from postroom.store.work import WorkRequest
-from scenarios import foreign
-from scenarios.mirrored import postroom
-from scenarios.office import office
+from scenarios import foreign_scheduler
+from scenarios.document_postroom import document_postroom
+from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
 
 PIPELINE = """
@@ -49,8 +49,8 @@ async def room(sim, database_url, owner, organization, tmp_path, pipelines):
 
 
 @pytest.fixture
-async def desk(room, tmp_path, pipelines):
-    async with office(room, tmp_path, pipelines=pipelines) as made:
+async def document_room(room, tmp_path, pipelines):
+    async with document_postroom(room, tmp_path, pipelines=pipelines) as made:
         yield made
 
 
@@ -62,7 +62,7 @@ async def box(room):
 @pytest.fixture
 async def them(database_url):
     async with session(database_url) as connection:
-        await foreign.set_clock(connection)
+        await foreign_scheduler.set_clock(connection)
         yield connection
 
 
@@ -77,14 +77,14 @@ async def passing_ids(box):
     return [each["id"] for each in answer.json()["value"]]
 
 
-async def later(desk, seconds=POLL_SECONDS + 1):
-    await desk.room.move_clock(seconds)
-    await desk.work()
+async def later(document_room, seconds=POLL_SECONDS + 1):
+    await document_room.room.move_clock(seconds)
+    await document_room.work()
 
 
-async def read_by_us(desk):
+async def read_by_us(document_room):
     """How often we have read each document."""
-    return await desk.rows(
+    return await document_room.rows(
         "SELECT (SELECT count(*) FROM extractions WHERE document_id = documents.id),"
         " (SELECT count(*) FROM ledger WHERE entity_id = documents.id::text"
         " AND event_type = 'DOCUMENT_COMPLETED'), state, skip_reason FROM documents"
@@ -92,14 +92,14 @@ async def read_by_us(desk):
 
 
 async def test_what_we_have_processed_stands_in_the_shared_table_by_the_other_sides_id(
-    desk, box, them, organization
+    document_room, box, them, organization
 ):
-    note = desk.order("contract-note", "statement")
-    await desk.deliver(box, note, desk.order("newsletter", ""))
-    document = await desk.document("contract-notes", note)
+    note = document_room.order("contract-note", "statement")
+    await document_room.deliver(box, note, document_room.order("newsletter", ""))
+    document = await document_room.document("contract-notes", note)
     assert document.state is DocumentState.COMPLETED
     theirs = (await passing_ids(box))[-1]
-    [row] = await desk.rows(
+    [row] = await document_room.rows(
         "SELECT message_id, mailbox_email, sender_email, subject, status, error_message,"
         " attachments_processed, trades_extracted, archive_gcs_paths, worker_id"
         " FROM bo_airflow.email_ingestion_state"
@@ -116,121 +116,125 @@ async def test_what_we_have_processed_stands_in_the_shared_table_by_the_other_si
         [document.archive_path],
         f"postroom {organization}",
     )
-    assert await foreign.has_ended(them, theirs)
-    assert await foreign.claim(them, theirs, box.address) == []
+    assert await foreign_scheduler.has_ended(them, theirs)
+    assert await foreign_scheduler.claim(them, theirs, box.address) == []
 
 
-async def test_what_they_are_at_waits_and_what_they_processed_is_left(desk, box, them):
-    note = desk.order("contract-note", "statement")
+async def test_what_they_are_at_waits_and_what_they_processed_is_left(document_room, box, them):
+    note = document_room.order("contract-note", "statement")
     box.sim.deliver(box.address, samples.write_message(note))
     [theirs] = await passing_ids(box)
-    await foreign.claim(them, theirs, box.address)
-    await desk.deliver(box)
-    assert (await desk.document("contract-notes", note)).state is DocumentState.QUEUED
-    await later(desk)
-    assert (await desk.document("contract-notes", note)).state is DocumentState.QUEUED
-    await foreign.succeed(them, theirs)
-    await later(desk)
-    left = await desk.document("contract-notes", note)
+    await foreign_scheduler.claim(them, theirs, box.address)
+    await document_room.deliver(box)
+    assert (await document_room.document("contract-notes", note)).state is DocumentState.QUEUED
+    await later(document_room)
+    assert (await document_room.document("contract-notes", note)).state is DocumentState.QUEUED
+    await foreign_scheduler.succeed(them, theirs)
+    await later(document_room)
+    left = await document_room.document("contract-notes", note)
     assert (left.state, left.skip_reason) == (DocumentState.SKIPPED, PROCESSED_ELSEWHERE)
-    assert await desk.rows(ROW, theirs) == [("success", "them")]
-    assert await desk.rows("SELECT count(*) FROM work WHERE kind IN ('share_state', 'process_document')") == [
-        (0,)
-    ]
+    assert await document_room.rows(ROW, theirs) == [("success", "them")]
+    assert await document_room.rows(
+        "SELECT count(*) FROM work WHERE kind IN ('share_state', 'process_document')"
+    ) == [(0,)]
 
 
 @pytest.mark.parametrize("end", ["failure", "death"])
-async def test_what_they_fail_at_or_leave_behind_is_processed_by_us(desk, box, them, end):
-    note = desk.order("contract-note", "statement")
+async def test_what_they_fail_at_or_leave_behind_is_processed_by_us(document_room, box, them, end):
+    note = document_room.order("contract-note", "statement")
     box.sim.deliver(box.address, samples.write_message(note))
     [theirs] = await passing_ids(box)
-    await foreign.claim(them, theirs, box.address)
-    await desk.deliver(box)
+    await foreign_scheduler.claim(them, theirs, box.address)
+    await document_room.deliver(box)
     if end == "failure":
-        await foreign.fail(them, theirs)
-        await later(desk)
+        await foreign_scheduler.fail(them, theirs)
+        await later(document_room)
     else:
-        await later(desk, 240)
-        assert (await desk.document("contract-notes", note)).state is DocumentState.QUEUED
-        await later(desk, 70)
-    assert (await desk.document("contract-notes", note)).state is DocumentState.COMPLETED
-    assert await desk.rows("SELECT status FROM bo_airflow.email_ingestion_state") == [("success",)]
+        await later(document_room, 240)
+        assert (await document_room.document("contract-notes", note)).state is DocumentState.QUEUED
+        await later(document_room, 70)
+    assert (await document_room.document("contract-notes", note)).state is DocumentState.COMPLETED
+    assert await document_room.rows("SELECT status FROM bo_airflow.email_ingestion_state") == [("success",)]
 
 
-async def test_a_row_that_they_reopen_is_ended_again_and_the_document_not_read_again(desk, box, them):
-    await desk.deliver(box, desk.order("contract-note", "statement"))
+async def test_a_row_that_they_reopen_is_ended_again_and_the_document_not_read_again(
+    document_room, box, them
+):
+    await document_room.deliver(box, document_room.order("contract-note", "statement"))
     [theirs] = await passing_ids(box)
-    await foreign.fail(them, theirs)  # too late, and it asks for no owner
-    [(document, message)] = await desk.rows("SELECT document_id::text, message_id FROM arrivals")
+    await foreign_scheduler.fail(them, theirs)  # too late, and it asks for no owner
+    [(document, message)] = await document_room.rows("SELECT document_id::text, message_id FROM arrivals")
     subjects = {WorkKind.PROCESS_DOCUMENT: document, WorkKind.SHARE_STATE: f"contract-notes/{message}"}
-    async with desk.transaction() as connection:
+    async with document_room.transaction() as connection:
         wakes = [WorkRequest(box.organization, kind, subject) for kind, subject in subjects.items()]
         await work.enqueue(connection, wakes)
-    await desk.work()
-    assert await read_by_us(desk) == [(1, 1, "completed", None)]
-    assert await desk.rows(ROW, theirs) == [("success", us(desk))]
+    await document_room.work()
+    assert await read_by_us(document_room) == [(1, 1, "completed", None)]
+    assert await document_room.rows(ROW, theirs) == [("success", us(document_room))]
 
 
-def us(desk):
-    return f"postroom {desk.room.world.organization}"
+def us(document_room):
+    return f"postroom {document_room.room.world.organization}"
 
 
-async def test_a_document_that_failed_fails_the_message_until_a_person_has_it_read_again(desk, box, them):
-    damaged = desk.order("invoice-odd", "cut-off")
-    await desk.deliver(box, damaged)
+async def test_a_document_that_failed_fails_the_message_until_a_person_has_it_read_again(
+    document_room, box, them
+):
+    damaged = document_room.order("invoice-odd", "cut-off")
+    await document_room.deliver(box, damaged)
     [theirs] = await passing_ids(box)
-    document = await desk.document("contract-notes", damaged)
-    failed = await desk.rows("SELECT status, error_message FROM bo_airflow.email_ingestion_state")
+    document = await document_room.document("contract-notes", damaged)
+    failed = await document_room.rows("SELECT status, error_message FROM bo_airflow.email_ingestion_state")
     assert failed == [("failed", document.last_error)]
-    assert await foreign.claim(them, theirs, box.address) == [("processing",)], "they may try"
-    async with desk.transaction() as connection:
+    assert await foreign_scheduler.claim(them, theirs, box.address) == [("processing",)], "they may try"
+    async with document_room.transaction() as connection:
         await review.read_again(connection, box.organization, document.id, actor="Ann")
-    await desk.work()
-    assert (await desk.document("contract-notes", damaged)).state is DocumentState.QUEUED
-    await foreign.fail(them, theirs)
-    await later(desk)
-    assert await desk.rows(ROW, theirs) == [("failed", us(desk))]
-    assert (await desk.told(document)).count("DOCUMENT_FAILED") == 2
+    await document_room.work()
+    assert (await document_room.document("contract-notes", damaged)).state is DocumentState.QUEUED
+    await foreign_scheduler.fail(them, theirs)
+    await later(document_room)
+    assert await document_room.rows(ROW, theirs) == [("failed", us(document_room))]
+    assert (await document_room.ledger_events(document)).count("DOCUMENT_FAILED") == 2
 
 
-async def test_where_messages_have_one_id_for_all_their_life_both_sides_use_it(desk, room):
+async def test_where_messages_have_one_id_for_all_their_life_both_sides_use_it(document_room, room):
     box = await room.mailbox(ProviderName.GMAIL)
-    await desk.deliver(box, desk.order("contract-note", "statement"))
-    [(ours, theirs)] = await desk.rows(
+    await document_room.deliver(box, document_room.order("contract-note", "statement"))
+    [(ours, theirs)] = await document_room.rows(
         "SELECT provider_message_id, state.message_id"
         " FROM messages CROSS JOIN bo_airflow.email_ingestion_state AS state WHERE status = 'success'"
     )
     assert ours == theirs
 
 
-async def test_a_message_without_documents_is_skipped(desk, box):
-    await desk.deliver(box, desk.order("meeting", ""))
-    assert await desk.rows("SELECT count(*) FROM documents") == [(0,)]
-    assert await desk.rows("SELECT status FROM bo_airflow.email_ingestion_state") == [("skipped",)]
+async def test_a_message_without_documents_is_skipped(document_room, box):
+    await document_room.deliver(box, document_room.order("meeting", ""))
+    assert await document_room.rows("SELECT count(*) FROM documents") == [(0,)]
+    assert await document_room.rows("SELECT status FROM bo_airflow.email_ingestion_state") == [("skipped",)]
 
 
 async def test_beside_the_scheduler_nothing_is_read_twice_by_us_and_nothing_is_lost(
-    desk, box, them, database_url
+    document_room, box, them, database_url
 ):
-    notes = [desk.order("contract-note", "statement", seed=seed) for seed in range(6)]
+    notes = [document_room.order("contract-note", "statement", seed=seed) for seed in range(6)]
     for note in notes:
         box.sim.deliver(box.address, samples.write_message(note))
     theirs, stop = await passing_ids(box), asyncio.Event()
     workers = [
-        asyncio.create_task(foreign.run(database_url, name, box.address, theirs, stop))
+        asyncio.create_task(foreign_scheduler.run(database_url, name, box.address, theirs, stop))
         for name in ("them 1", "them 2")
     ]
-    await asyncio.gather(desk.deliver(box), desk.work())
+    await asyncio.gather(document_room.deliver(box), document_room.work())
     for _ in range(8):
-        await asyncio.gather(later(desk), desk.work())
+        await asyncio.gather(later(document_room), document_room.work())
         await asyncio.sleep(0.1)
     stop.set()
     ended = set[str]().union(*await asyncio.gather(*workers))
     # What the dead ones claimed lapses.
     for _ in range(3):
-        await later(desk, 301)
-    statuses = await desk.rows("SELECT DISTINCT status FROM bo_airflow.email_ingestion_state")
-    found = await read_by_us(desk)
+        await later(document_room, 301)
+    statuses = await document_room.rows("SELECT DISTINCT status FROM bo_airflow.email_ingestion_state")
+    found = await read_by_us(document_room)
     assert len(found) == len(notes)
     assert all(reads <= 1 and completed <= 1 for reads, completed, *_ in found), found
     by_us = [each for each in found if each[2] == "completed"]

@@ -4,8 +4,8 @@ import asyncio
 from dataclasses import replace
 
 from postroom.store import search
-from scenarios.mirrored import MORE_THAN_A_PAGE, postroom
-from scenarios.owner_of_mail import Person
+from scenarios.mailbox_user import MailboxUser
+from scenarios.mirrored_mailbox import MORE_THAN_A_PAGE, postroom
 
 
 async def test_a_first_sync_mirrors_the_whole_mailbox(room, provider):
@@ -17,7 +17,7 @@ async def test_a_first_sync_mirrors_the_whole_mailbox(room, provider):
 async def test_whatever_its_owner_does_is_mirrored(room, provider):
     box = await room.mailbox(provider, messages=60, days=20)
     await box.sync()
-    person = Person(room.world.sim, box.address, seed=7)
+    person = MailboxUser(room.world.sim, box.address, seed=7)
     for _ in range(4):
         person.act(15)
         await box.sync()
@@ -27,7 +27,7 @@ async def test_whatever_its_owner_does_is_mirrored(room, provider):
 async def test_folders_that_are_made_renamed_moved_and_deleted_are_followed(room, provider):
     box = await room.mailbox(provider, messages=40, days=20)
     await box.sync()
-    person = Person(room.world.sim, box.address, seed=8)
+    person = MailboxUser(room.world.sim, box.address, seed=8)
 
     async def later():
         await room.move_clock(1000)
@@ -55,7 +55,7 @@ async def test_folders_that_are_made_renamed_moved_and_deleted_are_followed(room
 async def test_an_expired_cursor_loses_and_doubles_nothing(room, provider):
     box = await room.mailbox(provider, messages=60, days=20)
     await box.sync()
-    person = Person(room.world.sim, box.address, seed=9)
+    person = MailboxUser(room.world.sim, box.address, seed=9)
     person.act(25)
     box.sim.post(f"mailboxes/{box.address}/expire-cursors")
     await box.sync()
@@ -64,11 +64,11 @@ async def test_an_expired_cursor_loses_and_doubles_nothing(room, provider):
 
 async def test_a_cursor_that_expires_during_the_first_listing_loses_and_doubles_nothing(room, provider):
     box = await room.mailbox(provider, messages=MORE_THAN_A_PAGE[provider], days=20)
-    box.parts = replace(box.parts, slice_seconds=0)
+    box.context = replace(box.context, slice_seconds=0)
     await box.sync_once()
     assert await box.one("SELECT bool_or(completed_at IS NULL) FROM cursors WHERE kind = 'backfill'")
-    box.parts = replace(box.parts, slice_seconds=5)
-    person = Person(room.world.sim, box.address, seed=10)
+    box.context = replace(box.context, slice_seconds=5)
+    person = MailboxUser(room.world.sim, box.address, seed=10)
     person.act(20)
     box.sim.post(f"mailboxes/{box.address}/expire-cursors")
     await box.sync()
@@ -100,7 +100,7 @@ async def test_only_the_window_is_mirrored_to_its_very_edge(room, provider):
     for _ in range(24):
         await room.move_clock(0.3)
         box.sim.deliver(box.address)
-    Person(room.world.sim, box.address, seed=15).draft()
+    MailboxUser(room.world.sim, box.address, seed=15).draft()
     await room.move_clock(30 * 86_400 - 3.6)
     await box.sync()
     since = await box.one("SELECT min(since) FROM cursors")
@@ -115,7 +115,7 @@ async def test_one_account_of_two_organizations_is_mirrored_by_each(
         twin = await other.connect(provider, box.address)
         await box.wake()
         await asyncio.gather(box.sync(), twin.sync())
-        Person(room.world.sim, box.address, seed=11).act(15)
+        MailboxUser(room.world.sim, box.address, seed=11).act(15)
         await box.wake()
         await asyncio.gather(box.sync(), twin.sync())
         await box.check()
@@ -124,7 +124,7 @@ async def test_one_account_of_two_organizations_is_mirrored_by_each(
 
 async def test_one_new_message_costs_three_requests(room, provider):
     box = await room.mailbox(provider, messages=30, days=20)
-    person = Person(room.world.sim, box.address, seed=12)
+    person = MailboxUser(room.world.sim, box.address, seed=12)
     for number in range(6):
         person.make_folder(f"Folder {number}")
     await box.sync()

@@ -15,7 +15,7 @@ import pytest
 import structlog
 
 import databases
-from flow.connecting import TOPIC
+from flow.simulated_world import TOPIC
 from postroom import worker as worker_loop
 from postroom.engine import WorkHandler
 from postroom.errors import DatabaseUnavailable
@@ -24,10 +24,10 @@ from postroom.flow.mail.sync import SyncContext
 from postroom.model import OrganizationId, ProviderName, WorkKind
 from postroom.store.database import open_database
 from postroom.worker import WorkerLimits
-from scenarios.mirrored import environment, postroom
-from scenarios.owner_of_mail import Person
-from scenarios.programs import Program
-from scenarios.workers import PATIENCE, until
+from scenarios.mailbox_user import MailboxUser
+from scenarios.mirrored_mailbox import environment, postroom
+from scenarios.postroom_process import PostroomProcess
+from scenarios.worker_pool import PATIENCE, until
 from simulator.driver import running
 
 CURRENT = """
@@ -49,7 +49,7 @@ def shared_sim():
 def worker(sim, database_url, tmp_path):
     """Starts `postroom work` over the simulator."""
     given = environment(sim, database_url, tmp_path)
-    return lambda: Program(tmp_path, "work", **given)
+    return lambda: PostroomProcess(tmp_path, "work", **given)
 
 
 async def killed_again_and_again(
@@ -88,7 +88,7 @@ async def test_workers_side_by_side_mirror_several_mailboxes(room, owner, worker
     boxes = [
         await room.mailbox(provider, messages=60, days=20) for provider in ProviderName for _ in range(2)
     ]
-    people = [Person(room.world.sim, box.address, seed) for seed, box in enumerate(boxes)]
+    people = [MailboxUser(room.world.sim, box.address, seed) for seed, box in enumerate(boxes)]
     with ExitStack() as stack:
         programs = [stack.enter_context(worker()) for _ in range(2)]
         for _ in range(3):
@@ -131,8 +131,8 @@ async def working(url: str, parts: SyncContext, *, count: int) -> AsyncGenerator
 
 async def test_eight_workers_mirror_the_same_mailboxes(room, owner, database_url):
     boxes = [await room.mailbox(provider, messages=40, days=20) for provider in ProviderName]
-    people = [Person(room.world.sim, box.address, seed) for seed, box in enumerate(boxes)]
-    async with working(database_url, boxes[0].parts, count=8):
+    people = [MailboxUser(room.world.sim, box.address, seed) for seed, box in enumerate(boxes)]
+    async with working(database_url, boxes[0].context, count=8):
         for _ in range(4):
             for person, box in zip(people, boxes, strict=True):
                 await asyncio.to_thread(person.act, 4)
@@ -163,7 +163,7 @@ async def test_a_database_that_falls_and_starts_again_in_the_middle_loses_nothin
             organization = await new_organization(owner)
             async with postroom(sim, url, owner, organization, tmp_path) as room:
                 boxes = [await room.mailbox(each, messages=250, days=20) for each in ProviderName]
-                async with working(url, boxes[0].parts, count=1):
+                async with working(url, boxes[0].context, count=1):
                     await patiently_until(url, "SELECT count(*) > 0 FROM messages")
                     kill_server(home)
                     await patiently_until(url, CURRENT)

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from flow.connecting import TOPIC
+from flow.simulated_world import TOPIC
 from postroom.flow.mailboxes.login_refusals import ConnectRequest
 from postroom.model import ContentPolicy, ProviderName
-from scenarios.mirrored import postroom
-from scenarios.owner_of_mail import Person
+from scenarios.mailbox_user import MailboxUser
+from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
 
 MARK = "m4rk3d-inside"
@@ -56,7 +56,7 @@ async def test_nothing_inside_a_message_is_asked_for(
         assert await box.one("SELECT count(*) FROM messages WHERE subject = 'Plain subject'") == 2
         assert await box.one("SELECT count(*) FROM attachments") == 0
         assert await box.one("SELECT count(snippet) FROM messages") == 0
-        Person(sim, address, seed=19).act(12)
+        MailboxUser(sim, address, seed=19).act(12)
         await box.sync()
         await box.check(whole=False)
     told = sim.get("requests", mailbox=address, limit=1000)

@@ -13,16 +13,16 @@ from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Route
 
-from flow.connecting import TOPIC
+from flow.simulated_world import TOPIC
 from mailsim import samples
 from postroom import traces, worker
 from postroom.model import ProviderName, WorkKind
 from postroom.wiring import documents as wired
-from scenarios.mirrored import postroom
-from scenarios.office import attached, office
+from scenarios.document_postroom import document_postroom, get_attachment
+from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
-from web.hooks import hooks, serving
-from web.test_webhooks_gmail import change, push
+from web.push_server import hooks, serving
+from web.test_push_gmail import change, push
 
 
 @asynccontextmanager
@@ -43,45 +43,50 @@ async def collecting():
 
 
 @pytest.fixture
-async def desk(database_url, owner, organization, tmp_path):
+async def document_room(database_url, owner, organization, tmp_path):
     with running("--clock", "manual", "--quota", "off") as simulation:
         simulation.post("google/topics", name=TOPIC)
         async with (
             postroom(simulation, database_url, owner, organization, tmp_path) as room,
-            office(room, tmp_path) as made,
+            document_postroom(room, tmp_path) as made,
         ):
             yield made
 
 
 @asynccontextmanager
-async def at_work(desk):
+async def at_work(document_room):
     """A worker that syncs mailboxes, and reads and archives documents."""
-    database, stop = desk.room.world.database, asyncio.Event()
-    kinds = {**desk.engine.handlers, **wired.build_handlers(desk.engine, desk.readers, {})}
+    database, stop = document_room.room.world.database, asyncio.Event()
+    kinds = {
+        **document_room.engine.handlers,
+        **wired.build_handlers(document_room.engine, document_room.readers, {}),
+    }
     wanted = {name: kinds[name] for name in (WorkKind.SYNC, WorkKind.PROCESS_DOCUMENT, WorkKind.ARCHIVE)}
-    working = asyncio.create_task(worker.run(database, wanted, worker.worker_limits(desk.settings), stop))
+    working = asyncio.create_task(
+        worker.run(database, wanted, worker.worker_limits(document_room.settings), stop)
+    )
     yield
     stop.set()
     await working
 
 
-async def until(desk, query):
-    while not (await desk.rows(query))[0][0]:  # noqa: ASYNC110  the database has no event for it
+async def until(document_room, query):
+    while not (await document_room.rows(query))[0][0]:  # noqa: ASYNC110  the database has no event for it
         await asyncio.sleep(0.05)
 
 
-async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(desk):
-    world = desk.room.world
-    box = await desk.room.mailbox(ProviderName.GMAIL)
+async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(document_room):
+    world = document_room.room.world
+    box = await document_room.room.mailbox(ProviderName.GMAIL)
     await box.sync()
-    order = desk.order("invoice", "letterhead")
+    order = document_room.order("invoice", "letterhead")
     world.sim.deliver(box.address, samples.write_message(order))
     async with collecting() as (url, spans), hooks(world.database) as hook:
         traces.start("test", url)
         try:
             assert await push(hook, change(box.address)) == 200
-            async with at_work(desk):
-                await until(desk, "SELECT count(*) FROM documents WHERE archived_at IS NOT NULL")
+            async with at_work(document_room):
+                await until(document_room, "SELECT count(*) FROM documents WHERE archived_at IS NOT NULL")
         finally:
             await asyncio.to_thread(traces.stop)
     by_trace = defaultdict(dict)
@@ -96,7 +101,7 @@ async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(desk):
     assert parents[trace["sync"][0].parent_span_id].name == "receive"
     assert {parents[span.parent_span_id].name for span in trace["read"]} == {"document"}
     told = str(spans)
-    for secret in (box.address, order.sender[1], attached(order)[0], "example.com"):
+    for secret in (box.address, order.sender[1], get_attachment(order)[0], "example.com"):
         assert secret not in told
 
 

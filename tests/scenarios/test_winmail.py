@@ -7,13 +7,13 @@ from email.message import EmailMessage
 
 import pytest
 
-from flow.connecting import TOPIC
+from flow.simulated_world import TOPIC
 from mailsim import samples
 from mailsim.samples.tnef import encode_tnef
 from postroom import cli
 from postroom.model import DocumentState, ProviderName
-from scenarios.mirrored import postroom
-from scenarios.office import attached, office
+from scenarios.document_postroom import document_postroom, get_attachment
+from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
 
 
@@ -25,16 +25,16 @@ def sim():
 
 
 @pytest.fixture
-async def desk(sim, database_url, owner, organization, tmp_path):
+async def document_room(sim, database_url, owner, organization, tmp_path):
     async with (
         postroom(sim, database_url, owner, organization, tmp_path) as room,
-        office(room, tmp_path) as made,
+        document_postroom(room, tmp_path) as made,
     ):
         yield made
 
 
 def winmail_message(invoice, media_type):
-    name, pdf = attached(invoice)
+    name, pdf = get_attachment(invoice)
     message = EmailMessage()
     message["From"], message["To"] = "billing@supplier.example", "ann@example.org"
     message["Subject"], message["Message-ID"] = "Invoice", f"<{media_type}@supplier.example>"
@@ -46,35 +46,35 @@ def winmail_message(invoice, media_type):
 
 
 @pytest.mark.parametrize("provider", list(ProviderName))
-async def test_an_invoice_inside_winmail_dat_becomes_a_document(desk, provider):
-    box = await desk.room.mailbox(provider)
-    invoice = desk.order("invoice", "", seed=7)
-    await desk.deliver(box, winmail_message(invoice, "application/ms-tnef"))
-    document = await desk.document("invoices", invoice)
+async def test_an_invoice_inside_winmail_dat_becomes_a_document(document_room, provider):
+    box = await document_room.room.mailbox(provider)
+    invoice = document_room.order("invoice", "", seed=7)
+    await document_room.deliver(box, winmail_message(invoice, "application/ms-tnef"))
+    document = await document_room.document("invoices", invoice)
     assert document.state is DocumentState.COMPLETED
-    [(number,)] = await desk.rows(
+    [(number,)] = await document_room.rows(
         "SELECT fields->'number'->>'value' FROM extractions WHERE document_id = %s", document.id
     )
     assert number == samples.get_document_facts(invoice)["number"]
-    [(part, file_name)] = await desk.rows(
+    [(part, file_name)] = await document_room.rows(
         "SELECT part, file_name FROM arrivals WHERE document_id = %s", document.id
     )
     assert "/" in part
-    assert file_name == attached(invoice)[0]
+    assert file_name == get_attachment(invoice)[0]
 
 
-async def test_winmail_dat_is_recognized_by_its_bytes_whatever_its_media_type(desk):
-    box = await desk.room.mailbox(ProviderName.GMAIL)
-    invoice = desk.order("invoice", "", seed=8)
-    await desk.deliver(box, winmail_message(invoice, "application/octet-stream"))
-    assert (await desk.document("invoices", invoice)).state is DocumentState.COMPLETED
+async def test_winmail_dat_is_recognized_by_its_bytes_whatever_its_media_type(document_room):
+    box = await document_room.room.mailbox(ProviderName.GMAIL)
+    invoice = document_room.order("invoice", "", seed=8)
+    await document_room.deliver(box, winmail_message(invoice, "application/octet-stream"))
+    assert (await document_room.document("invoices", invoice)).state is DocumentState.COMPLETED
 
 
 async def test_a_dry_run_shows_the_files_inside_winmail_dat(
-    desk, database_url, organization, tmp_path, monkeypatch, capsys
+    document_room, database_url, organization, tmp_path, monkeypatch, capsys
 ):
-    invoice = desk.order("invoice", "", seed=9)
-    name, pdf = attached(invoice)
+    invoice = document_room.order("invoice", "", seed=9)
+    name, pdf = get_attachment(invoice)
     file = tmp_path / "winmail.dat"
     file.write_bytes(encode_tnef("Invoice", name, pdf, datetime(2026, 2, 4, tzinfo=UTC)))
     for key, value in {"DATABASE_URL": database_url, "HOME": tmp_path, "ORGANIZATION": organization}.items():

@@ -7,7 +7,7 @@ import signal
 import pytest
 
 from postroom.store import work
-from scenarios.workers import add_work, make_effects, until, workers
+from scenarios.worker_pool import add_work, make_effects, until, workers
 
 
 async def effects(owner):

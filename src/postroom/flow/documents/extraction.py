@@ -13,7 +13,7 @@ from postroom.store import records
 from postroom.store.database import Database
 
 if TYPE_CHECKING:
-    from postroom.documents.analysis import FieldReader, SourceFile
+    from postroom.documents.fields.field_reader import FieldReader, SourceFile
     from postroom.documents.fields.llm_reader import SpentToday
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.documents.stored_extraction import StoredExtraction
@@ -60,7 +60,7 @@ async def extract_fields(
 
 def to_viewable_file(readers: "FileSandbox", reading: FileReading, content: bytes) -> "SourceFile | None":
     """The file with images of its first pages; None for a type without pages."""
-    from postroom.documents.analysis import SourceFile
+    from postroom.documents.fields.field_reader import SourceFile
     from postroom.documents.files.file_type import FileType, detect
 
     async def render_pages() -> list[bytes]:

@@ -87,7 +87,7 @@ class SubscribeContext:
     providers: Mapping[ProviderName, Provider]
     tokens: Callable[[OrganizationId, MailboxId], TokenSource]
     public_url: str | None
-    cadences: Mapping[ProviderName, RenewalSchedule]
+    schedules: Mapping[ProviderName, RenewalSchedule]
 
     def remote(self, mailbox: Mailbox) -> RemoteMailbox:
         provider = get_provider(self.providers, mailbox.provider)
@@ -388,7 +388,7 @@ class _SubscribeRun:
                 await work.enqueue(
                     connection, [WorkRequest(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
                 )
-            wait = self.context.cadences[self.mailbox.provider].seconds_until_renewal(left)
+            wait = self.context.schedules[self.mailbox.provider].seconds_until_renewal(left)
             await work.finish(connection, [FinishedWork(self.lease, wait)])
 
     async def _finish_later(self, seconds: float) -> None:

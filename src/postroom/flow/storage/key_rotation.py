@@ -56,7 +56,7 @@ class RotationResult:
 async def list_key_uses(database: Database, keys: KeySource) -> list[KeyUse]:
     """List every configured or missing key; the one that seals comes first."""
     values = await _count_values_by_key(database)
-    known = [key.id for key in keys.every()]
+    known = [key.id for key in keys.list_all()]
     states = [KeyState.SEALS] + [KeyState.OPENS] * len(known)
     there = [KeyUse(key, state, values.get(key, 0)) for key, state in zip(known, states, strict=False)]
     missing = sorted(values.keys() - set(known))

@@ -1,0 +1,157 @@
+"""A content policy says what is asked for and what is kept; lowered it purges, raised it fills again (K2)."""
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from postroom.flow.mail import policy as policies
+from postroom.model import ContentPolicy, StepResult, WorkKind
+from postroom.store import mailboxes, work
+from scenarios.worker_pool import until
+
+DAY = timedelta(days=1)
+FILES = [
+    ("invoice.pdf", "application/pdf", b"%PDF-1.7 an invoice"),
+    ("card.vcf", "text/vcard", b"BEGIN:VCARD"),
+]
+BODIES = """
+    SELECT count(*) FILTER (WHERE body_plain IS NOT NULL), count(headers), count(snippet), count(*)
+    FROM messages JOIN message_contents ON message_id = messages.id
+"""
+NAMES = "SELECT file_name FROM attachments ORDER BY message_id, part"
+
+
+async def change(mirror, policy):
+    """As far as somebody comes who is killed before what is too much has gone."""
+    async with mirror.database.transaction(mirror.organization) as connection:
+        before = (await mailboxes.get(connection, mirror.mailbox)).policy
+        whose = connection, mirror.organization, mirror.mailbox
+        await policies.block_commits(*whose, before=before, after=policy)
+        if await mailboxes.set_policy(connection, mirror.mailbox, policy):
+            await policies.schedule_refill(*whose, before=before, after=policy)
+
+
+async def set_policy(mirror, policy):
+    await change(mirror, policy)
+    await policies.remove_disallowed(mirror.database, mirror.organization, mirror.mailbox, batch=1)
+
+
+async def go_on(mirror, move_clock):
+    """What a worker does some time later."""
+    await move_clock(policies.TAKEOVER_SECONDS + 1)
+    async with mirror.database.engine() as connection:
+        claim = await work.claim(connection, [WorkKind.APPLY_POLICY], batch=1, lease_seconds=60)
+    [lease] = claim.leases
+    assert await policies.run(mirror.database, lease) == StepResult()
+
+
+async def found(mirror, word):
+    async with mirror.database.transaction(mirror.organization) as connection:
+        cursor = await connection.execute(
+            "SELECT count(*) FROM matching_messages(plainto_tsquery('simple', %s))", [word]
+        )
+        return (await cursor.fetchone())[0]
+
+
+@pytest.mark.parametrize(
+    "policy, bodies, names",
+    [
+        (ContentPolicy.METADATA, (0, 0, 0, 2), []),
+        (ContentPolicy.DOCUMENTS, (0, 0, 0, 2), ["invoice.pdf", "invoice.pdf"]),
+        (ContentPolicy.FULL, (2, 2, 2, 2), ["invoice.pdf", "card.vcf"] * 2),
+    ],
+)
+async def test_a_policy_keeps_what_it_allows(mirror, policy, bodies, names):
+    await set_policy(mirror, policy)
+    for age in (1, 2):
+        mirror.remote.deliver(age=age * DAY, files=FILES)
+    await mirror.settle()
+    assert (await mirror.rows(BODIES))[0] == bodies
+    assert [name for (name,) in await mirror.rows(NAMES)] == names
+
+
+async def test_lowering_purges_what_is_no_longer_allowed(mirror):
+    for age in (1, 2):
+        mirror.remote.deliver(age=age * DAY, files=FILES)
+    await mirror.settle()
+    assert await found(mirror, "body") == 2
+    await set_policy(mirror, ContentPolicy.DOCUMENTS)
+    assert (await mirror.rows(BODIES))[0] == (0, 0, 0, 2)
+    assert [name for (name,) in await mirror.rows(NAMES)] == ["invoice.pdf"] * 2
+    assert (await found(mirror, "body"), await found(mirror, "subject"), await found(mirror, "bob")) == (
+        0,
+        2,
+        2,
+    )
+    await set_policy(mirror, ContentPolicy.METADATA)
+    assert await mirror.rows(NAMES) == []
+    left = (
+        "SELECT count(*) FROM ledger_personal JOIN ledger ON id = entry_id WHERE entity_type = 'attachment'"
+    )
+    assert await mirror.one(left) == 0
+
+
+async def test_a_lowering_that_was_cut_short_is_brought_to_its_end(mirror, move_clock, owner):
+    mirror.remote.deliver(age=DAY, files=FILES)
+    await mirror.settle()
+    await change(mirror, ContentPolicy.METADATA)
+    assert (await mirror.rows(BODIES))[0] == (1, 1, 1, 1)
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await work.delete_by_subject(
+            connection, str(mirror.mailbox)
+        )  # as a disconnect does, which keeps the mail
+    await go_on(mirror, move_clock)
+    assert (await mirror.rows(BODIES))[0] == (0, 0, 0, 1)
+    assert await mirror.rows(NAMES) == []
+
+
+async def test_what_is_allowed_again_meanwhile_stays(mirror, move_clock):
+    mirror.remote.deliver(age=DAY, files=FILES)
+    await mirror.settle()
+    await change(mirror, ContentPolicy.METADATA)
+    await change(mirror, ContentPolicy.FULL)
+    await go_on(mirror, move_clock)
+    assert (await mirror.rows(BODIES))[0] == (1, 1, 1, 1)
+
+
+async def test_each_batch_of_a_lowering_is_committed_on_its_own(mirror, owner):
+    for age in (1, 2):
+        mirror.remote.deliver(age=age * DAY)
+    await mirror.settle()
+    await change(mirror, ContentPolicy.METADATA)
+    async with owner.transaction():
+        await owner.execute("SELECT FROM messages WHERE id = (SELECT max(id) FROM messages) FOR UPDATE")
+        going = asyncio.create_task(
+            policies.remove_disallowed(mirror.database, mirror.organization, mirror.mailbox, batch=1)
+        )
+        await until(owner, "SELECT count(snippet) = 1 FROM messages")
+    await going
+    assert (await mirror.rows(BODIES))[0] == (0, 0, 0, 2)
+
+
+async def test_raising_fetches_again_what_is_stored(mirror):
+    await set_policy(mirror, ContentPolicy.METADATA)
+    for age in range(1, 8):
+        mirror.remote.deliver(age=age * DAY, files=FILES)
+    await mirror.settle()
+    await set_policy(mirror, ContentPolicy.FULL)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert await mirror.one("SELECT count(*) FROM mail_events WHERE kind <> 'created'") == 0
+
+
+async def test_a_page_fetched_under_the_former_policy_is_not_stored(mirror):
+    mirror.remote.deliver(files=FILES)
+    real = mirror.remote.list_messages
+
+    async def listing(scope, **given):
+        page = await real(scope, **given)
+        if page.changes:
+            await set_policy(mirror, ContentPolicy.METADATA)
+        return page
+
+    mirror.remote.list_messages = listing
+    with pytest.raises(Exception, match="changed during its sync"):
+        await mirror.sync()
+    assert await mirror.one("SELECT count(*) FROM messages") == 0

@@ -1,0 +1,212 @@
+"""A push narrows where to look, and never decides what is there."""
+
+from datetime import timedelta
+
+import pytest
+
+from postroom.flow.mail import sync
+from postroom.model import MailboxHealth, RemoteFolder, WorkKind
+from postroom.store import notifications, work
+
+DAY = timedelta(days=1)
+
+
+async def test_one_new_message_costs_three_requests_however_many_folders_there_are(folders):
+    folders.remote.tree += [RemoteFolder(f"f{n}", f"Folder {n}", None, None, f"f{n}") for n in range(12)]
+    folders.remote.deliver()
+    await folders.settle()
+    await folders.hint(folders.remote.deliver("f7", age=DAY / 2))
+    await folders.sync()
+    await folders.assert_mirrors()
+    assert folders.remote.calls == {"fetch": 1, "changes": 1}
+
+
+async def test_a_hint_of_a_move_reads_both_folders(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.move(key, "archive")
+    await folders.hint(key)
+    await folders.sync()
+    await folders.assert_mirrors()
+    assert folders.remote.calls == {"look": 1, "changes": 2}
+    assert [event[0] for event in await folders.events(key)] == ["created", "moved"]
+
+
+async def test_a_hint_of_a_deletion_marks_the_message(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    folders.remote.delete(key)
+    await folders.hint(key)
+    await folders.sync()
+    await folders.assert_mirrors()
+
+
+async def test_hints_that_are_not_complete_lead_everywhere(folders):
+    await folders.settle()
+    folders.remote.deliver("trash")
+    await folders.hint(folders.remote.deliver(), missed=True)
+    await folders.sync()
+    await folders.assert_mirrors()
+    assert folders.remote.calls["changes"] == 3
+
+
+async def test_hints_are_used_once(folders):
+    await folders.settle()
+    await folders.hint(folders.remote.deliver())
+    await folders.sync()
+    assert await folders.one("SELECT message_ids FROM notifications") == []
+
+
+async def hints(mirror):
+    async with mirror.database.transaction(mirror.organization) as connection:
+        return await notifications.get_hints(connection, mirror.mailbox)
+
+
+async def forget(mirror, used):
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await notifications.clear_hints(connection, mirror.mailbox, used)
+
+
+@pytest.mark.parametrize("before", [False, True], ids=["not before", "before too"])
+async def test_notifications_that_are_lost_during_a_sync_are_missed_by_the_next(folders, before):
+    await folders.hint("a", missed=before)
+    used = await hints(folders)
+    await folders.hint("b", missed=True)
+    await forget(folders, used)
+    left = await hints(folders)
+    assert (left.message_ids, left.complete) == ({"b"}, False)
+    await forget(folders, left)
+    assert await hints(folders) == notifications.NO_HINTS
+
+
+@pytest.mark.parametrize("first", [notifications.MAX_HINTS, 1], ids=["full before", "full meanwhile"])
+async def test_a_message_that_did_not_fit_among_the_hints_is_missed_by_the_next_sync(folders, first):
+    keys = [f"k{number}" for number in range(notifications.MAX_HINTS)]
+    await folders.hint(*keys[:first])
+    used = await hints(folders)
+    await folders.hint(*keys)
+    await folders.hint("lost")
+    await forget(folders, used)
+    await folders.hint(keys[1])
+    assert not (await hints(folders)).complete
+
+
+async def test_a_message_told_of_before_it_can_be_read_is_tried_again(folders, move_clock):
+    await folders.settle()
+    await folders.hint("m9999")
+    await folders.sync()
+    assert folders.remote.calls["changes"] == 3
+    [(attempts, wait)] = await folders.rows(
+        "SELECT attempts, extract(epoch FROM due_at - postroom_now())::int FROM failures"
+    )
+    assert (attempts, wait) == (1, 2)
+    for seconds in (3, 9, 40, 40):
+        await move_clock(seconds)
+        await folders.sync()
+    assert await folders.one("SELECT resolved_at IS NOT NULL FROM failures")
+    assert await folders.one("SELECT attempts FROM failures") == 3
+
+
+async def test_during_the_first_listing_new_mail_comes_by_hint_and_by_date(folders):
+    for age in range(1, 8):
+        folders.remote.deliver(age=age * DAY)
+    await folders.sync(slice_seconds=0)
+    stored = await folders.one("SELECT count(*) FROM messages")
+    hinted, recent = folders.remote.deliver(age=DAY / 48), folders.remote.deliver(age=DAY / 1000)
+    await folders.hint(hinted)
+    await folders.sync(slice_seconds=0)
+    new = "SELECT provider_message_id FROM messages ORDER BY id OFFSET %s LIMIT 2"
+    assert sorted(await folders.rows(new, stored)) == [(hinted,), (recent,)]
+    await folders.settle()
+    await folders.assert_mirrors()
+
+
+async def test_a_sweep_is_made_even_while_pushes_come_all_day(folders, move_clock):
+    await folders.settle()
+    folders.remote.deliver("trash")
+    await move_clock(800)
+    await folders.hint(folders.remote.deliver())
+    await folders.sync()
+    await folders.assert_mirrors()
+
+
+async def test_where_close_pushes_are_dropped_a_second_look_follows_the_last_one(labels, move_clock):
+    labels.remote.push_interval_seconds = 100
+    await labels.settle()
+    await move_clock(200)
+    await labels.hint()
+    await labels.sync()
+    labels.remote.deliver()  # and no push tells of it
+    assert 0 < await due_in(labels) <= 100
+    await move_clock(101)
+    await run_what_is_due(labels)
+    await labels.assert_mirrors()
+    assert await due_in(labels) > 800, "then the sweep is enough"
+
+
+async def test_where_every_change_is_pushed_there_is_no_second_look(labels):
+    await labels.settle()
+    await labels.hint()
+    await labels.sync()
+    assert await due_in(labels) > 800
+
+
+async def due_in(mirror) -> int:
+    return await mirror.one("SELECT extract(epoch FROM due_at - postroom_now())::int FROM work")
+
+
+async def run_what_is_due(mirror) -> None:
+    """Without anybody waking it."""
+    async with mirror.database.engine() as connection:
+        claim = await work.claim(connection, [WorkKind.SYNC], batch=1, lease_seconds=60)
+    [lease] = claim.leases
+    await sync.run(mirror.build_context(), lease)
+
+
+@pytest.fixture
+async def channel(mirror):
+    """A push channel that stands since an hour, and the first sync is done."""
+    await mirror.settle()
+    await mirror.owner.execute(
+        """
+        INSERT INTO subscriptions (organization_id, mailbox_id, resource, notification_url, confirmed_at)
+        VALUES (%s, %s, 'mail', 'http://127.0.0.1:9', postroom_now() - interval '1 hour')
+        """,
+        [mirror.organization, mirror.mailbox],
+    )
+    return "SELECT status FROM subscriptions"
+
+
+async def test_mail_that_no_push_told_of_gets_the_channel_made_anew(mirror, channel, move_clock):
+    """Sweeps find mail soon, so it is long known when a push is overdue."""
+    mirror.remote.deliver(age=DAY / 1440)
+    await mirror.sync()
+    assert await mirror.one(channel) == "active", "the provider may take its time"
+    await move_clock(1300)
+    await mirror.sync()
+    assert await mirror.one(channel) == "expired"
+    assert (await mirror.get()).health is MailboxHealth.SUBSCRIPTION_EXPIRED
+    assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'subscribe'")
+    told = "SELECT count(*) FROM ledger WHERE event_type = 'SUBSCRIPTION_EXPIRED'"
+    assert await mirror.one(told) == 1
+
+
+@pytest.mark.parametrize("skew", [-300, 300])
+async def test_a_channel_that_tells_is_kept_though_clocks_disagree(mirror, channel, move_clock, skew):
+    """The provider's clock dates the mail, ours the push."""
+    told = mirror.remote.deliver(age=timedelta(seconds=-skew))
+    await mirror.owner.execute("UPDATE mailboxes SET last_notified_at = postroom_now()")
+    await mirror.hint(told)
+    for _ in range(3):
+        await mirror.sync()
+        await move_clock(1300)
+    assert await mirror.one(channel) == "active"
+    assert (await mirror.get()).health is MailboxHealth.ACTIVE
+
+
+async def test_a_channel_is_not_blamed_for_mail_from_before_it(mirror, channel, move_clock):
+    mirror.remote.deliver(age=timedelta(seconds=3700))
+    mirror.remote.deliver(age=DAY)
+    await move_clock(1300)
+    await mirror.sync()
+    assert await mirror.one(channel) == "active"

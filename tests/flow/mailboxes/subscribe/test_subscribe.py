@@ -1,0 +1,373 @@
+"""S1, S2, S3, S5: every connected mailbox has one push channel, whatever happens to it."""
+
+import asyncio
+from datetime import datetime, timedelta
+from hashlib import sha256
+from itertools import pairwise
+from uuid import uuid4
+
+import httpx2
+
+from flow.mailboxes.subscribe.conftest import only_graph
+from flow.mailboxes.subscribe.subscribed_mailbox import DAY, HOUR, insert_mailbox
+from postroom.errors import InvalidGrant, OperatorError, TransientError
+from postroom.flow.mailboxes import subscribe
+from postroom.model import ProviderName
+from postroom.store.subscriptions import Subscription
+from providers.receiver import receiving
+
+
+async def test_a_connected_mailbox_gets_its_channel(subscribed):
+    assert await subscribed.run() == []
+    await subscribed.assert_one_live()
+    assert await subscribed.events() == ["SUBSCRIPTION_CREATED"]
+    assert await subscribed.health() == ("active", None)
+    row = await subscribed.live_row()
+    assert timedelta(days=6) < datetime.fromisoformat(row["expires_at"]) - datetime.fromisoformat(
+        row["confirmed_at"]
+    )
+
+
+@only_graph
+async def test_the_row_with_its_secret_is_there_before_the_provider_asks_us_anything(subscribed):
+    """N3: a notification may overtake the provider's answer."""
+    seen = []
+
+    async def look(path):
+        row = next(row for row in await subscribed.rows() if path.split("?")[0].endswith(row["id"]))
+        seen.append((row["confirmed_at"], len(row["client_state_sha256"])))
+
+    subscribed.receiver.before_handshake = look
+    await subscribed.run()
+    assert seen == [(None, 66)] * 2, "the handshakes of the two addresses"
+    subscribed.sim.deliver(subscribed.contract.address, kind="plain")
+    await asyncio.to_thread(subscribed.sim.move_clock, 2)
+    push = await asyncio.wait_for(subscribed.receiver.pushes.get(), 30)
+    [notice, *_] = subscribed.contract.provider.push.read(push)
+    digest = (await subscribed.live_row())["client_state_sha256"]
+    assert digest == "\\x" + sha256(notice.client_state.reveal().encode()).hexdigest()
+
+
+async def test_it_is_renewed_because_it_is_due_and_stands_for_weeks(subscribed):
+    await subscribed.run()
+    gmail = subscribed.contract.provider.name is ProviderName.GMAIL
+    for _ in range(21):
+        await subscribed.move(DAY)
+        assert await subscribed.work_off() == []
+        await subscribed.assert_one_live()
+    events = await subscribed.events()
+    assert set(events[1:]) == {"SUBSCRIPTION_RENEWED"}
+    assert len(events) - 1 in ({20, 21, 22} if gmail else {3, 4}), "Gmail daily, Graph on its last day"
+
+
+async def test_a_worker_that_was_down_for_eight_days_makes_it_anew_and_marks_the_old_one(subscribed):
+    await subscribed.run()
+    await subscribed.move(8 * DAY)
+    assert await subscribed.work_off() == []
+    await subscribed.assert_one_live()
+    if subscribed.contract.provider.name is ProviderName.OUTLOOK:
+        old, _ = await subscribed.rows()
+        assert (old["status"], bool(old["replaced_at"])) == ("expired", True)
+        assert (await subscribed.events())[1:] == ["SUBSCRIPTION_EXPIRED", "SUBSCRIPTION_RECREATED"]
+        cursor = await subscribed.owner.execute("SELECT count(*) FROM work WHERE kind = 'sync'")
+        assert await cursor.fetchone() == (1,), "what was missed meanwhile is fetched"
+    assert await subscribed.health() == ("active", None)
+
+
+@only_graph
+async def test_a_removed_one_is_made_anew_at_once_even_just_after_it_was_made(subscribed):
+    await subscribed.run()
+    subscribed.sim.post(f"mailboxes/{subscribed.contract.address}/lifecycle", event="subscriptionRemoved")
+    assert subscribed.remote_subscriptions() == []
+    await subscribed.run()
+    await subscribed.assert_one_live()
+    old, _ = await subscribed.rows()
+    assert old["status"] == "removed"
+    assert (await subscribed.events())[1:] == ["SUBSCRIPTION_REMOVED", "SUBSCRIPTION_RECREATED"]
+
+
+@only_graph
+async def test_renewals_keep_ten_minutes_apart_however_often_the_provider_asks(subscribed):
+    await subscribed.run()
+    await subscribed.move(HOUR)
+    for _ in range(4):
+        assert await subscribed.run() == []
+        await subscribed.move(240)
+        await subscribed.work_off()
+    renewals = [datetime.fromisoformat(call["time"]) for call in subscribed.calls("subscriptions.update")]
+    assert len(renewals) >= 2
+    assert all(b - a >= timedelta(minutes=10) for a, b in pairwise(renewals))
+    assert subscribed.calls("subscriptions.reauthorize") == []
+    assert renewals[0] - datetime.fromisoformat(
+        subscribed.calls("subscriptions.create")[0]["time"]
+    ) >= timedelta(minutes=10)
+
+
+@only_graph
+async def test_a_request_to_reauthorize_renews_at_once(subscribed):
+    await subscribed.run()
+    await subscribed.move(HOUR)
+    before = len(subscribed.calls("subscriptions.update"))
+    await subscribed.run()
+    assert len(subscribed.calls("subscriptions.update")) == before + 1
+    assert await subscribed.due_in() > 4 * DAY
+
+
+@only_graph
+async def test_validation_that_fails_three_times_and_then_passes_leaves_one_channel_and_no_rests(subscribed):
+    subscribed.receiver.validates = False
+    for _ in range(3):
+        [error] = await subscribed.run()
+        assert isinstance(error, TransientError)
+        assert (await subscribed.health())[0] == "subscription_expired"
+        await subscribed.move(61)
+    subscribed.receiver.validates = True
+    assert await subscribed.work_off() == []
+    await subscribed.assert_one_live()
+    assert len(await subscribed.rows()) == 1
+    assert await subscribed.events() == ["SUBSCRIPTION_CREATED"]
+    assert await subscribed.health() == ("active", None)
+
+
+@only_graph
+async def test_an_equal_channel_whose_secret_nobody_knows_is_deleted_and_made_anew(subscribed):
+    await subscribed.run()
+    [stranger] = subscribed.remote_subscriptions()
+    await subscribed.owner.execute("DELETE FROM subscriptions")
+    await subscribed.run()
+    await subscribed.assert_one_live()
+    assert subscribed.remote_subscriptions()[0]["id"] != stranger["id"]
+
+
+@only_graph
+async def test_one_account_in_two_organizations_shares_a_channel_until_its_maker_leaves(
+    subscribed, make_organization
+):
+    await subscribed.run()
+    other = await make_organization()
+    second = await insert_mailbox(subscribed.owner, other, "outlook", subscribed.grant.account)
+    subscribed.tokens[second] = subscribed.tokens[subscribed.mailbox]
+    await subscribed.wake(second, other)
+    assert await subscribed.work_off() == []
+    first, shared_row = await subscribed.live_row(), await subscribed.live_row(second)
+    for name in ("provider_subscription_id", "client_state_sha256", "notification_url"):
+        assert shared_row[name] == first[name]
+    assert "SUBSCRIPTION_ADOPTED" in await subscribed.events()
+    await subscribed.owner.execute("DELETE FROM mailboxes WHERE id = %s", [subscribed.mailbox])
+    await subscribed.wake(second, other)
+    assert await subscribed.work_off() == []
+    row = await subscribed.live_row(second)
+    assert row["notification_url"].endswith(row["id"])
+    assert [each["id"] for each in subscribed.remote_subscriptions()] == [row["provider_subscription_id"]]
+
+
+async def made_by_others(subscribed) -> dict[str, str]:
+    """An orphan of ours, and a channel of another system."""
+    token = await subscribed.tokens[subscribed.mailbox].get_token()
+    made = {}
+    for folder, url in (
+        ("inbox", f"{subscribed.base}/webhooks/outlook/{uuid4()}"),
+        ("archive", f"{subscribed.base}/another/system"),
+    ):
+        answer = await asyncio.to_thread(
+            httpx2.post,
+            f"{subscribed.sim.http}/v1.0/subscriptions",
+            headers={"authorization": f"Bearer {token.reveal()}"},
+            json={
+                "changeType": "created",
+                "notificationUrl": url,
+                "resource": f"users/{subscribed.grant.account.provider_user_id}/mailFolders('{folder}')/messages",
+                "expirationDateTime": (
+                    datetime.fromisoformat(subscribed.sim.get("clock")["now"]) + timedelta(days=2)
+                ).isoformat(),
+                "clientState": "unknown",
+            },
+            trust_env=False,
+        )
+        made[folder] = answer.json()["id"]
+    return made
+
+
+@only_graph
+async def test_a_mailbox_that_is_new_here_leaves_no_orphan_of_a_former_database(subscribed):
+    made = await made_by_others(subscribed)
+    await subscribed.run()
+    row = await subscribed.live_row()
+    assert {each["id"] for each in subscribed.remote_subscriptions()} == {
+        row["provider_subscription_id"],
+        made["archive"],
+    }
+
+
+@only_graph
+async def test_orphans_of_ours_are_removed_and_channels_of_others_are_left_alone(subscribed):
+    await subscribed.run()
+    await subscribed.move(HOUR)
+    made = await made_by_others(subscribed)
+    subscribed.sim.post(
+        f"mailboxes/{subscribed.contract.address}/lifecycle",
+        event="subscriptionRemoved",
+        subscription=(await subscribed.live_row())["provider_subscription_id"],
+    )
+    await subscribed.run()
+    row = await subscribed.live_row()
+    assert {each["id"] for each in subscribed.remote_subscriptions()} == {
+        row["provider_subscription_id"],
+        made["archive"],
+    }
+
+
+async def test_a_new_public_address_moves_the_channel(subscribed):
+    await subscribed.run()
+    async with receiving() as moved:
+        base = moved.url.removesuffix("/push")
+        assert await subscribed.run(public_url=base) == []
+        row = await subscribed.live_row()
+        assert row["notification_url"].startswith(base)
+        assert len(subscribed.remote_subscriptions()) == 1
+
+
+async def test_replaced_rows_are_kept_for_seven_days_and_then_removed(subscribed):
+    await subscribed.run()
+    async with subscribed.database.transaction(subscribed.organization) as connection:
+        assert not await subscribe.replace_silent_subscription(
+            connection, subscribed.organization, subscribed.mailbox, changed_at=await now(subscribed)
+        )
+    await subscribed.owner.execute(
+        "UPDATE subscriptions SET replaced_at = postroom_now(), status = 'removed'"
+    )
+    await subscribed.run()
+    assert len(await subscribed.rows()) == 2
+    await subscribed.move(6 * DAY)
+    await subscribed.run()
+    assert len(await subscribed.rows()) == 2
+    await subscribed.move(2 * DAY)
+    await subscribed.run()
+    assert len(await subscribed.rows()) == 1
+    await subscribed.assert_one_live()
+
+
+async def now(subscribed):
+    [row] = await (await subscribed.owner.execute("SELECT postroom_now()")).fetchall()
+    return row[0]
+
+
+async def silent(subscribed, changed_at):
+    async with subscribed.database.transaction(subscribed.organization) as connection:
+        return await subscribe.replace_silent_subscription(
+            connection, subscribed.organization, subscribed.mailbox, changed_at=changed_at
+        )
+
+
+async def test_a_channel_that_stays_silent_is_noticed_and_made_anew(subscribed):
+    before = await now(subscribed)
+    await subscribed.run()
+    old = await subscribed.live_row()
+    await subscribed.move(HOUR)
+    changed_at = await now(subscribed)
+    assert not await silent(subscribed, before), "the change was there before the channel"
+    assert not await silent(subscribed, changed_at), "the provider may take its time"
+    await subscribed.move(HOUR)
+    await subscribed.owner.execute("UPDATE mailboxes SET last_notified_at = postroom_now()")
+    assert not await silent(subscribed, changed_at), "something was told since"
+    await subscribed.owner.execute("UPDATE mailboxes SET last_notified_at = NULL")
+    assert await silent(subscribed, changed_at)
+    assert (await subscribed.health())[0] == "subscription_expired"
+    assert await subscribed.work_off() == []
+    await subscribed.assert_one_live()
+    assert (await subscribed.live_row())["id"] != old["id"]
+    assert (await subscribed.events())[-2:] == ["SUBSCRIPTION_EXPIRED", "SUBSCRIPTION_RECREATED"]
+    assert await subscribed.health() == ("active", None)
+
+
+async def test_mailboxes_that_nobody_looks_after_are_found(subscribed):
+    assert await subscribe.schedule_missing(subscribed.database) == 1
+    assert await subscribed.work_off() == []
+    await subscribed.assert_one_live()
+    assert await subscribe.schedule_missing(subscribed.database) == 0
+    await subscribed.owner.execute("UPDATE mailboxes SET disconnected_at = postroom_now()")
+    await subscribed.owner.execute("DELETE FROM work")
+    assert await subscribe.schedule_missing(subscribed.database) == 0
+
+
+async def test_a_lost_grant_ends_the_work_until_a_reconnect(subscribed):
+    class Lost:
+        async def get_token(self):
+            raise InvalidGrant("The grant is gone. Connect the mailbox again.")
+
+    subscribed.tokens[subscribed.mailbox] = Lost()
+    assert await subscribed.run() == []
+    assert (await subscribed.health())[0] == "token_refresh_failed"
+    cursor = await subscribed.owner.execute("SELECT event_type FROM ledger WHERE entity_type = 'mailbox'")
+    assert await cursor.fetchall() == [("TOKEN_REFRESH_FAILED",)]
+    assert await subscribed.due_in() is None
+    await subscribed.run()
+    assert subscribed.calls("*watch*") + subscribed.calls("subscriptions.*") == []
+
+
+async def test_a_grant_found_lost_after_a_reconnect_is_the_former_one(subscribed):
+    """The reconnect commits while the former token is being refused: the mailbox is well."""
+    good = subscribed.tokens[subscribed.mailbox]
+
+    class Former:
+        async def get_token(self):
+            await subscribed.owner.execute("UPDATE mailboxes SET connected_at = postroom_now()")
+            await subscribed.wake()
+            subscribed.tokens[subscribed.mailbox] = good
+            raise InvalidGrant("The former grant is gone.")
+
+    subscribed.tokens[subscribed.mailbox] = Former()
+    assert await subscribed.run() == []
+    assert await subscribed.health() == ("active", None)
+    assert await subscribed.work_off() == []
+    await subscribed.assert_one_live()
+
+
+@only_graph
+async def test_a_provider_that_refuses_is_said_in_words_and_asked_again_later(subscribed):
+    subscribed.sim.fault(
+        "error", status=403, mailbox=subscribed.contract.address, endpoint="subscriptions.create"
+    )
+    assert await subscribed.run() == []
+    health, words = await subscribed.health()
+    assert health == "provider_error"
+    assert "does not allow" in words
+    assert 5 * HOUR < await subscribed.due_in() < 7 * HOUR
+    subscribed.sim.delete("faults")
+    await subscribed.move(7 * HOUR)
+    assert await subscribed.work_off() == []
+    await subscribed.assert_one_live()
+    assert await subscribed.health() == ("active", None)
+
+
+@only_graph
+async def test_a_mailbox_or_folder_that_is_not_there_is_said_so(subscribed):
+    subscribed.sim.fault(
+        "error", status=404, mailbox=subscribed.contract.address, endpoint="subscriptions.create"
+    )
+    assert await subscribed.run() == []
+    assert await subscribed.health() == (
+        "provider_error",
+        "The provider does not find this mailbox or its folder.",
+    )
+
+
+async def test_without_a_public_address_or_a_provider_the_operator_is_told_what_to_set(subscribed):
+    [error] = await subscribed.run(public_url=None)
+    assert isinstance(error, OperatorError)
+    assert "POSTROOM_PUBLIC_URL" in str(error)
+    await subscribed.move(61)
+    [error] = await subscribed.run(providers={})
+    assert isinstance(error, OperatorError)
+
+
+async def test_the_history_id_of_a_watch_is_never_taken_for_a_cursor(subscribed):
+    await subscribed.run()
+    await subscribed.move(DAY)
+    await subscribed.work_off()
+    cursor = await subscribed.owner.execute("SELECT count(*) FROM cursors")
+    assert await cursor.fetchone() == (0,)
+
+
+def test_a_subscription_shows_no_secret():
+    assert "client_state_sha256" not in Subscription.__slots__

@@ -1,0 +1,501 @@
+"""W5: webhooks are signed, told in order per thing, at least once, retried, replayed, disabled."""
+
+import asyncio
+import json
+import random
+import re
+from collections import defaultdict
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+
+import pytest
+from standardwebhooks import Webhook as Referee
+from standardwebhooks import WebhookVerificationError
+from starlette.applications import Starlette
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from postroom.errors import PermanentError, TransientError
+from postroom.flow.ledger import seal
+from postroom.flow.outbound import deliver, webhooks
+from postroom.flow.outbound.deliver import DeliverContext
+from postroom.model import WorkKind
+from postroom.providers import webhook_sender
+from postroom.providers.webhook_sender import WebhookSender
+from postroom.store import feed, ledger, work
+from postroom.store import webhooks as stored
+from postroom.store.database import open_database
+from postroom.store.feed import NewEvent
+from postroom.store.ledger import Signer
+from web.push_server import serving
+from web.sign_in_support import SEALER
+
+LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+
+
+class Receiver:
+    """An application that is told. `verdict` decides the status of each delivery."""
+
+    def __init__(self):
+        self.requests, self.verdict, self.before = [], lambda _told: 204, None
+        self.app = Starlette(
+            routes=[
+                Route("/hook", self.take, methods=["POST"]),
+                Route("/elsewhere", lambda _: RedirectResponse("/hook", 307), methods=["POST"]),
+            ]
+        )
+
+    async def take(self, request):
+        body = await request.body()
+        told = json.loads(body)
+        if self.before:
+            await self.before(told)
+        status = self.verdict(told)
+        self.requests.append((dict(request.headers), body, status))
+        return Response(status_code=status)
+
+    @property
+    def accepted(self):
+        """What was told: entity and number, of those that were accepted."""
+        return [
+            (told["data"]["entity_id"], told["data"]["number"])
+            for told in (json.loads(body) for _, body, status in self.requests if status == 204)
+        ]
+
+
+@pytest.fixture
+async def database(database_url):
+    async with open_database(database_url, pool_size=8, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def receiver():
+    made = Receiver()
+    async with serving(made.app) as url:
+        made.url = f"{url}/hook"
+        yield made
+
+
+@pytest.fixture
+def delivering(database):
+    return DeliverContext(database, SEALER, WebhookSender(LOOPBACK).post)
+
+
+@pytest.fixture
+def tell(database, organization):
+    numbers = defaultdict(int)
+
+    async def tell(*names, kind="document"):
+        news = []
+        for name in names:
+            numbers[name] += 1
+            news.append(NewEvent(f"{kind}.changed", kind, name, {"number": numbers[name]}))
+        async with database.transaction(organization) as connection:
+            await feed.append_events(connection, news)
+
+    return tell
+
+
+@pytest.fixture
+def add(database, organization, receiver):
+    async def add(*kinds, url=None):
+        target = url or receiver.url
+        return await webhooks.add(database, SEALER, organization, target, kinds, allows_http=True)
+
+    return add
+
+
+@pytest.fixture
+def step(database, organization, delivering):
+    """Number the feed, and make the deliveries that are due, as a worker does; how often that failed."""
+
+    async def step():
+        await perform(
+            database, "seal", lambda lease: seal.run(database, Signer("k", bytes), lease), organization
+        )
+        return await perform(database, "deliver", lambda lease: deliver.run(delivering, lease))
+
+    return step
+
+
+async def perform(database, kind, run, organization=None):
+    failed = 0
+    async with database.engine() as connection:
+        if organization:
+            await work.enqueue(connection, [work.WorkRequest(organization, kind, str(organization))])
+        leases = (await work.claim(connection, [kind], batch=9, lease_seconds=60)).leases
+    for lease in leases:
+        try:
+            done = await run(lease)
+        except TransientError as error:
+            failed += 1
+            async with database.engine() as connection:
+                await work.retry(connection, lease, delay=60, error=str(error))
+        else:
+            if done is not None:
+                async with database.engine() as connection:
+                    await work.finish(connection, [work.FinishedWork(lease, done.again_after)])
+    return failed
+
+
+async def shown(database, organization, webhook):
+    async with database.transaction(organization) as connection:
+        return await stored.get(connection, webhook.id)
+
+
+async def test_a_delivery_is_signed_as_the_standard_has_it(add, tell, step, receiver):
+    _, secret = await add()
+    await tell("d1")
+    assert await step() == 0
+    [(headers, body, _)] = receiver.requests
+    told = Referee(secret.reveal()).verify(body, headers)
+    assert told["type"] == "document.changed"
+    assert told["data"] == {"entity_type": "document", "entity_id": "d1", "position": 1, "number": 1}
+    with pytest.raises(WebhookVerificationError):
+        Referee(secret.reveal()).verify(body.replace(b"d1", b"d2"), headers)
+    with pytest.raises(WebhookVerificationError):
+        Referee("whsec_" + "A" * 43 + "=").verify(body, headers)
+
+
+async def test_only_what_passes_the_filter_is_told_and_from_now_on(add, tell, step, receiver):
+    await tell("before")
+    await add("document.*")
+    await tell("m1", kind="mailbox")
+    await tell("d1")
+    await step()
+    assert receiver.accepted == [("d1", 1)]
+    assert deliver.matches_filter([], "mailbox.paused")
+    assert deliver.matches_filter(["mailbox.paused"], "mailbox.paused")
+    assert not deliver.matches_filter(["mailbox.*"], "mailboxes.paused")
+    assert not deliver.matches_filter([], "webhook.disabled")
+
+
+async def test_everything_is_told_in_order_per_thing_though_the_receiver_fails_at_random(
+    add, tell, step, receiver, move_clock
+):
+    await add()
+    chance = random.Random(7)
+    receiver.verdict = lambda _told: 503 if chance.random() < 0.4 else 204
+    for _ in range(12):
+        await tell(*(f"e{number}" for number in range(10)))
+    for _ in range(60):
+        await step()
+        await move_clock(3600)
+        if len(receiver.accepted) >= 120:
+            break
+    assert sorted(receiver.accepted) == sorted((f"e{e}", n) for e in range(10) for n in range(1, 13))
+    for entity in range(10):
+        numbers = [number for name, number in receiver.accepted if name == f"e{entity}"]
+        assert numbers == sorted(numbers)
+
+
+async def test_what_one_thing_waits_for_holds_up_nobody_else(
+    add, tell, step, receiver, database, organization, move_clock
+):
+    webhook, _ = await add()
+    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
+    await tell("bad", "good")
+    await tell("bad", "good")
+    assert await step() == 0
+    assert receiver.accepted == [("good", 1), ("good", 2)]
+    await tell("good", "bad")
+    await step()
+    assert receiver.accepted[2:] == [("good", 3)]
+    found = await shown(database, organization, webhook)
+    assert (found.waiting, found.given_up, found.failing_since) == (3, 0, None)
+    receiver.verdict = lambda _told: 204
+    await move_clock(30)
+    await step()
+    assert receiver.accepted[3:] == [("bad", 1), ("bad", 2), ("bad", 3)]
+    assert (await shown(database, organization, webhook)).waiting == 0
+
+
+async def test_a_crash_after_sending_tells_it_twice_with_the_same_id(
+    add, tell, step, receiver, database, delivering, organization, move_clock
+):
+    await add()
+    await tell("d1")
+
+    async def dies(lease):
+        look = await deliver._load_batch(delivering, lease)
+        await deliver._send_all(delivering, look)
+        raise TransientError("killed")
+
+    await perform(database, "seal", lambda lease: seal.run(database, Signer("k", bytes), lease), organization)
+    assert await perform(database, "deliver", dies) == 1
+    await move_clock(61)
+    await step()
+    assert receiver.accepted == [("d1", 1), ("d1", 1)]
+    first, second = (headers["webhook-id"] for headers, _, _ in receiver.requests)
+    assert first == second
+
+
+async def test_a_receiver_that_is_down_is_probed_and_then_told_everything(
+    add, tell, step, receiver, move_clock, database, organization
+):
+    webhook, _ = await add()
+    receiver.verdict = lambda _told: 500
+    await tell(*(f"e{number}" for number in range(20)))
+    assert await step() == 1
+    await tell(*(f"f{number}" for number in range(20)))
+    before = len(receiver.requests)
+    await move_clock(61)
+    assert await step() == 1
+    assert len(receiver.requests) - before == deliver.PROBES
+    found = await shown(database, organization, webhook)
+    assert (found.position, found.waiting, found.last_error) == (20, 20 + deliver.PROBES, "answered 500")
+    receiver.verdict = lambda _told: 204
+    await move_clock(61)
+    assert await step() == 0
+    assert sorted(receiver.accepted) == sorted(
+        (f"{name}{number}", 1) for name in "ef" for number in range(20)
+    )
+    assert (await shown(database, organization, webhook)).failing_since is None
+
+
+async def test_things_that_are_refused_hold_up_no_others_however_many_they_are(
+    add, tell, step, receiver, move_clock, database, organization
+):
+    webhook, _ = await add()
+    receiver.verdict = lambda told: 400 if told["data"]["entity_id"].startswith("bad") else 204
+    await tell(*(f"bad{number}" for number in range(5)))
+    assert await step() == 1
+    for number in range(3):
+        await move_clock(3600)
+        await step()  # only those that are refused
+        await tell(f"good{number}")
+        assert await step() == 0
+    assert receiver.accepted == [("good0", 1), ("good1", 1), ("good2", 1)]
+    found = await shown(database, organization, webhook)
+    assert (found.waiting, found.failing_since, found.disabled_at) == (5, None, None)
+
+
+async def test_where_all_that_was_ready_is_refused_a_new_thing_is_told_at_once(add, tell, step, receiver):
+    await add()
+    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
+    await tell("bad")
+    assert await step() == 0
+    await tell("good")
+    await step()
+    assert receiver.accepted == [("good", 1)]
+
+
+async def test_what_waits_behind_another_makes_no_work_before_that_is_due(
+    add, tell, step, receiver, move_clock, database, delivering
+):
+    await add()
+    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
+    await tell("bad", "good")
+    await tell("bad", "good")
+    await step()
+    await move_clock(30)
+    await tell("good")
+    await step()  # the first about `bad` is refused again, and waits for longer than the one behind it
+    async with database.engine() as connection:
+        claimed = await work.claim(connection, [WorkKind.DELIVER], batch=9, lease_seconds=60)
+    assert claimed.leases == []
+    assert claimed.next_in > 0
+
+
+async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_brings_it_back(
+    add, tell, step, receiver, move_clock, database, organization
+):
+    webhook, _ = await add()
+    receiver.verdict = lambda _told: 500
+    await tell("d1")
+    assert await step() == 0
+    await move_clock(3 * 86400 + 60)
+    assert await step() == 0
+    found = await shown(database, organization, webhook)
+    assert "three days: answered 500" in found.disabled_because
+    async with database.transaction(organization) as connection:
+        told = [each.event_type for each in await ledger.list_newest(connection, limit=20)]
+        events = [each.kind for each in await feed.list_after(connection, 0, 10)]
+    assert "WEBHOOK_DISABLED" in told
+    receiver.verdict = lambda _told: 204
+    await tell("d2")
+    await step()
+    assert receiver.accepted == []
+    assert events == ["document.changed"]
+    with pytest.raises(PermanentError, match="The feed goes from 0 to"):
+        await webhooks.replay(database, organization, found, after=99)
+    await webhooks.replay(database, organization, found, after=0)
+    await step()
+    assert sorted(receiver.accepted) == [("d1", 1), ("d2", 1)]
+
+
+@pytest.mark.parametrize("after", [0, 1])
+async def test_a_replay_that_is_ordered_while_deliveries_are_under_way_is_not_lost(
+    add, tell, step, receiver, database, organization, after
+):
+    webhook, _ = await add()
+    await tell("d1")
+    await step()
+    await tell("d1")
+    ordered = []
+
+    async def order(told):
+        if not ordered:
+            ordered.append(told)
+            found = await shown(database, organization, webhook)
+            await webhooks.replay(database, organization, found, after=after)
+
+    receiver.before = order
+    for _ in range(2):
+        await step()
+    replayed = [("d1", number) for number in (1, 2) if number > after]
+    assert receiver.accepted == [("d1", 1), ("d1", 2), *replayed]
+
+
+async def test_what_is_given_up_waits_for_a_person(
+    add, tell, step, receiver, move_clock, database, organization
+):
+    webhook, _ = await add()
+    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
+    await tell("bad", "good")
+    await step()
+    await move_clock(3 * 86400 + 60)
+    await tell("good")
+    await step()
+    found = await shown(database, organization, webhook)
+    assert (found.waiting, found.given_up) == (0, 1)
+    await tell("bad")
+    receiver.verdict = lambda _told: 204
+    await step()
+    assert receiver.accepted[-1] == ("bad", 2)
+    await webhooks.change(database, organization, found, url=found.url, kinds=[], enabled=False)
+    await webhooks.change(
+        database,
+        organization,
+        await shown(database, organization, webhook),
+        url=found.url,
+        kinds=[],
+        enabled=True,
+    )
+    await step()
+    assert receiver.accepted[-1] == ("bad", 1)
+
+
+async def test_a_removed_webhook_is_told_nothing(add, tell, step, receiver, database, organization):
+    webhook, _ = await add()
+    await tell("d1")
+    assert await webhooks.remove(database, organization, webhook.id)
+    assert not await webhooks.remove(database, organization, webhook.id)
+    await step()
+    assert receiver.requests == []
+
+
+async def test_a_redirect_is_not_followed(delivering, receiver, add, database, organization):
+    webhook, _ = await add(url=receiver.url.replace("/hook", "/elsewhere"))
+    assert await webhooks.send_test(delivering, organization, webhook) == "answered 307"
+    assert receiver.requests == []
+    good, secret = await add()
+    assert await webhooks.send_test(delivering, organization, good) is None
+    headers, body, _ = receiver.requests[0]
+    assert Referee(secret.reveal()).verify(body, headers)["type"] == "webhook.test"
+
+
+@pytest.mark.parametrize(
+    "url, words",
+    [
+        ("http://127.0.0.1:1/", "private address"),
+        ("https://localhost:1/", "private address"),
+        ("https://[::1]:1/", "private address"),
+        ("https://[::ffff:10.0.0.1]/", "private address"),
+        ("https://169.254.169.254/", "private address"),
+        ("https://[64:ff9b::a00:1]/", "private address"),
+        ("https://0.0.0.0/", "private address"),
+        ("http://app.example.org/", "not an https address"),
+        ("ftp://app.example.org/", "not an https address"),
+    ],
+)
+async def test_nothing_is_sent_inside_unless_it_is_allowed(url, words):
+    posted = await WebhookSender(()).post(url, {}, b"{}")
+    assert posted.status is None
+    assert words in posted.error
+
+
+@pytest.mark.parametrize(
+    "address, public",
+    [
+        ("93.184.215.14", True),
+        ("10.1.2.3", False),
+        ("192.168.0.1", False),
+        ("100.64.0.1", False),
+        ("224.0.0.1", False),
+        ("fe80::1", False),
+        ("fc00::1", False),
+        ("2002:a00:1::", False),
+        ("::ffff:10.0.0.1", False),
+        ("2606:4700::1111", True),
+    ],
+)
+def test_public_addresses_are_told_from_private_ones(address, public):
+    if public:
+        webhook_sender.require_allowed_address(ip_address(address), ())
+    else:
+        with pytest.raises(OSError, match="private"):
+            webhook_sender.require_allowed_address(ip_address(address), ())
+    webhook_sender.require_allowed_address(ip_address(address), (ip_network("0.0.0.0/0"), ip_network("::/0")))
+
+
+async def test_a_name_that_leads_inside_is_found_out_when_it_is_resolved(monkeypatch):
+    loop = asyncio.get_running_loop()
+
+    async def rebound(host, port, **_):
+        return [(2, 1, 6, "", ("93.184.215.14", port)), (2, 1, 6, "", ("10.0.0.1", port))]
+
+    monkeypatch.setattr(loop, "getaddrinfo", rebound)
+    posted = await WebhookSender(()).post("https://app.example.org/", {}, b"{}")
+    assert "private address" in posted.error
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "",
+        "nonsense",
+        "https://",
+        "https://u:p@x.example/",
+        "https://x.example/#a",
+        "ftp://x.example/",
+        "https://x .example",
+    ],
+)
+async def test_an_address_that_is_none_is_refused(add, url):
+    with pytest.raises(PermanentError, match="such as https"):
+        await add(url=url or " ")
+
+
+async def test_a_filter_that_nothing_passes_and_plain_http_are_refused(add, database, organization):
+    with pytest.raises(
+        PermanentError, match=r"No event is of the type nope\.\*\. There are document.changed, "
+    ):
+        await add("document.*", "nope.*")
+    with pytest.raises(PermanentError, match=r"No event is of the type webhook\.disabled"):
+        await add("webhook.disabled")
+    with pytest.raises(PermanentError, match="give an https address, or name the network"):
+        await webhooks.add(database, SEALER, organization, "http://app.example.org/", [])
+
+
+async def test_plain_http_goes_only_to_networks_that_are_named(monkeypatch):
+    loop = asyncio.get_running_loop()
+
+    async def public(host, port, **_):
+        return [(2, 1, 6, "", ("93.184.215.14", port))]
+
+    monkeypatch.setattr(loop, "getaddrinfo", public)
+    posted = await WebhookSender(LOOPBACK).post("http://app.example.org/", {}, b"{}")
+    assert posted.error == "is not an https address"
+
+
+def test_the_kinds_of_events_are_those_that_are_told():
+    told = set()
+    for path in Path(deliver.__file__).parents[1].rglob("*.py"):
+        text = path.read_text()
+        told |= set(re.findall(r"""(?:News\(|feed\.tell\(\s*connection,)\s*"([a-z_.]+)\"""", text))
+        if path.name == "connection.py":
+            told |= {each.lower().replace("_", ".", 1) for each in re.findall(r'"(MAILBOX_[A-Z_]+)"', text)}
+    assert {"document.changed", "document.created", "mailbox.paused"} <= told
+    assert told - {"webhook.disabled"} <= set(feed.EVENT_KINDS)

@@ -1,0 +1,121 @@
+"""Long-running Postroom processes for tests: start, wait for their line, find what they started, end them."""
+
+import json
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from contextlib import suppress
+from pathlib import Path
+
+PATIENCE = 60  # seconds until a test is given up; nothing is asserted about how long it took
+SOURCES = Path(__file__).parents[2] / "src"
+PAUSED_PROGRAM = Path(__file__).with_name("paused_program.py")
+
+
+class PostroomProcess:
+    """One `postroom …` that runs until it is told to end. What it says is kept.
+
+    `held`: where it never goes on, see `paused_program.py`.
+    """
+
+    def __init__(self, folder, *arguments, held=None, **settings):
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")}
+        program = [str(PAUSED_PROGRAM), json.dumps(held)] if held else ["-m", "postroom"]
+        self.process = subprocess.Popen(
+            [sys.executable, *program, *arguments],
+            cwd=folder,
+            env=kept | {"PYTHONPATH": str(SOURCES), "PYTHONWARNINGS": "error"} | settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        self.said = []
+        self._lines = queue.Queue()
+        self._reader = threading.Thread(target=self._read)
+        self._reader.start()
+
+    def _read(self):
+        for line in self.process.stdout:
+            self.said.append(line)
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def line(self, beginning):
+        """The next line that begins so, without that."""
+        while True:
+            line = self._lines.get(timeout=PATIENCE)
+            assert line is not None, "".join(self.said)
+            if line.startswith(beginning):
+                return line.removeprefix(beginning).strip()
+
+    def end(self, number=signal.SIGTERM):
+        """Its exit code. Returns when everything that could still write to its output has ended too."""
+        with suppress(ProcessLookupError):
+            self.process.send_signal(number)
+        self._reader.join(PATIENCE)
+        assert not self._reader.is_alive(), "something that it started still runs"
+        self.process.stdout.close()
+        return self.process.wait(PATIENCE)
+
+    def wait(self):
+        """Its exit code, when it has ended by itself."""
+        self._reader.join(PATIENCE)
+        self.process.stdout.close()
+        return self.process.wait(PATIENCE)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if not self.process.stdout.closed:
+            self.end(signal.SIGKILL)
+
+
+def children(pid):
+    """The processes that this one started, by what they run: {"serve": [pid], "work": [pid, pid]}."""
+    found = {}
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):
+            command = Path(f"/proc/{child}/cmdline").read_bytes().split(b"\0")
+            if b"postroom" in command:
+                found.setdefault(command[command.index(b"postroom") + 1].decode(), []).append(int(child))
+    return found
+
+
+def running_in(folder):
+    """Every live process whose command line, working directory or open files belong to this folder."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if (
+                str(folder) in str((entry / "cwd").readlink())
+                or str(folder).encode() in (entry / "cmdline").read_bytes()
+            ):
+                found.append(int(entry.name))
+    return found
+
+
+def fetch(url):
+    try:
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
+    except OSError:
+        return 0, ""
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came true"
+        time.sleep(0.05)
