@@ -160,8 +160,8 @@ def _call(operation: Callable[..., Any], arguments: dict[str, Any]) -> Any:
         if status >= 500 or "Throttl" in code or code == "RequestLimitExceeded":
             raise TransientError(f"Amazon SQS limits the request rate ({code}).") from None
         raise OperatorError(
-            f"Amazon SQS rejected the request ({code}). Check POSTROOM_QUEUE, and that the credentials may send,"
-            " receive, delete, change the visibility of messages, and read the queue's attributes."
+            f"Amazon SQS rejected the request ({code}). Check POSTROOM_QUEUE, and that the credentials may"
+            " send, receive, delete, change the visibility of messages, and read the queue's attributes."
         ) from None
     except errors.NoCredentialsError:
         raise OperatorError(

@@ -1,4 +1,4 @@
-"""Address lists as they are written: quotes, comments, groups, encoded words, and none of it right."""
+"""Parses address lists as they occur: quotes, comments, groups, encoded words, and none of it correct."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -8,34 +8,34 @@ from postroom.mime.encoded_words import decode_words
 
 _SIMPLE = re.compile(r'\s*(?:"([^"\\]*)"|([^"(),:;<>@\\]*?))\s*<([^\s"(),:;<>@\\]+@[^\s"(),:;<>@\\]+)>\s*')
 _BARE = re.compile(r'\s*([^\s"(),:;<>@\\]+@[^\s"(),:;<>@\\]+)\s*')
-# A list is read as these: text in quotes, comments, what separates, and runs of everything else.
+# The tokens of a list: quoted text, separators and comment marks, escapes, and runs of everything else.
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"?|([(),:;<>])|(\\.|\\)|([^"(),:;<>\\]+)', re.DOTALL)
 _ANYWHERE = re.compile(r'[^\s"<>]+@[^\s"<>]+')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SPACES = re.compile(r"\s+")
 
-MOST_ADDRESSES = 5_000  # of one list; more is an attack, and one row must hold them
-MOST_CHARACTERS = 500_000
-MOST_OF_AN_ADDRESS = 1_000
+MAX_ADDRESSES = 5_000  # of one header; more is an attack, and all go into one row
+MAX_CHARACTERS = 500_000
+MAX_ADDRESS_CHARACTERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class MailAddress:
-    """Somebody, as the message names them. Either may be empty, never both."""
+    """A sender or recipient as the message names them. Either field may be empty, never both."""
 
     name: str
     address: str
 
 
 def parse_addresses(values: Iterable[str]) -> tuple[MailAddress, ...]:
-    """Everybody whom these header values name, members of groups included."""
-    found: list[MailAddress] = []
+    """All addresses in these header values, members of groups included."""
+    addresses: list[MailAddress] = []
     for value in values:
-        for each in _parse_list(value[:MOST_CHARACTERS]):
-            found.append(each)
-            if len(found) == MOST_ADDRESSES:
-                return tuple(found)
-    return tuple(found)
+        for address in _parse_list(value[:MAX_CHARACTERS]):
+            addresses.append(address)
+            if len(addresses) == MAX_ADDRESSES:
+                return tuple(addresses)
+    return tuple(addresses)
 
 
 def _parse_list(value: str) -> Iterable[MailAddress]:
@@ -52,7 +52,7 @@ def _clean_name(text: str) -> str:
 
 @dataclass(slots=True)
 class _AddressEntry:
-    """What stands between two commas, while it is being read."""
+    """An entry between two commas, while it is parsed."""
 
     words: list[str]
     angle: str | None = None
@@ -70,14 +70,14 @@ def _entries(value: str) -> Iterator[_AddressEntry]:
         elif depth:
             entry.comments.append(match[0])
         elif mark == "<":
-            if entry.angle is not None:  # nobody separated the two
+            if entry.angle is not None:  # the separator is missing
                 yield entry
                 entry = _AddressEntry(entry.after)
             inside, entry.angle = True, ""
         elif mark == ">":
             inside = False
         elif inside and (mark not in {",", ";"} or (entry.angle or "").startswith("@")):
-            entry.angle = f"{entry.angle}{match[0]}"[:MOST_OF_AN_ADDRESS]
+            entry.angle = f"{entry.angle}{match[0]}"[:MAX_ADDRESS_CHARACTERS]
         elif mark in {",", ";"}:
             yield entry
             entry, inside = _AddressEntry([]), False
@@ -96,7 +96,7 @@ def _add_words(entry: _AddressEntry, token: re.Match[str]) -> None:
 
 
 def _merge_entries(entries: Iterable[_AddressEntry]) -> Iterator[MailAddress]:
-    """A name with a comma that nobody quoted, `Doe, Jane <jane@…>`, is one person and not two."""
+    """An unquoted name with a comma, `Doe, Jane <jane@…>`, is one person and not two."""
     before: list[str] = []
     for entry in entries:
         words = "".join(entry.words).strip()

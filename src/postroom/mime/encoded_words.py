@@ -1,4 +1,4 @@
-"""Encoded words (RFC 2047) and header parameters (RFC 2231), as they are written and as they should be."""
+"""Decodes encoded words (RFC 2047) and header parameters (RFC 2231), correct or not."""
 
 import re
 from binascii import Error, a2b_base64, a2b_qp
@@ -13,16 +13,16 @@ _RUN = re.compile(rf"{_WORD.pattern}(?:\s*{_WORD.pattern})*")
 _PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|([^;]*))', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SECTION = re.compile(r"([^*]+)(?:\*([0-9]{1,4}))?(\*?)")
-_MOST = 2000  # characters of a header in which parameters are looked for, or encoded words at once
+_MAX_PARAMETER_CHARACTERS = 2000  # of a header that are searched for parameters
 
 
 def decode_words(value: str) -> str:
-    """The value with its encoded words decoded; those that cannot be are left as they stand."""
+    """The value with its encoded words decoded; malformed ones stay unchanged."""
     return strip_unstorable(_RUN.sub(_decode_run, value)) if "=?" in value else value
 
 
 def _decode_run(found: re.Match[str]) -> str:
-    """Neighbours of one charset are decoded together: senders cut in the middle of a character."""
+    """Adjacent words of one charset are decoded together: senders split in the middle of a character."""
     text = ""
     data, before = b"", ""
     for charset, encoding, word in _WORD.findall(found[0]):
@@ -51,7 +51,7 @@ def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
     head, semicolon, rest = value.partition(";")
     plain: dict[str, str] = {}
     sections: dict[str, list[tuple[int, bool, str]]] = {}
-    for name, quoted, bare in _PARAMETER.findall((semicolon + rest)[:_MOST]):
+    for name, quoted, bare in _PARAMETER.findall((semicolon + rest)[:_MAX_PARAMETER_CHARACTERS]):
         given = _ESCAPED.sub(r"\1", quoted) if quoted else bare.strip()
         match = _SECTION.fullmatch(name.lower())
         if match and "*" in name:

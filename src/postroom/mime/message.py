@@ -1,4 +1,4 @@
-"""A whole message: its head, its bodies, what is attached to it. Reading never raises, whatever the bytes."""
+"""Parses a whole message: head, bodies, attachments. Never raises, whatever the bytes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ from postroom.mime.headers import MessageHead, build_head
 from postroom.mime.part_tree import MimePart, ParseFindings
 from postroom.mime.text import decode_text, html_to_text, make_snippet, searchable_text, strip_unstorable
 
-_REMEMBERED_BYTES = 1 << 20  # larger contents are decoded at each use instead of being kept
-# Text that is no body: an invitation, a mail program's own page, the headers of a message that bounced.
+_MAX_CACHED_BYTES = 1 << 20  # larger contents are decoded at each use and not cached
+# Text parts that are no body: invitations, AMP and watch pages, headers of bounced messages.
 _NO_BODY = {"text/calendar", "text/x-amp-html", "text/watch-html", "text/rfc822-headers"}
 
 AttachmentKind = Literal["file", "item", "reference"]
@@ -24,79 +24,79 @@ _KINDS: dict[str, AttachmentKind] = {
 
 @dataclass(frozen=True)
 class MimeAttachment:
-    """A file, an enclosed message (`item`), or a link to a file elsewhere (`reference`).
+    """A file, an attached message (`item`), or a link to a file in another place (`reference`).
 
-    `part` is Gmail's partId, "" where the whole message is one file. `content` decodes all of it; `pieces`
-    does so a piece at a time, for what is large.
+    `part` is Gmail's partId, "" if the whole message is one file. `content` decodes everything; `pieces`
+    decodes a large attachment piece by piece.
     """
 
     part: str
     kind: AttachmentKind
     file_name: str | None
     media_type: str
-    is_inline: bool  # shown inside the HTML body: named by a Content-ID and not expressly attached
+    is_inline: bool  # shown in the HTML body: it has a Content-ID and is not declared as an attachment
     content_id: str | None
     _part: MimePart = field(repr=False)
 
     @cached_property
     def size(self) -> int:
-        """Of the content, in bytes."""
-        if len(self._part.raw) <= _REMEMBERED_BYTES:
-            return len(self._remembered)
+        """Size of the content in bytes."""
+        if len(self._part.raw) <= _MAX_CACHED_BYTES:
+            return len(self._cached_content)
         return sum(len(piece) for piece in self.pieces())
 
     @property
     def content(self) -> bytes:
-        if len(self._part.raw) <= _REMEMBERED_BYTES:
-            return self._remembered
+        if len(self._part.raw) <= _MAX_CACHED_BYTES:
+            return self._cached_content
         return self._part.content
 
     def pieces(self) -> Iterator[bytes]:
         return transfer_encoding.decode_pieces(self._part.raw, self._part.encoding)
 
     @cached_property
-    def _remembered(self) -> bytes:
+    def _cached_content(self) -> bytes:
         return self._part.content
 
     @cached_property
-    def enclosed(self) -> "ParsedMessage | None":
-        """The message inside an item. The parts of its attachments continue this one's: "1.0.2"."""
-        if self.kind != "item" or self._part.depth >= part_tree.DEEPEST:
+    def attached_message(self) -> "ParsedMessage | None":
+        """The message inside an item. The parts of its attachments extend this one's: "1.0.2"."""
+        if self.kind != "item" or self._part.depth >= part_tree.MAX_DEPTH:
             return None
         return _parse(self.content, f"{self.part}.0" if self.part else "0", self._part.depth + 1)
 
 
 @dataclass(frozen=True)
 class ParsedMessage:
-    """`defects` name what was found broken and read all the same: header, boundary, charset, depth, parts."""
+    """`defects` name what was malformed: header, boundary, charset, depth, parts."""
 
     head: MessageHead
     body_plain: str | None
     body_html: str | None
-    calendar: str | None  # an invitation that came as a part without a name
+    calendar: str | None  # an invitation in a part without a file name
     snippet: str
-    attachments: tuple[MimeAttachment, ...]  # those of enclosed messages are theirs
+    attachments: tuple[MimeAttachment, ...]  # without those of attached messages
     defects: tuple[str, ...]
 
     @property
     def has_attachments(self) -> bool:
-        """Inline pictures do not count."""
+        """Whether there are attachments other than inline images."""
         return any(not each.is_inline for each in self.attachments)
 
     @property
     def text(self) -> str:
         return searchable_text(self.body_plain, self.body_html)
 
-    def every_attachment(self) -> Iterator[MimeAttachment]:
-        """Also those inside enclosed messages, depth first."""
+    def walk_attachments(self) -> Iterator[MimeAttachment]:
+        """All attachments, also those of attached messages, depth first."""
         for each in self.attachments:
             yield each
-            if each.enclosed is not None:
-                yield from each.enclosed.every_attachment()
+            if each.attached_message is not None:
+                yield from each.attached_message.walk_attachments()
 
 
 def parse(raw: bytes) -> ParsedMessage:
-    """Bytes of an RFC 5322 message, or of anything else."""
+    """Parse the bytes of an RFC 5322 message, or anything else."""
     return _parse(raw, "", 0)
 
 
@@ -124,7 +124,7 @@ def _parse(raw: bytes, place: str, depth: int) -> ParsedMessage:
 
 
 def _leaves(part: MimePart, alternative: str | None) -> Iterator[tuple[MimePart, str | None]]:
-    """Every part that holds something, with the place of the innermost alternative it belongs to."""
+    """All parts with content, each with the position of its innermost multipart/alternative."""
     if part.children:
         within = part.place if part.media_type == "multipart/alternative" else alternative
         for child in part.children:
@@ -157,7 +157,7 @@ def _to_attachment(part: MimePart) -> MimeAttachment:
 
 
 class _BodyCollector:
-    """Collects the texts of a message. Of the same text in several forms, one of each form counts."""
+    """Collects the body texts of a message: within an alternative, one of each form."""
 
     def __init__(self, findings: ParseFindings) -> None:
         self.findings = findings

@@ -1,6 +1,6 @@
-"""The tree of a message's parts. Bodies stay slices of the message until somebody asks for them.
+"""Parses the tree of a message's MIME parts. Bodies stay undecoded slices of the message.
 
-Hostile mail is normal: depth and number of parts have limits, beyond which the rest is one part, as it is.
+Hostile mail is normal: depth and number of parts are limited; beyond that, the rest is one opaque part.
 """
 
 import re
@@ -11,8 +11,8 @@ from postroom.mime import transfer_encoding
 from postroom.mime.encoded_words import parse_parameters
 from postroom.mime.headers import parse_header_lines
 
-DEEPEST = 40
-MOST_PARTS = 10_000
+MAX_DEPTH = 40
+MAX_PARTS = 10_000
 _MEDIA_TYPE = re.compile(r"[!-.0-~]+/[!-.0-~]+")
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 
@@ -22,7 +22,7 @@ Span = tuple[int, int]
 
 @dataclass(slots=True)
 class ParseFindings:
-    """What reading one message has met so far. Defects are words of ours, never of the message."""
+    """What was found so far in one message. Defects are our own words, never text of the message."""
 
     parts: int = 0
     defects: list[str] = field(default_factory=list[str])
@@ -34,7 +34,7 @@ class ParseFindings:
 
 @dataclass(frozen=True, slots=True)
 class MimePart:
-    """One part. A multipart has children; an enclosed message is a leaf, which whoever wants to may read."""
+    """One part. A multipart has children; an attached message is a leaf, which can be parsed separately."""
 
     place: str  # Gmail's partId: "" for the message itself, then "0", "0.1", …
     lines: HeaderLines
@@ -43,7 +43,7 @@ class MimePart:
     encoding: str
     disposition: str
     file_name: str
-    related: bool  # stands in a multipart/related
+    related: bool  # inside a multipart/related
     depth: int
     raw: memoryview
     children: tuple["MimePart", ...]
@@ -58,7 +58,7 @@ class MimePart:
 
 @dataclass(frozen=True, slots=True)
 class _PartPosition:
-    """Where in the tree a part stands."""
+    """The position of a part in the tree."""
 
     place: str
     depth: int
@@ -75,7 +75,7 @@ class _PartPosition:
 
 
 def parse_parts(raw: bytes, findings: ParseFindings, *, place: str = "", depth: int = 0) -> MimePart:
-    """The tree of a message; `place` and `depth` are not the root's for a message inside another."""
+    """The tree of a message; `place` and `depth` are those of the item for an attached message."""
     return _parse_part(raw, (0, len(raw)), _PartPosition(place, depth), findings)
 
 
@@ -117,13 +117,13 @@ def _parse_children(
     raw: bytes, span: Span, kind: tuple[str, str, bytes], spot: _PartPosition, findings: ParseFindings
 ) -> tuple[MimePart, ...]:
     media_type, encoding, boundary = kind
-    if spot.depth >= DEEPEST or findings.parts >= MOST_PARTS:
-        findings.note("depth" if spot.depth >= DEEPEST else "parts")
+    if spot.depth >= MAX_DEPTH or findings.parts >= MAX_PARTS:
+        findings.note("depth" if spot.depth >= MAX_DEPTH else "parts")
         return ()
-    room = MOST_PARTS - findings.parts
+    room = MAX_PARTS - findings.parts
     spans = list(_split_parts(raw, span, boundary, room))
     if not spans and encoding in {"base64", "quoted-printable"}:
-        # Forbidden, and seen: the whole multipart encoded.
+        # Forbidden, but it occurs: the whole multipart is encoded.
         raw = transfer_encoding.decode(memoryview(raw)[span[0] : span[1]], encoding)
         spans = list(_split_parts(raw, (0, len(raw)), boundary, room))
     if not spans:
@@ -131,7 +131,7 @@ def _parse_children(
     children: list[MimePart] = []
     for number, each in enumerate(spans):
         child = spot.child(number, media_type)
-        if findings.parts >= MOST_PARTS:
+        if findings.parts >= MAX_PARTS:
             findings.note("parts")
             children.append(_opaque_part(child, memoryview(raw)[each[0] : span[1]]))
             break
@@ -140,7 +140,7 @@ def _parse_children(
 
 
 def _opaque_part(spot: _PartPosition, raw: memoryview) -> MimePart:
-    """Bytes that nobody looks into."""
+    """A part that is not parsed any further."""
     return MimePart(
         place=spot.place,
         lines=(),
@@ -157,9 +157,9 @@ def _opaque_part(spot: _PartPosition, raw: memoryview) -> MimePart:
 
 
 def _split_parts(raw: bytes, span: Span, boundary: bytes, room: int) -> Iterator[Span]:
-    """Where the parts between boundary lines begin and end, one more than there is room for at most.
+    """Start and end of the parts between boundary lines, at most one more than there is room for.
 
-    Without a closing line the last part ends where the whole does.
+    Without a closing line, the last part ends with the multipart.
     """
     begin = -1
     for line, after, closing in _boundary_lines(raw, span, boundary):
@@ -176,7 +176,7 @@ def _split_parts(raw: bytes, span: Span, boundary: bytes, room: int) -> Iterator
 
 
 def _boundary_lines(raw: bytes, span: Span, boundary: bytes) -> Iterator[tuple[int, int, bool]]:
-    """Where each boundary line begins, where the next line begins, and whether it closes the multipart."""
+    """Start of each boundary line, start of the next line, and whether it closes the multipart."""
     if boundary == b"--":
         return
     start, end = span
@@ -192,8 +192,8 @@ def _boundary_lines(raw: bytes, span: Span, boundary: bytes) -> Iterator[tuple[i
 
 
 def _find_head(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
-    """Where the header lines begin and end, and where the body begins."""
-    if raw.startswith((b"From ", b">From "), start):  # the line that separates messages in a mailbox file
+    """Start and end of the header lines, and start of the body."""
+    if raw.startswith((b"From ", b">From "), start):  # the separator line of mbox files
         start = raw.find(b"\n", start, end) + 1 or end
     if raw.startswith((b"\r\n", b"\n"), start):
         return start, start, min(end, start + (2 if raw[start] == 0x0D else 1))

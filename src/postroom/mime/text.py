@@ -1,11 +1,11 @@
-"""From bytes to text that PostgreSQL takes, whatever charset they claim; and from HTML to its words."""
+"""Decodes bytes to text that PostgreSQL can store, whatever their charset, and extracts text from HTML."""
 
 import re
 from codecs import lookup
 from functools import lru_cache
 from html import unescape
 
-# What senders mean by these names, which is more than the standard of that name holds.
+# Senders use these names for supersets of the standards with that name.
 _MEANT = {
     "ascii": "utf-8",
     "iso8859-1": "cp1252",
@@ -28,7 +28,7 @@ _ALIASES = {
     "ansi": "cp1252",
     "default": "utf-8",
 }
-# Python's own notations: no charsets of mail, and some of them are costly.
+# Python's own encodings: they do not occur in mail, and some are expensive.
 _NOT_CHARSETS = {"unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined"}
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _HIDDEN = re.compile(r"<(style|script|head|title|template)\b[^<>]*>|<!--", re.IGNORECASE)
@@ -37,35 +37,35 @@ _TAG = re.compile(r"</?[a-zA-Z!?][^<>]*>")
 _INVISIBLE = re.compile("[\u00ad\u034f\u200b-\u200f\u2060\ufeff]")
 
 SNIPPET_CHARACTERS = 200
-SEARCHED_CHARACTERS = 100_000  # what the search index takes of a body
+SEARCHED_CHARACTERS = 100_000  # of a body that go into the search index
 
 
 @lru_cache(maxsize=256)
 def find_codec(charset: str) -> str | None:
-    """Python's name of a charset; None where there is none of that name."""
+    """Python's name of a charset; None if it does not exist."""
     name = charset.strip().strip("\"'").lower()
     try:
         found = lookup(_ALIASES.get(name, name))
     except (LookupError, ValueError):
         return None
-    if found.name in _NOT_CHARSETS or not found._is_text_encoding:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # the one way to ask
+    if found.name in _NOT_CHARSETS or not found._is_text_encoding:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # there is no public way
         return None
     return _MEANT.get(found.name, found.name)
 
 
 def decode_text(data: bytes, charset: str) -> tuple[str, bool]:
-    """The text, fit to be kept, and whether it could be read as the charset that it claims."""
+    """The storable text, and whether it could be decoded with the declared charset."""
     name = find_codec(charset) if charset else "utf-8"
     if name is not None:
         try:
             text = data.decode(name)
-            # Of the charsets of mail, this one alone can spell half a surrogate pair.
+            # The only charset in mail that can encode lone surrogates.
             return strip_unstorable(text) if name == "utf-7" else text.replace("\x00", "\ufffd"), True
         except (UnicodeError, ValueError):
             pass
     return strip_unstorable(
         _decode_guessing(data, name)
-    ), name == "cp1252"  # a few bytes that Latin-1 has and cp1252 has not
+    ), name == "cp1252"  # a few bytes exist in Latin-1 and not in cp1252
 
 
 def _decode_guessing(data: bytes, claimed: str | None) -> str:
@@ -76,7 +76,7 @@ def _decode_guessing(data: bytes, claimed: str | None) -> str:
     if claimed is not None:
         text = data.decode(claimed, "replace")
         broken = text.count("\ufffd")
-        # A cut or a flipped byte in otherwise good text; else the claim was wrong altogether.
+        # Mostly valid text with a broken byte; otherwise the declared charset is wrong.
         if claimed != "cp1252" and broken * 2 < sum(1 for character in text if character > "\x7f"):
             return text
     try:
@@ -86,28 +86,28 @@ def _decode_guessing(data: bytes, claimed: str | None) -> str:
 
 
 def strip_unstorable(text: str) -> str:
-    """Without what PostgreSQL refuses."""
+    """The text without characters that PostgreSQL rejects."""
     if text.isascii():
         return text.replace("\x00", "\ufffd")
     return _UNKEPT.sub("\ufffd", text)
 
 
 def searchable_text(plain: str | None, html: str | None) -> str:
-    """What a person reads, for the search index: the plain body, else the words of the HTML."""
+    """The text for the search index: the plain body, or else the text of the HTML."""
     if plain and not plain.isspace():
         return plain[:SEARCHED_CHARACTERS]
     return html_to_text(html or "", most=SEARCHED_CHARACTERS)
 
 
 def html_to_text(html: str, *, most: int) -> str:
-    """What a person would read, at most so many characters of it; one line for each block."""
+    """The visible text of HTML, at most `most` characters, one line per block."""
     shown = _BREAK.sub("\n", _strip_hidden(html, most * 20 + 50_000))
     lines = (" ".join(line.split()) for line in unescape(_TAG.sub(" ", shown)).split("\n"))
     return strip_unstorable("\n".join(line for line in lines if line))[:most]
 
 
 def _strip_hidden(html: str, most: int) -> str:
-    """Without styles, scripts and comments; what is never closed hides the rest."""
+    """HTML without styles, scripts and comments; an unclosed one hides the rest."""
     shown: list[str] = []
     at = length = 0
     while length < most and (found := _HIDDEN.search(html, at)):
@@ -130,7 +130,7 @@ def _find_closing_tag(html: str, end: str, start: int) -> int:
 
 
 def make_snippet(text: str) -> str:
-    """The first words, on one line."""
+    """The beginning of the text on one line."""
     beginning = text[: SNIPPET_CHARACTERS * 10]
     if not beginning.isascii():
         beginning = _INVISIBLE.sub("", beginning)

@@ -1,4 +1,4 @@
-"""Transfer encodings undone: base64, quoted-printable, uuencode, broken or not, at once or in pieces."""
+"""Decodes transfer encodings: base64, quoted-printable, uuencode, malformed or not, at once or in pieces."""
 
 import re
 from binascii import Error, a2b_base64, a2b_qp, a2b_uu
@@ -10,7 +10,7 @@ _UU = frozenset({"x-uuencode", "uuencode", "x-uue", "uue"})
 
 
 def decode(raw: memoryview, encoding: str) -> bytes:
-    """The content; as it stands where the encoding is unknown or nothing of it can be read."""
+    """The decoded content; unchanged if the encoding is unknown or nothing can be decoded."""
     if encoding == "base64":
         return _decode_base64(raw)
     if encoding == "quoted-printable":
@@ -19,7 +19,7 @@ def decode(raw: memoryview, encoding: str) -> bytes:
 
 
 def decode_pieces(raw: memoryview, encoding: str) -> Iterator[bytes]:
-    """The same content, never more than a piece of it in memory where the encoding allows that."""
+    """The same content in pieces, to save memory if the encoding allows it."""
     if encoding == "base64" and len(raw) > PIECE_BYTES:
         yield from _decode_base64_pieces(raw)
     elif encoding in {"base64", "quoted-printable", *_UU}:
@@ -38,7 +38,7 @@ def _decode_base64(raw: memoryview) -> bytes:
 
 
 def _decode_base64_pieces(raw: memoryview) -> Iterator[bytes]:
-    """Four characters make three bytes: a piece keeps what is over for the next one."""
+    """Four characters are three bytes: incomplete groups carry over to the next piece."""
     over = b""
     for start in range(0, len(raw), PIECE_BYTES):
         clean = over + _NOT_BASE64.sub(b"", raw[start : start + PIECE_BYTES])
@@ -49,7 +49,7 @@ def _decode_base64_pieces(raw: memoryview) -> Iterator[bytes]:
 
 
 def _decode_last_group(clean: bytes) -> bytes:
-    """A single character at the end says nothing."""
+    """Decode an incomplete group; a single character encodes nothing."""
     clean = clean[: len(clean) - (len(clean) % 4 == 1)]
     return a2b_base64(clean + b"=" * (-len(clean) % 4))
 

@@ -36,8 +36,8 @@ class Sealer:
         key = self.keys.find(sealed.key_id)
         if key is None:
             raise OperatorError(
-                f"The vault lacks the key {sealed.key_id!a}, which sealed a value in the database."
-                f" Restore it in {self.keys.source} from a backup or another machine, or reconnect the mailboxes it sealed."
+                f"The vault lacks the key {sealed.key_id!a}, which sealed a value in the database. Restore it"
+                f" in {self.keys.source} from a backup or another machine, or reconnect its mailboxes."
             )
         if sealed.value[:1] != FORMAT:
             raise OperatorError(
@@ -49,8 +49,8 @@ class Sealer:
             opened = AESGCM(key.value).decrypt(nonce, ciphertext, _associated_data(key.id, context))
         except (InvalidTag, ValueError):
             raise OperatorError(
-                f"A sealed value in the database cannot be decrypted with key {key.id!a}: it was changed,"
-                " copied from another row, or the id names another key. Restore it, or connect the mailbox again."
+                f"A sealed value in the database cannot be decrypted with key {key.id!a}: it was changed or"
+                " copied from another row, or the id names another key. Restore it, or reconnect the mailbox."
             ) from None
         return Secret(opened.decode())
 

@@ -175,7 +175,7 @@ async def test_a_move_is_told_where_the_message_left_and_where_it_came_or_by_its
         left = before[key].state.folder
         assert sorted(
             ((change.presence, change.state.folder) for change in told), key=lambda pair: pair[0].value
-        ) == [(Presence.PRESENT, place["id"]), (Presence.LEFT, None)]
+        ) == [(Presence.LEFT, None), (Presence.PRESENT, place["id"])]
         assert left != place["id"]
     [seen] = await mailbox.look_up([key])
     assert seen.presence is Presence.PRESENT

@@ -60,25 +60,25 @@ def test_every_kind_of_letter_gives_the_attachments_and_parts_that_gmail_would_n
         MessageSpec(seed=7, kind=kind, variant=variant, size=900_000 if kind == "big" else None)
     )
     message = parse(raw)
-    found = [(each.part, each.media_type, each.size, each.content) for each in message.every_attachment()]
+    found = [(each.part, each.media_type, each.size, each.content) for each in message.walk_attachments()]
     expected = [
         (place, part.content_type, len(part.content), part.content)
         for place, part, _ in list_attachments(referee.read(raw))
     ]
     assert found == expected
-    assert all(b"".join(each.pieces()) == each.content for each in message.every_attachment())
+    assert all(b"".join(each.pieces()) == each.content for each in message.walk_attachments())
     assert kind == "malformed" or message.defects == ()
 
 
-def test_an_enclosed_message_is_an_item_whose_own_attachments_continue_its_part():
+def test_an_attached_message_is_an_item_whose_attachments_extend_its_part():
     message = parse(FORWARDED)
     [item] = message.attachments
     assert (item.part, item.kind, item.media_type) == ("1", "item", "message/rfc822")
     assert item.content.startswith(b"From: supplier@example.net\r\n")
-    assert item.enclosed.head.subject == "bill"
-    assert item.enclosed.body_plain == "our bill"
-    assert [each.part for each in message.every_attachment()] == ["1", "1.0.1"]
-    assert [each.content for each in message.every_attachment()][1] == b"%PDF-"
+    assert item.attached_message.head.subject == "bill"
+    assert item.attached_message.body_plain == "our bill"
+    assert [each.part for each in message.walk_attachments()] == ["1", "1.0.1"]
+    assert [each.content for each in message.walk_attachments()][1] == b"%PDF-"
 
 
 def test_of_alternatives_each_form_is_kept_once_and_the_snippet_is_text():

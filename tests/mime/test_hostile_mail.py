@@ -21,7 +21,7 @@ def use(message):
     texts += [text for pair in message.head.headers for text in pair]
     texts += [each.name + each.address for each in (*message.head.to, *message.head.cc, *message.head.bcc)]
     texts += [message.head.subject, message.head.internet_message_id, *message.head.references]
-    for each in message.every_attachment():
+    for each in message.walk_attachments():
         assert each.size == len(each.content) == sum(map(len, each.pieces()))
         texts += [each.part, each.file_name, each.media_type, each.content_id]
     for text in texts:
@@ -118,9 +118,9 @@ def test_messages_in_messages_end_at_a_depth_too():
     raw = b"Subject: deepest\n\nhere"
     for _ in range(5 * DEEPEST):
         raw = b"Content-Type: message/rfc822\n\n" + raw
-    inner = list(parse(raw).every_attachment())
+    inner = list(parse(raw).walk_attachments())
     assert len(inner) == DEEPEST + 1
-    assert inner[-1].enclosed is None
+    assert inner[-1].attached_message is None
     assert inner[-1].content.endswith(b"here")
 
 
