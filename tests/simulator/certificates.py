@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
 
-def certified() -> tuple[str, str]:
-    """A new private key and its certificate, both as PEM."""
+def make_certificate() -> tuple[str, str]:
+    """Return a new private key and its certificate, both as PEM."""
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "mail.example.com")])
     now = dt.datetime.now(dt.UTC)

@@ -1,4 +1,4 @@
-"""Holds every answer that a test caused against the provider's published description of it."""
+"""Checks every recorded response of a test against the provider's published description."""
 
 from collections.abc import Callable
 from typing import Any
@@ -23,17 +23,17 @@ def record(control: httpx2.Client) -> None:
 
 
 def check(control: httpx2.Client) -> int:
-    """Fails when an answer is not what the provider's description allows. Returns how many were looked at."""
-    looked, wrong = 0, []
+    """Fail if a response violates the provider's description. Return how many were checked."""
+    checked, wrong = 0, []
     for exchange in control.get("requests", params={"limit": 10_000}).json():
         checks = PROVIDERS.get(exchange["provider"], ())
         recorded = "request_headers" in exchange or "response_headers" in exchange
         if checks and recorded:
-            looked += 1
-            found = [problem for check in checks for problem in check(exchange)]
-            wrong += [f"{exchange['method']} {exchange['path']}: {problem}" for problem in found]
+            checked += 1
+            problems = [problem for check in checks for problem in check(exchange)]
+            wrong += [f"{exchange['method']} {exchange['path']}: {problem}" for problem in problems]
     for push in control.get("pushes", params={"limit": 10_000}).json():
-        looked += 1
+        checked += 1
         wrong += [f"push to {push['path']}: {problem}" for problem in PUSHES[push["provider"]](push)]
     assert not wrong, "\n".join(wrong[:20])
-    return looked
+    return checked

@@ -1,7 +1,6 @@
-"""Checks every JSON answer of Graph against Microsoft's own description: nothing unknown, nothing missing.
+"""Checks JSON responses and pushes of Graph against Microsoft's own description.
 
-What was selected is there and nothing else; where nothing was selected, everything is there. Pushes are
-checked too.
+With $select, exactly the selected properties must be present; without it, all default properties.
 """
 
 import base64
@@ -14,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from simulator.graph_types import document, is_a, properties
-from simulator.written import wrong
+from simulator.json_schemas import wrong
 
 LONGEST = 256 * 1024  # longer answers are kept in part only, perhaps ending inside a letter
 # Kept short, and each with its reason.

@@ -1,4 +1,4 @@
-"""Checks what clients read while they sign in, at Google and Microsoft: discovery, keys, tokens, userinfo."""
+"""Checks sign-in responses of Google and Microsoft: discovery, keys, tokens, userinfo."""
 
 import json
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 from cryptography import x509
 
 from simulator.conformance_google import described
-from simulator.written import wrong
+from simulator.json_schemas import wrong
 
 _GOOGLE = {
     "oauth.discovery": "openidConfiguration",

@@ -1,4 +1,4 @@
-"""Fixtures for everything that is tested against a running mailsim."""
+"""Fixtures for tests against a running mailsim."""
 
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
@@ -14,14 +14,14 @@ from simulator.microsoft_user import MicrosoftUsers
 
 _numbers = count(1)
 
-# How long an example takes says more about the machine's load than about the code.
+# The duration of an example depends on the machine's load, so there is no deadline.
 hypothesis.settings.register_profile("untimed", deadline=None)
 hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture
 def start() -> Generator[Callable[..., Simulation]]:
-    """Starts a mailsim of the test's own: `start("--seed", "7")`."""
+    """Return a function that starts a separate mailsim: `start("--seed", "7")`."""
     with ExitStack() as stack:
         yield lambda *options: stack.enter_context(running(*options))
 
@@ -34,7 +34,7 @@ def shared() -> Generator[Simulation]:
 
 @pytest.fixture
 def sim(shared: Simulation) -> Generator[Simulation]:
-    """One process for all tests of a module, with a hand-driven clock; faults are gone at each test's end."""
+    """Return the simulator shared by a module, with a manual clock; faults are cleared after each test."""
     conformance.record(shared.control)
     yield shared
     if shared.process.poll() is None:
@@ -59,5 +59,5 @@ def microsoft() -> Generator[MicrosoftUsers]:
 
 @pytest.fixture
 def address() -> str:
-    """An address that no other test uses."""
+    """Return an address that no other test uses."""
     return f"person{next(_numbers)}@example.com"

@@ -1,5 +1,7 @@
-"""The types of Microsoft Graph with their properties: from Microsoft's OpenAPI where it lies beside the
-repository, from the models of msgraph-sdk otherwise, and for the derived types that the OpenAPI leaves out.
+"""The entity types of Microsoft Graph with their properties.
+
+They come from Microsoft's OpenAPI if it is available next to the repository. Otherwise, and for derived types
+that the OpenAPI leaves out, they come from the models of msgraph-sdk.
 """
 
 import dataclasses
@@ -32,7 +34,7 @@ class Property:
 
 @functools.cache
 def document() -> dict[str, Any] | None:
-    """Both files of the OpenAPI as one, None where they are not."""
+    """Return both files of the OpenAPI as one document, or None if they are not available."""
     files = sorted(SPECS.glob("graph-*.yml"))
     if not files:
         return None
@@ -48,7 +50,7 @@ def document() -> dict[str, Any] | None:
 
 @functools.cache
 def properties(name: str) -> dict[str, Property]:
-    """Every property of a type, inherited ones included."""
+    """Return every property of a type, inherited ones included."""
     known = document()
     if known is not None and _PREFIX + name in known["schemas"]:
         return dict(_from_schema(known["schemas"][_PREFIX + name]))
@@ -116,7 +118,7 @@ def model(name: str) -> type:
 
 
 def _from_model(cls: type) -> dict[str, Property]:
-    """Fields are the properties in another spelling. (To ask the model would load a thousand others.)"""
+    """Derive the properties from the dataclass fields; calling the model would load a thousand others."""
     own = {"additional_data", "backing_store", "odata_type"}
     return {
         _camel(field.name): _annotated(str(field.type), cls)
@@ -145,7 +147,7 @@ def _annotated(text: str, cls: type) -> Property:
 
 
 def _imported(name: str, cls: type) -> Any:
-    """The class of a property; None for the few whose module is named by another rule."""
+    """Return the class of a property, or None for the few in modules with irregular names."""
     for parent in cls.__mro__:
         package = parent.__module__.rpartition(".")[0]
         if package.startswith("msgraph."):

@@ -1,4 +1,4 @@
-"""An Outlook account in the simulation with a token for it: what a plain HTTP program would do."""
+"""An Outlook account in the simulator and a plain HTTP client with a token for it."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,26 +20,26 @@ class MicrosoftUser:
     http: httpx2.Client
 
     def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
-        """`path` below /v1.0/me, from the root with a slash, or a whole link."""
+        """Send a request. `path` is relative to /v1.0/me, absolute with a slash, or a complete link."""
         if path.startswith("http"):
             return self.http.request(method, path, **more)
         return self.http.request(method, f"/v1.0{path}" if path[:1] == "/" else f"/v1.0/me/{path}", **more)
 
     def get(self, path: str, headers: dict[str, str] | None = None, **params: Any) -> Any:
-        """The JSON of an answer that must be 200."""
+        """Return the JSON of a response that must be 200."""
         return fine(self.ask("GET", path, params=params or None, headers=headers), 200)
 
     def post(self, path: str, body: Any = None, status: int = 201, **more: Any) -> Any:
         return fine(self.ask("POST", path, json=body, **more), status)
 
     def refused(self, status: int, path: str, method: str = "GET", **more: Any) -> dict[str, Any]:
-        """The error of an answer that must be this refusal."""
+        """Return the error of a response that must have this status."""
         answer = self.ask(method, path, **more)
         assert answer.status_code == status, f"{answer.status_code} {answer.text}"
         return answer.json()["error"]
 
     def pages(self, path: str, headers: dict[str, str] | None = None, **params: Any) -> list[Any]:
-        """The entries of every page of a listing."""
+        """Return the entries of all pages of a listing."""
         page = self.get(path, headers, **params)
         found = list(page["value"])
         while link := page.get("@odata.nextLink"):
@@ -50,7 +50,7 @@ class MicrosoftUser:
     def delta(
         self, path: str, headers: dict[str, str] | None = None, **params: Any
     ) -> tuple[list[dict[str, Any]], str]:
-        """A whole round from a path or from a deltaLink: what was told, and where the next round begins."""
+        """Follow a complete round from a path or a deltaLink; return its entries and the next deltaLink."""
         page = self.get(path, headers, **params)
         found = list(page["value"])
         while "@odata.deltaLink" not in page:
@@ -66,14 +66,14 @@ def fine(answer: httpx2.Response, status: int) -> Any:
 
 @dataclass(frozen=True)
 class MicrosoftUsers:
-    """Makes accounts and signs them in; closes what it opened."""
+    """Creates accounts and signs them in; closes their clients."""
 
     closing: ExitStack
 
     def connect(
         self, simulation: Simulation, address: str, *scopes: str, messages: int = 0, **more: Any
     ) -> MicrosoftUser:
-        """A new mailbox and a user who agreed to these permissions (default: reading)."""
+        """Create a mailbox and sign in its user with these permissions (default: reading)."""
         simulation.create("outlook", address, messages=messages, **more)
         return self.sign_in(simulation, address, *scopes)
 

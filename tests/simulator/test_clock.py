@@ -1,17 +1,17 @@
-"""The clock and what waits on it."""
+"""The clock and the tasks that sleep on it."""
 
 import asyncio
 from datetime import UTC, datetime
 
 import pytest
 
-from mailsim.background import Background
+from mailsim.background import BackgroundTasks
 from mailsim.clock import Clock
 
 START = datetime(2026, 1, 5, 9, tzinfo=UTC)
 
 
-async def test_a_manual_clock_stands_still_until_it_is_moved():
+async def test_a_manual_clock_does_not_advance_until_it_is_moved():
     clock = Clock(manual=True, start=START)
     await asyncio.sleep(0.01)
     assert clock.now() == START
@@ -19,7 +19,7 @@ async def test_a_manual_clock_stands_still_until_it_is_moved():
     assert (clock.now() - START).total_seconds() == 90
 
 
-async def test_a_real_clock_goes_on_and_can_be_moved():
+async def test_a_real_clock_advances_and_can_be_moved():
     clock = Clock(start=START)
     assert clock.now() >= START
     await clock.move(3600)
@@ -27,9 +27,9 @@ async def test_a_real_clock_goes_on_and_can_be_moved():
 
 
 @pytest.mark.parametrize("manual", [True, False])
-async def test_moving_the_clock_wakes_sleepers_in_order_at_their_own_moments(manual):
+async def test_moving_the_clock_wakes_sleepers_in_order_at_their_due_times(manual):
     clock = Clock(manual=manual, start=START)
-    background = Background(clock)
+    background = BackgroundTasks(clock)
     seen = []
 
     async def sleeper(seconds):
@@ -45,9 +45,9 @@ async def test_moving_the_clock_wakes_sleepers_in_order_at_their_own_moments(man
     await background.stop()
 
 
-async def test_a_task_that_sleeps_again_and_again_gets_every_turn_of_a_long_move():
+async def test_a_task_that_sleeps_repeatedly_wakes_every_time_during_a_long_move():
     clock = Clock(manual=True, start=START)
-    background = Background(clock)
+    background = BackgroundTasks(clock)
     attempts = []
 
     async def retrying():
@@ -64,11 +64,11 @@ async def test_a_task_that_sleeps_again_and_again_gets_every_turn_of_a_long_move
     await background.stop()
 
 
-async def test_a_task_that_waits_for_something_else_does_not_hold_up_a_move():
+async def test_a_task_that_waits_for_something_else_does_not_block_a_move():
     clock = Clock(manual=True, start=START)
-    background = Background(clock)
+    background = BackgroundTasks(clock)
     event = asyncio.Event()
-    background.start(background.idle(event.wait()))
+    background.start(background.wait_idle(event.wait()))
     woken = background.start(clock.sleep(5))
     await background.settle()
     await clock.move(10)
@@ -83,7 +83,7 @@ async def test_real_time_wakes_sleepers_too():
     assert clock.time() >= moment
 
 
-async def test_a_sleeper_that_was_cancelled_is_forgotten():
+async def test_a_cancelled_sleeper_is_forgotten():
     clock = Clock(manual=True, start=START)
     sleeper = asyncio.create_task(clock.sleep(10))
     await asyncio.sleep(0)
@@ -94,7 +94,7 @@ async def test_a_sleeper_that_was_cancelled_is_forgotten():
 
 
 @pytest.mark.parametrize("seconds", [-1, 1e12, float("nan")])
-async def test_the_clock_goes_forward_only(seconds):
+async def test_the_clock_only_moves_forward(seconds):
     clock = Clock(manual=True, start=START)
     with pytest.raises(ValueError, match="forward"):
         await clock.move(seconds)
@@ -102,7 +102,7 @@ async def test_the_clock_goes_forward_only(seconds):
 
 
 async def test_a_failing_task_is_reported(caplog):
-    background = Background(Clock(manual=True))
+    background = BackgroundTasks(Clock(manual=True))
 
     async def failing():
         await asyncio.sleep(0)

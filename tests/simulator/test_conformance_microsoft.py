@@ -1,4 +1,4 @@
-"""The check that every other test relies on: it must notice what Microsoft's description does not allow."""
+"""The conformance check itself: it must reject responses that Microsoft's description does not allow."""
 
 import json
 
@@ -53,7 +53,7 @@ def source(request, monkeypatch, tmp_path):
     graph_types.properties.cache_clear()
 
 
-def test_what_is_described_passes(source):
+def test_documented_responses_pass(source):
     assert conformance_microsoft.problems(exchange(MESSAGE)) == []
 
 
@@ -67,12 +67,12 @@ def test_what_is_described_passes(source):
         {"@odata.type": "#microsoft.graph.mailFolder"}, {"categories": "Red"},
     ],
 )  # fmt: skip
-def test_what_is_not_described_fails(source, more):
+def test_undocumented_responses_fail(source, more):
     asked = f"{SELECTED},{','.join(more)}"
     assert conformance_microsoft.problems(exchange(MESSAGE | more, query=asked))
 
 
-def test_what_was_selected_is_there_and_nothing_else(source):
+def test_exactly_the_selected_properties_are_required(source):
     less = {name: value for name, value in MESSAGE.items() if name != "subject"}
     assert conformance_microsoft.problems(exchange(less)) == ["message lacks the selected ['subject']"]
     more = {**MESSAGE, "isDraft": False}
@@ -84,7 +84,7 @@ def test_what_was_selected_is_there_and_nothing_else(source):
         assert conformance_microsoft.problems(exchange(file, path=path, query=cast)) == []
 
 
-def test_without_a_selection_everything_is_there(source):
+def test_without_select_all_default_properties_are_required(source):
     folder = {
         "@odata.context": "x", "id": "A", "displayName": "x", "parentFolderId": "x", "childFolderCount": 0,
         "unreadItemCount": 0, "totalItemCount": 0, "isHidden": False,
@@ -98,7 +98,7 @@ def test_without_a_selection_everything_is_there(source):
     assert conformance_microsoft.problems(exchange(MESSAGE, query=""))
 
 
-def test_derived_types_are_known_with_what_they_add(source):
+def test_derived_types_are_known_with_their_own_properties(source):
     meeting = {
         **MESSAGE,
         "@odata.type": "#microsoft.graph.eventMessage",
@@ -121,16 +121,16 @@ def test_a_delta_page_has_exactly_one_link(source):
 @pytest.mark.parametrize(
     "value", [{}, {"error": {"code": "x"}}, {"error": {"code": 5, "message": "x"}}, {"error": "x"}]
 )
-def test_an_error_without_its_shape_fails(value):
+def test_an_error_without_its_documented_shape_fails(value):
     assert conformance_microsoft.problems(exchange(value, 404))
 
 
-def test_headers_and_paths_are_looked_at_too():
+def test_headers_and_paths_are_checked():
     assert conformance_microsoft.problems(exchange(MESSAGE, headers=HEADERS[:2]))
     assert conformance_microsoft.problems(exchange(MESSAGE, path="/v1.0/me/nothing"))
 
 
-def test_answers_that_a_fault_damaged_are_not_judged():
+def test_responses_damaged_by_a_fault_are_not_checked():
     assert conformance_microsoft.problems(exchange({}, fault="truncated")) == []
 
 
@@ -140,7 +140,7 @@ def test_the_table_of_operations_agrees_with_the_openapi():
     assert conformance_microsoft.disagreements() == []
 
 
-def test_answers_of_the_simulator_are_really_looked_at(sim, microsoft, address):
+def test_responses_of_the_simulator_are_really_checked(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=3)
     user.get("messages")
     user.post("/$batch", {"requests": [{"id": "1", "method": "GET", "url": "/me/mailFolders"}]}, status=200)
@@ -148,7 +148,7 @@ def test_answers_of_the_simulator_are_really_looked_at(sim, microsoft, address):
 
 
 @pytest.mark.parametrize("name", sorted(conformance_microsoft.EXCEPTIONS))
-def test_an_exception_has_a_reason(name):
+def test_every_exception_states_its_reason(name):
     assert len(conformance_microsoft.EXCEPTIONS[name]) > 10
 
 
@@ -167,7 +167,7 @@ def push(**more):
     return {"endpoint": "push", "request_body": json.dumps({"value": [told]})}
 
 
-def test_a_notification_as_described_passes():
+def test_a_documented_notification_passes():
     assert conformance_microsoft.push_problems(push()) == []
     gone = dict.fromkeys(("changeType", "resource", "resourceData", "tenantId"), ...)
     assert conformance_microsoft.push_problems(push(lifecycleEvent="missed", **gone)) == []
@@ -181,15 +181,15 @@ def test_a_notification_as_described_passes():
         {"lifecycleEvent": "missed"}, {"subscriptionExpirationDateTime": "tomorrow"},
     ],
 )  # fmt: skip
-def test_a_notification_that_is_otherwise_is_noticed(more):
+def test_an_undocumented_notification_fails(more):
     assert conformance_microsoft.push_problems(push(**more))
 
 
-def test_an_entity_without_id_is_noticed():
+def test_an_entity_without_id_fails():
     nameless = {name: value for name, value in MESSAGE.items() if name != "id"}
     assert conformance_microsoft.problems(exchange(nameless))[0] == "message has no id"
 
 
 @pytest.mark.parametrize("endpoint", ["configuration", "keys", "token", "userinfo"])
-def test_a_document_of_the_sign_in_without_its_parts_is_noticed(endpoint):
+def test_a_sign_in_document_with_missing_properties_fails(endpoint):
     assert conformance_sign_in.entra(exchange({}, path="/common/x", endpoint=endpoint))

@@ -1,4 +1,4 @@
-"""The control API: everything a test can do to the world, and what it answers to nonsense."""
+"""The control API: mailboxes, messages, clock, applications, logs, and invalid requests."""
 
 import hashlib
 import random
@@ -10,14 +10,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-from mailsim.log import LONGEST_BODY, MOST_BYTES, RequestLog
-from simulator.receiver import receiving
+from mailsim.request_log import MAX_BODY_BYTES, MAX_BODY_SIZE, RequestLog
+from simulator.push_receiver import receiving
 
 PROVIDERS = ["gmail", "outlook"]
 PDF = b"%PDF-1.7\r\n" + bytes(range(256)) * 9
 
 
-def letter(subject: str = "Grüße", **headers: str) -> bytes:
+def message_bytes(subject: str = "Grüße", **headers: str) -> bytes:
     message = EmailMessage()
     message["From"] = "Ben <ben@example.org>"
     message["Subject"] = subject
@@ -36,7 +36,7 @@ def sha256(data: bytes) -> str:
 @pytest.mark.parametrize("provider", PROVIDERS)
 def test_a_message_is_delivered_byte_for_byte(sim, address, provider):
     sim.create(provider, address)
-    raw = letter() + b"\r\n\xff\x00 trailing bytes"
+    raw = message_bytes() + b"\r\n\xff\x00 trailing bytes"
     made = sim.deliver(address, raw)
     (found,) = sim.truth(address)
     assert {name: found[name] for name in made} == made
@@ -75,7 +75,7 @@ def test_the_truth_of_generated_mail_has_every_message_once_over_all_pages(sim, 
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_ordered_mail_is_what_was_ordered(sim, address, provider):
+def test_generated_mail_matches_the_request(sim, address, provider):
     sim.create(provider, address)
     order = {"kind": "newsletter", "from": "News <news@example.net>", "subject": "Ordered", "read": True}
     sim.post(f"mailboxes/{address}/messages", count=3, **order)
@@ -90,7 +90,7 @@ def test_ordered_mail_is_what_was_ordered(sim, address, provider):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_an_ordered_reply_joins_the_thread_of_what_it_answers(sim, address, provider):
+def test_a_generated_reply_joins_the_thread_of_its_message(sim, address, provider):
     sim.create(provider, address, 30)
     first = sim.truth(address)[10]
     made = sim.deliver(address, reply_to=first["id"])
@@ -103,7 +103,7 @@ def test_an_ordered_reply_joins_the_thread_of_what_it_answers(sim, address, prov
 def test_every_change_of_a_message_shows_in_the_truth(sim, address, provider):
     trash, target = ("TRASH", "SPAM") if provider == "gmail" else ("deleteditems", "archive")
     sim.create(provider, address)
-    ids = [sim.deliver(address, letter(str(n)))["id"] for n in range(4)]
+    ids = [sim.deliver(address, message_bytes(str(n)))["id"] for n in range(4)]
     marks = {"read": True, "flag": "flagged", "importance": "high", "categories": ["Red"]}
     assert sim.act(address, ids[0], "mark", **marks) == {"count": 1}
     assert sim.act(address, ids[0], "mark", **marks) == {"count": 0}
@@ -121,7 +121,7 @@ def test_every_change_of_a_message_shows_in_the_truth(sim, address, provider):
 def test_gmail_labels_are_added_and_removed(sim, address):
     sim.create("gmail", address)
     label = sim.post(f"mailboxes/{address}/folders", name="Clients/Acme")
-    made = sim.deliver(address, letter())
+    made = sim.deliver(address, message_bytes())
     sim.act(address, made["id"], "label", add=[label["key"], "STARRED"], remove=["INBOX", "UNREAD"])
     (found,) = sim.truth(address)
     assert set(found["keys"]) == {label["key"], "STARRED", "CATEGORY_PERSONAL"}
@@ -129,7 +129,7 @@ def test_gmail_labels_are_added_and_removed(sim, address):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_folders_come_change_and_go(sim, address, provider):
+def test_folders_are_added_changed_and_deleted(sim, address, provider):
     sim.create(provider, address)
     made = sim.post(f"mailboxes/{address}/folders", name="One")
     changed = sim.control.patch(f"mailboxes/{address}/folders/{made['key']}", json={"name": "Two"}).json()
@@ -145,8 +145,8 @@ def test_drafts_are_saved_edited_and_sent(sim, address, provider):
     sim.create(provider, address)
     mail = {"headers": {"content-type": "message/rfc822"}}
     path = f"mailboxes/{address}"
-    (first,) = sim.control.post(f"{path}/drafts", content=letter("one"), **mail).json()["messages"]
-    edited = sim.control.put(f"{path}/messages/{first['id']}", content=letter("two"), **mail)
+    (first,) = sim.control.post(f"{path}/drafts", content=message_bytes("one"), **mail).json()["messages"]
+    edited = sim.control.put(f"{path}/messages/{first['id']}", content=message_bytes("two"), **mail)
     (second,) = edited.json()["messages"]
     assert (second["id"] == first["id"]) == (provider == "outlook")
     assert second["thread"] == first["thread"]
@@ -157,12 +157,12 @@ def test_drafts_are_saved_edited_and_sent(sim, address, provider):
     assert (sent["draft"], sent["keys"]) == (False, ["SENT"] if provider == "gmail" else ["sentitems"])
 
 
-def test_the_clock_moves_by_seconds_and_to_a_moment(sim, address):
+def test_the_clock_moves_by_seconds_and_to_a_time(sim, address):
     sim.create("gmail", address)
     before = sim.get("clock")
     assert before["manual"]
     sim.move_clock(90)
-    number = sim.deliver(address, letter())["number"]
+    number = sim.deliver(address, message_bytes())["number"]
     after = sim.get("clock")
     assert after["milliseconds"] - before["milliseconds"] == 90_000
     assert sim.truth(address)[number]["received"] == after["milliseconds"]
@@ -184,26 +184,26 @@ def test_applications_are_registered(sim):
     assert again.status_code == 409
 
 
-def test_the_log_forgets_its_oldest_requests_and_bodies():
+def test_the_log_drops_its_oldest_requests_and_bodies():
     log = RequestLog(kept=2000)
     log.bodies = True
     for number in range(3000):
-        log.open(number, "GET", "/x").response_body = bytes(LONGEST_BODY)
+        log.open(number, "GET", "/x").response_body = bytes(MAX_BODY_SIZE)
     kept = list(log.newest())
     assert [exchange.number for exchange in kept] == list(range(3000, 1000, -1))
-    assert sum(len(exchange.response_body) for exchange in kept) <= MOST_BYTES + 64 * LONGEST_BODY
+    assert sum(len(exchange.response_body) for exchange in kept) <= MAX_BODY_BYTES + 64 * MAX_BODY_SIZE
     assert kept[0].response_body
     assert not kept[-1].response_body
 
 
-def test_a_closed_mailbox_is_unknown(sim, address):
+def test_a_closed_mailbox_is_not_found(sim, address):
     sim.create("outlook", address, 5)
     sim.delete(f"mailboxes/{address}")
     assert sim.control.get(f"mailboxes/{address}").status_code == 404
     assert address not in {box["address"] for box in sim.get("mailboxes")}
 
 
-def test_what_is_sent_to_subscribers_is_logged(sim):
+def test_pushes_to_subscribers_are_logged(sim):
     topic, name = "projects/mailsim/topics/logged", "projects/mailsim/subscriptions/logged"
     sim.post("google/topics", name=topic)
     with receiving() as receiver, socket.socket() as nobody:
@@ -283,7 +283,7 @@ WRONG: list[tuple[str, str, Any, int]] = [
 
 
 @pytest.mark.parametrize("method, path, body, status", WRONG, ids=lambda value: str(value)[:60])
-def test_nonsense_is_refused_in_one_clear_sentence(sim, method, path, body, status):
+def test_invalid_requests_are_refused_with_one_clear_sentence(sim, method, path, body, status):
     box = "wrong@example.com"
     if box not in {found["address"] for found in sim.get("mailboxes")}:
         sim.create("gmail", box, 3, spread=False)
@@ -297,7 +297,7 @@ def test_nonsense_is_refused_in_one_clear_sentence(sim, method, path, body, stat
     assert len(sim.truth(box, digests=False)) == 3
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_kept(sim, address):
+def test_an_oversized_body_is_refused_before_it_is_stored(sim, address):
     sim.create("gmail", address)
 
     def flood():
@@ -311,7 +311,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_kept(sim, address):
     assert sim.truth(address) == []
 
 
-def test_the_document_describes_every_answer(sim, address):
+def test_the_openapi_document_describes_every_response(sim, address):
     document = sim.get("openapi.json")
     assert document["openapi"].startswith("3.1")
     operations = [
@@ -334,7 +334,7 @@ def test_the_document_describes_every_answer(sim, address):
     assert checked >= 9
 
 
-def test_noise_on_every_endpoint_is_never_a_mistake_of_ours(sim, address):
+def test_random_input_on_every_endpoint_never_causes_a_server_error(sim, address):
     sim.create("outlook", address, 3)
     dice = random.Random(11)
     pieces = [
@@ -393,14 +393,14 @@ ORDERS = [
 
 @pytest.mark.parametrize("provider", ["gmail", "outlook"])
 @pytest.mark.parametrize("order, body", ORDERS)
-def test_an_order_with_a_wrong_property_is_refused(sim, address, provider, order, body):
+def test_a_request_with_an_unknown_property_is_refused(sim, address, provider, order, body):
     sim.create(provider, address)
     answer = sim.control.post(f"mailboxes/{address}/{order}", json=body)
     assert answer.status_code == 400
     assert answer.json()["error"]
 
 
-def test_the_orders_are_described(sim):
+def test_the_provider_requests_are_documented(sim):
     described = sim.get("openapi.json")
     for order, name in {"revoke": "Revocation", "expire-tokens": "Expiry", "lifecycle": "Lifecycle"}.items():
         body = described["paths"][f"/_sim/mailboxes/{{address}}/{order}"]["post"]["requestBody"]
@@ -409,10 +409,10 @@ def test_the_orders_are_described(sim):
 
 
 @pytest.mark.parametrize("wrong", [{"watch_days": -1}, {"watch_days": 0}, {"user_units": -1}])
-def test_options_of_google_that_make_no_sense_are_refused(sim, wrong):
+def test_invalid_google_options_are_refused(sim, wrong):
     assert sim.control.patch("google/options", json=wrong).status_code == 400
 
 
-def test_a_wrong_name_of_a_topic_is_refused_with_the_rule(sim):
+def test_an_invalid_topic_name_is_refused_with_the_rule(sim):
     answer = sim.control.post("google/topics", json={"name": "projects/mailsim/topics/t1"})
     assert "2 to 254" in answer.json()["error"]

@@ -1,7 +1,5 @@
-"""Sign-in at the simulated Entra, as a plain HTTP program and a browser see it."""
+"""Sign-in at simulated Entra with a plain HTTP client."""
 
-import base64
-import hashlib
 import re
 from html import unescape
 from urllib.parse import parse_qsl, urlsplit
@@ -10,10 +8,15 @@ import httpx2
 import jwt
 import pytest
 
-REDIRECT = "https://app.example.com/callback"
-SCOPE = "openid profile email offline_access https://graph.microsoft.com/Mail.Read"
-VERIFIER = "v" * 50
-CHALLENGE = base64.urlsafe_b64encode(hashlib.sha256(VERIFIER.encode()).digest()).rstrip(b"=").decode()
+from simulator.entra_login import (
+    CHALLENGE,
+    REDIRECT,
+    SCOPE,
+    VERIFIER,
+    EntraLogin,
+    assert_refused,
+    redirect_parameters,
+)
 
 
 @pytest.fixture
@@ -27,71 +30,10 @@ def browser(sim):
         yield client
 
 
-class Login:
-    """One application's way through the two endpoints."""
-
-    def __init__(self, browser, application, address):
-        self.browser, self.application, self.address = browser, application, address
-
-    def request(self, **more):
-        fixed = {
-            "client_id": self.application["client_id"],
-            "response_type": "code",
-            "redirect_uri": REDIRECT,
-            "scope": SCOPE,
-            "state": "s t/a=te",
-        }
-        return {name: value for name, value in {**fixed, **more}.items() if value is not None}
-
-    def page(self, tenant="common", **more):
-        return self.browser.get(f"/{tenant}/oauth2/v2.0/authorize", params=self.request(**more))
-
-    def decide(self, tenant="common", decision="allow", **more):
-        form = {"account": self.address, "decision": decision}
-        return self.browser.post(f"/{tenant}/oauth2/v2.0/authorize", params=self.request(**more), data=form)
-
-    def code(self, **more):
-        return sent(self.decide(**more))["code"]
-
-    def token(self, grant_type, tenant="common", **more):
-        form = {
-            "client_id": self.application["client_id"],
-            "client_secret": self.application["client_secret"],
-            "grant_type": grant_type,
-            **more,
-        }
-        form = {name: value for name, value in form.items() if value is not None}
-        return self.browser.post(f"/{tenant}/oauth2/v2.0/token", data=form)
-
-    def redeem(self, code, **more):
-        return self.token("authorization_code", code=code, **{"redirect_uri": REDIRECT, **more})
-
-    def refresh(self, token, **more):
-        return self.token("refresh_token", refresh_token=token, **more)
-
-
-def sent(answer):
-    """What the browser carries back to the application."""
-    assert answer.status_code == 302, answer.text
-    parts = urlsplit(answer.headers["location"])
-    return dict(parse_qsl(parts.query or parts.fragment))
-
-
-def refused(answer, code, error, status=400):
-    assert answer.status_code == status, answer.text
-    body = answer.json()
-    assert (body["error"], body["error_codes"]) == (error, [code])
-    assert body["error_description"].startswith(f"AADSTS{code}: ")
-    assert body["trace_id"] in body["error_description"]
-    assert body["correlation_id"] in body["error_description"]
-    assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ", body["timestamp"])
-    return body
-
-
 @pytest.fixture
 def login(sim, browser, application, address):
     sim.create("outlook", address, name="Ann Example", messages=2)
-    return Login(browser, application, address)
+    return EntraLogin(browser, application, address)
 
 
 def test_the_consent_page_names_application_permissions_and_accounts(login):
@@ -101,25 +43,25 @@ def test_the_consent_page_names_application_permissions_and_accounts(login):
         assert word in page.text
 
 
-def test_the_form_of_the_page_repeats_the_request(login):
+def test_the_form_of_the_consent_page_repeats_the_request(login):
     action = unescape(re.search(r'<form method="post" action="([^"]+)"', login.page().text)[1])
     assert dict(parse_qsl(action[1:])) == login.request()
 
 
-def test_allowing_sends_a_code_and_the_same_state(login):
-    answer = sent(login.decide())
+def test_accepting_returns_a_code_and_the_same_state(login):
+    answer = redirect_parameters(login.decide())
     assert answer["state"] == "s t/a=te"
     assert set(answer) == {"code", "state", "session_state"}
 
 
-def test_cancelling_sends_access_denied(login):
-    answer = sent(login.decide(decision="deny"))
+def test_cancelling_returns_access_denied(login):
+    answer = redirect_parameters(login.decide(decision="deny"))
     assert answer["error"] == "access_denied"
     assert answer["error_description"].startswith("AADSTS65004")
     assert "code" not in answer
 
 
-def test_a_code_brings_access_refresh_and_id_token(login):
+def test_a_code_is_exchanged_for_access_refresh_and_id_token(login):
     body = login.redeem(login.code(nonce="n-1")).json()
     assert set(body) == {
         "token_type", "scope", "expires_in", "ext_expires_in", "access_token", "refresh_token", "id_token",
@@ -142,41 +84,41 @@ def test_without_offline_access_and_openid_there_is_only_an_access_token(login):
     assert "id_token" not in body
 
 
-def test_without_profile_the_id_token_does_not_say_who_it_is(login):
+def test_without_profile_the_id_token_does_not_identify_the_user(login):
     body = login.redeem(login.code(scope="openid Mail.Read")).json()
     claims = jwt.decode(body["id_token"], options={"verify_signature": False})
     assert not {"oid", "preferred_username", "email"} & set(claims)
 
 
-def test_a_code_is_good_once(login):
+def test_a_code_is_valid_once(login):
     code = login.code()
     assert login.redeem(code).status_code == 200
-    refused(login.redeem(code), 54005, "invalid_grant")
+    assert_refused(login.redeem(code), 54005, "invalid_grant")
 
 
-def test_a_code_ends_after_ten_minutes(sim, login):
+def test_a_code_expires_after_ten_minutes(sim, login):
     code = login.code()
     sim.move_clock(601)
-    refused(login.redeem(code), 70008, "invalid_grant")
+    assert_refused(login.redeem(code), 70008, "invalid_grant")
 
 
-def test_a_code_that_nobody_issued_is_refused(login):
-    refused(login.redeem("1.nothing"), 70000, "invalid_grant")
+def test_an_unknown_code_is_refused(login):
+    assert_refused(login.redeem("1.nothing"), 70000, "invalid_grant")
 
 
-def test_a_code_must_come_with_the_redirect_uri_it_was_sent_to(login):
-    refused(login.redeem(login.code(), redirect_uri=REDIRECT + "/"), 500112, "invalid_client", 401)
+def test_a_code_requires_the_redirect_uri_it_was_sent_to(login):
+    assert_refused(login.redeem(login.code(), redirect_uri=REDIRECT + "/"), 500112, "invalid_client", 401)
 
 
 @pytest.mark.parametrize("method, challenge", [("S256", CHALLENGE), ("plain", VERIFIER), (None, VERIFIER)])
-def test_pkce_wants_the_verifier_of_its_challenge(login, method, challenge):
+def test_pkce_requires_the_verifier_of_its_challenge(login, method, challenge):
     asked = {"code_challenge": challenge, "code_challenge_method": method}
-    refused(login.redeem(login.code(**asked)), 501481, "invalid_grant")
-    refused(login.redeem(login.code(**asked), code_verifier="w" * 50), 501481, "invalid_grant")
+    assert_refused(login.redeem(login.code(**asked)), 501481, "invalid_grant")
+    assert_refused(login.redeem(login.code(**asked), code_verifier="w" * 50), 501481, "invalid_grant")
     assert login.redeem(login.code(**asked), code_verifier=VERIFIER).status_code == 200
 
 
-def test_response_modes_put_the_answer_where_they_say(login):
+def test_each_response_mode_returns_the_result_in_its_place(login):
     fragment = urlsplit(login.decide(response_mode="fragment").headers["location"])
     assert "code" in dict(parse_qsl(fragment.fragment))
     assert not fragment.query
@@ -186,16 +128,16 @@ def test_response_modes_put_the_answer_where_they_say(login):
     assert 'name="code"' in form.text
 
 
-def test_a_query_in_the_redirect_uri_stays(sim, browser, address):
+def test_a_query_in_the_redirect_uri_is_preserved(sim, browser, address):
     uri = "https://app.example.com/back?keep=1"
     application = sim.post("applications", provider="outlook", redirect_uris=[uri])
     sim.create("outlook", address)
-    answer = sent(Login(browser, application, address).decide(redirect_uri=uri))
+    answer = redirect_parameters(EntraLogin(browser, application, address).decide(redirect_uri=uri))
     assert answer["keep"] == "1"
     assert "code" in answer
 
 
-def test_an_unknown_redirect_uri_is_told_on_a_page_and_never_followed(login):
+def test_an_unknown_redirect_uri_shows_an_error_page_and_is_never_followed(login):
     answer = login.page(redirect_uri="https://evil.example/back")
     assert answer.status_code == 400
     assert "AADSTS50011" in answer.text
@@ -205,8 +147,8 @@ def test_an_unknown_redirect_uri_is_told_on_a_page_and_never_followed(login):
 def test_a_loopback_redirect_uri_matches_on_any_port(sim, browser, address):
     application = sim.post("applications", provider="outlook", redirect_uris=["http://localhost/back"])
     sim.create("outlook", address)
-    login = Login(browser, application, address)
-    assert "code" in sent(login.decide(redirect_uri="http://localhost:51234/back"))
+    login = EntraLogin(browser, application, address)
+    assert "code" in redirect_parameters(login.decide(redirect_uri="http://localhost:51234/back"))
     assert login.page(redirect_uri="http://localhost:51234/other").status_code == 400
 
 
@@ -225,23 +167,23 @@ def test_a_loopback_redirect_uri_matches_on_any_port(sim, browser, address):
         ({"prompt": "none"}, "login_required"),
     ],
 )
-def test_a_wrong_request_goes_back_with_its_error_and_state(login, change, error):
+def test_an_invalid_request_redirects_back_with_error_and_state(login, change, error):
     login.browser.cookies.clear()
-    answer = sent(login.page(**change))
+    answer = redirect_parameters(login.page(**change))
     assert (answer["error"], answer["state"]) == (error, "s t/a=te")
 
 
 @pytest.mark.parametrize(
     "change", [{"client_id": None}, {"client_id": "00000000-0000-4000-8000-000000000000"}]
 )
-def test_an_unknown_client_sees_a_page(login, change):
+def test_an_unknown_client_gets_an_error_page(login, change):
     assert login.page(**change).status_code == 400
 
 
-def test_a_browser_that_agreed_before_is_sent_back_at_once(login):
+def test_a_browser_that_consented_before_is_redirected_at_once(login):
     login.decide()
-    assert "code" in sent(login.page())
-    assert "code" in sent(login.page(prompt="none"))
+    assert "code" in redirect_parameters(login.page())
+    assert "code" in redirect_parameters(login.page(prompt="none"))
     assert login.page(prompt="consent").status_code == 200
     assert login.page(prompt="select_account").status_code == 200
 
@@ -250,20 +192,20 @@ def test_a_signed_in_browser_is_asked_again_for_more_permissions(login):
     login.decide()
     more = SCOPE + " Mail.Send"
     assert login.page(scope=more).status_code == 200
-    assert sent(login.page(scope=more, prompt="none"))["error"] == "interaction_required"
+    assert redirect_parameters(login.page(scope=more, prompt="none"))["error"] == "interaction_required"
 
 
-def test_auto_consent_agrees_for_the_hinted_account(sim, login):
+def test_auto_consent_uses_the_hinted_account(sim, login):
     sim.control.patch("microsoft/options", json={"auto_consent": True})
     try:
-        code = sent(login.page(login_hint=login.address))["code"]
+        code = redirect_parameters(login.page(login_hint=login.address))["code"]
         claims = jwt.decode(login.redeem(code).json()["id_token"], options={"verify_signature": False})
         assert claims["preferred_username"] == login.address
     finally:
         sim.control.patch("microsoft/options", json={"auto_consent": False})
 
 
-def test_refreshing_gives_a_new_token_and_keeps_the_old_one_alive(login):
+def test_refreshing_issues_a_new_token_and_keeps_the_old_one_valid(login):
     first = login.redeem(login.code()).json()["refresh_token"]
     second = login.refresh(first).json()["refresh_token"]
     assert second != first
@@ -271,43 +213,43 @@ def test_refreshing_gives_a_new_token_and_keeps_the_old_one_alive(login):
     assert login.refresh(second).status_code == 200
 
 
-def test_a_refresh_token_ends_after_ninety_days_without_use(sim, login):
+def test_a_refresh_token_expires_after_ninety_days_without_use(sim, login):
     first = login.redeem(login.code()).json()["refresh_token"]
     sim.move_clock(89 * 86400)
     second = login.refresh(first).json()["refresh_token"]
     sim.move_clock(2 * 86400)
-    body = refused(login.refresh(first), 700082, "invalid_grant")
+    body = assert_refused(login.refresh(first), 700082, "invalid_grant")
     assert body["suberror"] == "token_expired"
     assert login.refresh(second).status_code == 200
 
 
-def test_a_refresh_may_ask_for_less_but_not_for_more(login):
+def test_a_refresh_may_request_fewer_scopes_but_not_more(login):
     token = login.redeem(login.code(scope=SCOPE + " User.Read")).json()["refresh_token"]
     assert login.refresh(token, scope="User.Read openid").json()["scope"].split()[0] == "User.Read"
-    refused(login.refresh(token, scope="Mail.Send"), 65001, "invalid_grant")
-    refused(login.refresh(token, scope="Mail.Rad"), 70011, "invalid_scope")
+    assert_refused(login.refresh(token, scope="Mail.Send"), 65001, "invalid_grant")
+    assert_refused(login.refresh(token, scope="Mail.Rad"), 70011, "invalid_scope")
 
 
 def test_a_refresh_token_belongs_to_its_client(sim, login):
     token = login.redeem(login.code()).json()["refresh_token"]
     stranger = sim.post("applications", provider="outlook")
-    refused(Login(login.browser, stranger, login.address).refresh(token), 70000, "invalid_grant")
+    assert_refused(EntraLogin(login.browser, stranger, login.address).refresh(token), 70000, "invalid_grant")
 
 
-def test_a_single_page_app_needs_pkce_no_secret_and_signs_in_anew_every_day(sim, browser, address):
+def test_a_single_page_app_needs_pkce_no_secret_and_a_sign_in_every_day(sim, browser, address):
     application = sim.post("applications", provider="outlook", redirect_uris=[REDIRECT])
     settings = {"spa_redirect_uris": ["https://spa.example.com/"]}
     sim.control.patch(f"microsoft/applications/{application['client_id']}", json=settings)
     sim.create("outlook", address)
-    login = Login(browser, application | {"client_secret": None}, address)
+    login = EntraLogin(browser, application | {"client_secret": None}, address)
     spa = {"redirect_uri": "https://spa.example.com/"}
-    assert sent(login.page(**spa))["error"] == "invalid_request"
+    assert redirect_parameters(login.page(**spa))["error"] == "invalid_request"
     code = login.code(**spa, code_challenge=CHALLENGE, code_challenge_method="S256")
     first = login.redeem(code, **spa, code_verifier=VERIFIER).json()["refresh_token"]
     sim.move_clock(20 * 3600)
     second = login.refresh(first).json()["refresh_token"]
     sim.move_clock(5 * 3600)
-    refused(login.refresh(second), 700084, "invalid_grant")
+    assert_refused(login.refresh(second), 700084, "invalid_grant")
 
 
 @pytest.mark.parametrize(
@@ -316,7 +258,7 @@ def test_a_single_page_app_needs_pkce_no_secret_and_signs_in_anew_every_day(sim,
 def test_a_revoked_grant_is_refused_with_its_reason(sim, login, reason, code):
     token = login.redeem(login.code()).json()["refresh_token"]
     assert sim.post(f"mailboxes/{login.address}/revoke", reason=reason)["count"] == 1
-    refused(login.refresh(token), code, "invalid_grant")
+    assert_refused(login.refresh(token), code, "invalid_grant")
     again = login.redeem(login.code()).json()["refresh_token"]
     assert login.refresh(again).status_code == 200
 
@@ -338,77 +280,77 @@ STATUSES = {"invalid_client": 401, "temporarily_unavailable": 503, "server_error
 
 
 @pytest.mark.parametrize("error, code", [(error, code) for error, codes in CODES.items() for code in codes])
-def test_every_class_of_refusal_comes_on_order_once(sim, login, error, code):
+def test_every_kind_of_refusal_can_be_planned_once(sim, login, error, code):
     token = login.redeem(login.code()).json()["refresh_token"]
     sim.post("microsoft/refusals", code=code, mailbox=login.address, times=1)
-    refused(login.refresh(token), code, error, STATUSES.get(error, 400))
+    assert_refused(login.refresh(token), code, error, STATUSES.get(error, 400))
     assert login.refresh(token).status_code == 200
     assert sim.get("microsoft/refusals") == []
 
 
-def test_a_refusal_stays_until_cancelled_and_hits_only_whom_it_names(sim, login, microsoft):
+def test_a_refusal_lasts_until_cancelled_and_affects_only_the_named_account(sim, login, microsoft):
     mine = login.redeem(login.code()).json()["refresh_token"]
     other = f"other-{login.address}"
     theirs = microsoft.connect(sim, other).tokens["refresh_token"]
     ordered = sim.post("microsoft/refusals", code=53003, mailbox=login.address)
-    default = Login(login.browser, sim.ready["clients"]["outlook"], other)
+    default = EntraLogin(login.browser, sim.ready["clients"]["outlook"], other)
     for _ in range(3):
-        refused(login.refresh(mine), 53003, "invalid_grant")
+        assert_refused(login.refresh(mine), 53003, "invalid_grant")
         assert default.refresh(theirs).status_code == 200
     sim.delete(f"microsoft/refusals/{ordered['number']}")
     assert login.refresh(mine).status_code == 200
 
 
-def test_a_refusal_by_application_hits_everybody_who_uses_it(sim, login):
+def test_a_refusal_by_application_affects_all_its_users(sim, login):
     sim.post("microsoft/refusals", code=7000222, application=login.application["client_id"])
     tenant = login.application["tenant"]
     answer = login.token("client_credentials", tenant, scope="https://graph.microsoft.com/.default")
-    refused(answer, 7000222, "invalid_client", 401)
+    assert_refused(answer, 7000222, "invalid_client", 401)
     sim.delete("microsoft/refusals")
 
 
-def test_a_refusal_at_the_authorize_endpoint_goes_back_to_the_application(sim, login):
+def test_a_refusal_at_the_authorize_endpoint_redirects_to_the_application(sim, login):
     sim.post("microsoft/refusals", code=90094, where="authorize", mailbox=login.address, times=1)
-    assert sent(login.decide())["error"] == "access_denied"
-    assert "code" in sent(login.decide())
+    assert redirect_parameters(login.decide())["error"] == "access_denied"
+    assert "code" in redirect_parameters(login.decide())
 
 
-def test_faults_reach_the_token_endpoint(sim, login):
+def test_scheduled_faults_apply_to_the_token_endpoint(sim, login):
     token = login.redeem(login.code()).json()["refresh_token"]
     sim.fault("token_error", mailbox=login.address, code="AADSTS90033", times=1)
-    refused(login.refresh(token), 90033, "temporarily_unavailable", 503)
+    assert_refused(login.refresh(token), 90033, "temporarily_unavailable", 503)
     assert login.refresh(token).status_code == 200
     sim.fault("consent_revoked", mailbox=login.address, times=1)
-    refused(login.refresh(token), 65001, "invalid_grant")
-    refused(login.refresh(token), 65001, "invalid_grant")
+    assert_refused(login.refresh(token), 65001, "invalid_grant")
+    assert_refused(login.refresh(token), 65001, "invalid_grant")
     assert sim.meter(login.address)["calls"]["token"] == 5
 
 
-def test_an_application_signs_in_by_itself_only_in_a_concrete_tenant(login):
+def test_client_credentials_require_a_concrete_tenant(login):
     scope = "https://graph.microsoft.com/.default"
     for tenant in ("common", "organizations", "consumers"):
-        refused(login.token("client_credentials", tenant, scope=scope), 9001023, "invalid_request")
+        assert_refused(login.token("client_credentials", tenant, scope=scope), 9001023, "invalid_request")
     for tenant in (login.application["tenant"], "example.com"):
         body = login.token("client_credentials", tenant, scope=scope).json()
         assert set(body) == {"token_type", "expires_in", "ext_expires_in", "access_token"}
         assert body["expires_in"] == 3599
     wrong = login.token("client_credentials", "example.com", scope="Mail.Read")
-    refused(wrong, 70011, "invalid_scope")
+    assert_refused(wrong, 70011, "invalid_scope")
 
 
-def test_the_client_proves_itself_by_form_or_basic_header(login):
+def test_the_client_authenticates_by_form_or_basic_header(login):
     form = {"grant_type": "client_credentials", "scope": "https://graph.microsoft.com/.default"}
     client = login.application
     url = f"/{client['tenant']}/oauth2/v2.0/token"
     basic = login.browser.post(url, data=form, auth=(client["client_id"], client["client_secret"]))
     assert basic.status_code == 200
-    refused(
+    assert_refused(
         login.token("client_credentials", client["tenant"], client_secret=None),
         7000218,
         "invalid_client",
         401,
     )
-    refused(
+    assert_refused(
         login.token("client_credentials", client["tenant"], client_secret="x"), 7000215, "invalid_client", 401
     )
 
@@ -426,12 +368,14 @@ def test_the_client_proves_itself_by_form_or_basic_header(login):
 )
 def test_a_malformed_token_request_is_refused(login, form, code, error):
     fields = {"refresh_token": "x", "client_id": login.application["client_id"], **form}
-    refused(login.token(fields.pop("grant_type", "refresh_token"), **fields), code, error)
+    assert_refused(login.token(fields.pop("grant_type", "refresh_token"), **fields), code, error)
 
 
 def test_an_unknown_tenant_is_refused_everywhere(login):
-    refused(login.token("refresh_token", "nowhere.example", refresh_token="x"), 90002, "invalid_request")
-    refused(
+    assert_refused(
+        login.token("refresh_token", "nowhere.example", refresh_token="x"), 90002, "invalid_request"
+    )
+    assert_refused(
         login.browser.get("/nowhere.example/v2.0/.well-known/openid-configuration"), 90002, "invalid_request"
     )
 
@@ -439,22 +383,22 @@ def test_an_unknown_tenant_is_refused_everywhere(login):
 def test_a_disabled_application_and_a_disabled_user_are_refused(sim, login):
     token = login.redeem(login.code()).json()["refresh_token"]
     sim.post(f"microsoft/accounts/{login.address}", disabled=True)
-    refused(login.refresh(token), 50057, "invalid_grant")
+    assert_refused(login.refresh(token), 50057, "invalid_grant")
     sim.post(f"microsoft/accounts/{login.address}", disabled=False)
     where = f"microsoft/applications/{login.application['client_id']}"
     sim.control.patch(where, json={"disabled": True})
-    refused(login.refresh(token), 7000112, "unauthorized_client")
+    assert_refused(login.refresh(token), 7000112, "unauthorized_client")
     sim.control.patch(where, json={"disabled": False})
     assert login.refresh(token).status_code == 200
 
 
-def test_a_user_whose_mailbox_was_closed_does_not_exist(sim, login):
+def test_a_user_with_a_closed_mailbox_does_not_exist(sim, login):
     token = login.redeem(login.code()).json()["refresh_token"]
     sim.delete(f"mailboxes/{login.address}")
-    refused(login.refresh(token), 50034, "invalid_grant")
+    assert_refused(login.refresh(token), 50034, "invalid_grant")
 
 
-def test_a_personal_account_lives_in_the_consumers_tenant(sim, login):
+def test_a_personal_account_belongs_to_the_consumers_tenant(sim, login):
     address = login.address.replace("example.com", "outlook.test")
     sim.create("outlook", address)
     login.address = address
@@ -464,33 +408,37 @@ def test_a_personal_account_lives_in_the_consumers_tenant(sim, login):
     assert address not in login.page("organizations", prompt="select_account").text
 
 
-def test_a_code_is_not_good_at_another_tenant(sim, login):
+def test_a_code_is_not_valid_at_another_tenant(sim, login):
     other = sim.create("outlook", login.address.replace("example.com", "example.net"))
     assert other
-    refused(login.redeem(login.code(), tenant="example.net"), 700005, "invalid_grant")
+    assert_refused(login.redeem(login.code(), tenant="example.net"), 700005, "invalid_grant")
 
 
-def test_admin_consent_lets_an_application_into_a_tenant(sim, login):
+def test_admin_consent_admits_an_application_to_a_tenant(sim, login):
     client = login.application
     where = f"microsoft/applications/{client['client_id']}"
     sim.control.patch(where, json={"consented": []})
     address = login.address.replace("example.com", "example.org")
     sim.create("outlook", address)
     scope = "https://graph.microsoft.com/.default"
-    refused(login.token("client_credentials", "example.org", scope=scope), 700016, "unauthorized_client")
+    assert_refused(
+        login.token("client_credentials", "example.org", scope=scope), 700016, "unauthorized_client"
+    )
     query = {"client_id": client["client_id"], "redirect_uri": REDIRECT, "state": "x"}
     page = login.browser.get("/example.org/adminconsent", params=query)
     assert "Mail.Read" in page.text
     decision = {"decision": "allow", "account": address}
-    answer = sent(login.browser.post("/example.org/adminconsent", params=query, data=decision))
+    answer = redirect_parameters(login.browser.post("/example.org/adminconsent", params=query, data=decision))
     assert (answer["admin_consent"], answer["state"]) == ("True", "x")
     token = login.token("client_credentials", answer["tenant"], scope=scope).json()["access_token"]
     assert "Mail.Read" in jwt.decode(token, options={"verify_signature": False})["roles"]
-    denied = sent(login.browser.post("/example.org/adminconsent", params=query, data={"decision": "deny"}))
+    denied = redirect_parameters(
+        login.browser.post("/example.org/adminconsent", params=query, data={"decision": "deny"})
+    )
     assert denied["error"] == "access_denied"
 
 
-def test_discovery_names_endpoints_on_the_host_that_was_asked(sim, login):
+def test_discovery_returns_endpoints_on_the_requested_host(sim, login):
     found = login.browser.get("/common/v2.0/.well-known/openid-configuration").json()
     assert found["issuer"] == f"{sim.http}/{{tenantid}}/v2.0"
     assert found["token_endpoint"] == f"{sim.http}/common/oauth2/v2.0/token"
@@ -503,7 +451,7 @@ def test_discovery_names_endpoints_on_the_host_that_was_asked(sim, login):
     assert instance["tenant_discovery_endpoint"] == f"{sim.http}/common/v2.0/.well-known/openid-configuration"
 
 
-def test_access_tokens_end_by_the_simulators_clock(sim, login):
+def test_access_tokens_expire_by_the_simulators_clock(sim, login):
     body = login.redeem(login.code()).json()
     headers = {"authorization": f"Bearer {body['access_token']}"}
     assert login.browser.get("/v1.0/me/messages/$count", headers=headers).text == "2"

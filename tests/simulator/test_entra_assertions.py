@@ -1,4 +1,4 @@
-"""Clients that prove themselves with a signed assertion instead of a secret."""
+"""Client authentication with a signed assertion instead of a secret."""
 
 import base64
 import time
@@ -9,14 +9,14 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from simulator.certificates import certified
+from simulator.certificates import make_certificate
 
 TYPE = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
 @pytest.fixture(scope="module")
 def pair():
-    return certified()
+    return make_certificate()
 
 
 @pytest.fixture
@@ -55,32 +55,32 @@ def ask(sim, pair):
 
 @pytest.mark.parametrize("algorithm", ["RS256", "PS256"])
 @pytest.mark.parametrize("header", ["x5t", "x5t#S256"])
-def test_both_algorithms_and_both_thumbprints_are_taken(ask, algorithm, header):
+def test_both_algorithms_and_both_thumbprints_are_accepted(ask, algorithm, header):
     assert ask(algorithm=algorithm, header=header) == (200, 0)
 
 
-def test_a_signature_of_another_key_is_refused(ask):
-    assert ask(key=certified()[0]) == (401, 700027)
+def test_a_signature_by_another_key_is_refused(ask):
+    assert ask(key=make_certificate()[0]) == (401, 700027)
 
 
-def test_a_spoilt_signature_is_refused(ask):
+def test_a_corrupted_signature_is_refused(ask):
     assert ask(spoil=True) == (401, 700027)
 
 
-def test_an_algorithm_that_needs_no_private_key_is_refused(ask):
+def test_a_symmetric_algorithm_is_refused(ask):
     assert ask(key="a shared secret that is long enough", algorithm="HS256") == (401, 700027)
 
 
-def test_an_assertion_for_somebody_else_is_refused(ask):
+def test_an_assertion_for_another_application_or_audience_is_refused(ask):
     assert ask(aud="https://login.example.com/token") == (401, 700023)
     assert ask(iss="00000000-0000-4000-8000-000000000000") == (401, 700027)
 
 
-def test_an_assertion_outside_its_time_is_refused(ask):
+def test_an_assertion_outside_its_validity_is_refused(ask):
     assert ask(exp=time.time() - 3600, nbf=time.time() - 7200) == (401, 700024)
     assert ask(nbf=time.time() + 3600, exp=time.time() + 7200) == (401, 700024)
 
 
-def test_a_clock_that_was_moved_does_not_age_assertions(sim, ask):
+def test_moving_the_clock_does_not_expire_assertions(sim, ask):
     sim.move_clock(30 * 86400)
     assert ask() == (200, 0)

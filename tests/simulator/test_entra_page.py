@@ -1,4 +1,4 @@
-"""A person signs in at the simulated Microsoft with a real browser."""
+"""Sign-in at simulated Microsoft in a real browser."""
 
 from collections.abc import Generator
 from urllib.parse import parse_qs, urlencode, urlsplit
@@ -50,7 +50,7 @@ def answered(page):
     return {name: values[0] for name, values in parse_qs(parts.query or parts.fragment).items()}
 
 
-def test_a_person_chooses_an_account_and_accepts(sim, page, ask, address):
+def test_choosing_an_account_and_accepting_returns_a_code(sim, page, ask, address):
     sim.create("outlook", f"first-{address}")
     sim.create("outlook", address, name="Ann <b>Example</b>")
     page.goto(ask())
@@ -64,7 +64,7 @@ def test_a_person_chooses_an_account_and_accepts(sim, page, ask, address):
     page.wait_for_url("**/#code=*")
 
 
-def test_a_person_cancels(sim, page, ask, address):
+def test_cancelling_returns_an_error(sim, page, ask, address):
     sim.create("outlook", address)
     page.goto(ask())
     page.get_by_role("button", name="Cancel").click()
@@ -72,7 +72,7 @@ def test_a_person_cancels(sim, page, ask, address):
     assert answered(page)["state"] == "42"
 
 
-def test_a_wrong_request_is_explained_on_a_page(page, ask):
+def test_an_invalid_request_shows_an_error_page(page, ask):
     page.goto(ask(client_id="nobody"))
     expect(page.get_by_role("heading")).to_contain_text("trouble signing you in")
     expect(page.locator("pre")).to_contain_text("AADSTS700016")

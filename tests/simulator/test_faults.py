@@ -1,6 +1,4 @@
-"""Faults on order, as clients of both providers see them over a socket, and what meters and log say about
-them.
-"""
+"""Scheduled faults as clients of both providers see them over a socket, and their meters and logs."""
 
 import json
 import socket
@@ -15,8 +13,8 @@ from urllib.parse import urlsplit
 import httpx2
 import pytest
 
-from mailsim.errors import Invalid
-from mailsim.faults import KINDS, Fault, Faults
+from mailsim.errors import InvalidRequest
+from mailsim.faults import KINDS, Fault, FaultSchedule
 from simulator.driver import Simulation
 
 LIST = {"gmail": "/gmail/v1/users/me/messages", "outlook": "/v1.0/me/messages"}
@@ -54,7 +52,7 @@ def connect(sim: Simulation, provider: str) -> Client:
     return Client(sim, provider, address, tokens["access_token"])
 
 
-def test_throttling_speaks_the_providers_words_a_number_of_times(client):
+def test_throttling_uses_the_providers_format_a_given_number_of_times(client):
     client.sim.fault("throttle", mailbox=client.address, times=2, retry_after=7)
     first, second, third = client.list(), client.list(), client.list()
     assert [answer.status_code for answer in (first, second, third)] == [429, 429, 200]
@@ -67,14 +65,14 @@ def test_throttling_speaks_the_providers_words_a_number_of_times(client):
         assert error["code"] in {"TooManyRequests", "ApplicationThrottled"}
 
 
-def test_throttling_can_come_without_a_time_to_wait(client):
+def test_throttling_can_omit_retry_after(client):
     client.sim.fault("throttle", mailbox=client.address, times=1)
     answer = client.list()
     assert answer.status_code == 429
     assert "retry-after" not in answer.headers
 
 
-def test_a_fault_can_be_of_one_path_alone(client):
+def test_a_fault_can_be_limited_to_one_path(client):
     one, other = (each["id"] for each in client.sim.truth(client.address, digests=False)[:2])
     client.sim.fault("error", mailbox=client.address, status=500, path=f"*{one.rstrip('=')}*")
     paths = {"one": f"{LIST[client.provider]}/{one}", "other": f"{LIST[client.provider]}/{other}"}
@@ -83,14 +81,14 @@ def test_a_fault_can_be_of_one_path_alone(client):
 
 
 @pytest.mark.parametrize("status", [500, 502, 503, 504])
-def test_server_errors_are_json_of_the_provider(client, status):
+def test_server_errors_use_the_providers_json(client, status):
     client.sim.fault("error", mailbox=client.address, status=status)
     answer = client.list()
     assert answer.status_code == status
     assert answer.json()["error"]["code"]
 
 
-def test_an_html_error_is_no_json(client):
+def test_an_html_error_is_not_json(client):
     client.sim.fault("html", mailbox=client.address)
     answer = client.list()
     assert answer.status_code == 502
@@ -99,19 +97,19 @@ def test_an_html_error_is_no_json(client):
         answer.json()
 
 
-def test_a_stall_outlasts_the_clients_patience(client):
+def test_a_stall_outlasts_the_clients_timeout(client):
     client.sim.fault("stall", mailbox=client.address, seconds=30, times=1)
     with pytest.raises(httpx2.ReadTimeout):
         client.list(timeout=0.3)
     assert client.list().status_code == 200
 
 
-def test_a_short_stall_ends_with_the_answer(client):
+def test_a_short_stall_ends_with_the_normal_response(client):
     client.sim.fault("stall", mailbox=client.address, seconds=0.05)
     assert client.list().status_code == 200
 
 
-def test_a_cut_connection_breaks_off_inside_the_body(client):
+def test_a_cut_connection_ends_inside_the_body(client):
     client.sim.fault("cut", mailbox=client.address, times=1)
     with pytest.raises(httpx2.RemoteProtocolError):
         client.list()
@@ -127,7 +125,7 @@ def test_truncated_json_looks_complete_to_http(client):
         answer.json()
 
 
-def test_a_fault_hits_its_mailbox_endpoint_and_provider_only(sim):
+def test_a_fault_affects_only_its_mailbox_endpoint_and_provider(sim):
     gmail, outlook = connect(sim, "gmail"), connect(sim, "outlook")
     sim.fault("error", mailbox=gmail.address, endpoint="messages.*")
     assert gmail.list().status_code == 503
@@ -139,7 +137,7 @@ def test_a_fault_hits_its_mailbox_endpoint_and_provider_only(sim):
     assert outlook.list().status_code == 503
 
 
-def test_a_fault_spares_the_first_requests_and_ends_when_cancelled(client):
+def test_a_fault_skips_the_first_requests_and_ends_when_cancelled(client):
     plan = client.sim.fault("error", mailbox=client.address, skip=2)
     assert [client.list().status_code for _ in range(4)] == [200, 200, 503, 503]
     (shown,) = client.sim.get("faults")
@@ -167,7 +165,7 @@ def batch(client: Client, *paths: str) -> str:
     return answer.text
 
 
-def test_one_part_of_a_batch_is_refused_and_the_batch_goes_on(client):
+def test_one_part_of_a_batch_can_be_refused_alone(client):
     client.sim.fault("throttle", mailbox=client.address, endpoint="messages.list", skip=1, times=1)
     client.sim.fault("stall", mailbox=client.address, endpoint="messages.list", seconds=600)
     path = LIST[client.provider] if client.provider == "gmail" else "/me/messages"
@@ -200,7 +198,7 @@ def test_faults_show_in_log_and_meter(client):
     assert meter["statuses"] == {"429": 1, "200": 1}
 
 
-def test_bodies_are_kept_only_when_asked(client):
+def test_bodies_are_logged_only_on_request(client):
     client.sim.control.put("requests", json={"bodies": False})
     client.list()
     client.sim.control.put("requests", json={"bodies": True})
@@ -227,7 +225,7 @@ def test_requests_are_filtered(client):
     ]
 
 
-def test_the_meter_shows_the_most_requests_at_once(client):
+def test_the_meter_shows_the_peak_of_concurrent_requests(client):
     client.list()
     client.sim.fault("stall", mailbox=client.address, seconds=600)
     place = urlsplit(client.sim.http)
@@ -254,7 +252,7 @@ def wait_until(happened: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("provider", ["gmail", "outlook"])
-def test_unknown_paths_are_refused_in_the_providers_words(sim, provider):
+def test_unknown_paths_are_refused_in_the_providers_format(sim, provider):
     client = connect(sim, provider)
     answer = client.get("/gmail/v9/nothing" if provider == "gmail" else "/v1.0/nothing")
     assert answer.status_code in {400, 404}
@@ -265,12 +263,12 @@ def test_unknown_paths_are_refused_in_the_providers_words(sim, provider):
 
 
 def chances(seed: int, calls: list[tuple[str, str]]) -> list[tuple[str, str]]:
-    faults = Faults(seed)
+    faults = FaultSchedule(seed)
     faults.add(Fault("error", probability=0.3))
-    return [call for call in calls if faults.take_answer(*call, "gmail")]
+    return [call for call in calls if faults.take_response_fault(*call, "gmail")]
 
 
-def test_chance_is_the_same_for_a_seed_whatever_the_order_of_arrival():
+def test_probability_depends_on_the_seed_and_not_on_the_order_of_arrival():
     calls = [(f"a{n % 5}@example.com", f"messages.{n % 3}") for n in range(3000)]
     by_mailbox = sorted(calls)
     first = chances(1, calls)
@@ -279,18 +277,18 @@ def test_chance_is_the_same_for_a_seed_whatever_the_order_of_arrival():
     assert 750 < len(first) < 1050
 
 
-def test_the_occasions_of_one_mailbox_do_not_change_those_of_another():
+def test_requests_to_one_mailbox_do_not_affect_the_faults_of_another():
     alone = [("a@example.com", "x")] * 200
     mixed = [call for pair in zip(alone, [("b@example.com", "x")] * 200, strict=True) for call in pair]
     assert chances(7, alone) == [call for call in chances(7, mixed) if call[0] == "a@example.com"]
 
 
-def test_kinds_are_taken_apart():
-    faults = Faults(1)
+def test_kinds_are_counted_separately():
+    faults = FaultSchedule(1)
     faults.add(Fault("push_lost", times=1))
     faults.add(Fault("stall"))
-    assert faults.take_part("a@example.com", "messages.get", "gmail") is None
-    answer = faults.take_answer("a@example.com", "messages.get", "gmail")
+    assert faults.take_part_fault("a@example.com", "messages.get", "gmail") is None
+    answer = faults.take_response_fault("a@example.com", "messages.get", "gmail")
     assert answer is not None
     assert answer.kind == "stall"
     assert faults.take("push_lost", "a@example.com") is not None
@@ -298,7 +296,7 @@ def test_kinds_are_taken_apart():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_can_be_ordered(sim, kind):
+def test_every_kind_can_be_scheduled(sim, kind):
     more = {"code": "aud"} if kind == "push_token" else {}
     made = sim.fault(kind, mailbox="nobody@example.net", **more)
     assert (made["kind"], made["taken"]) == (kind, 0)
@@ -308,8 +306,8 @@ def test_every_kind_can_be_ordered(sim, kind):
     "wrong", [{"kind": "x"}, {"kind": "error", "probability": -0.1}, {"kind": "error", "times": -1}]
 )
 def test_impossible_faults_are_refused(wrong):
-    with pytest.raises(Invalid):
-        Faults(1).add(Fault(**wrong))
+    with pytest.raises(InvalidRequest):
+        FaultSchedule(1).add(Fault(**wrong))
 
 
 @pytest.mark.parametrize(
@@ -325,7 +323,7 @@ def test_impossible_faults_are_refused(wrong):
         ({"kind": "token_error", "code": "AADSTS50173", "provider": "gmail"}, "invalid_grant"),
     ],
 )
-def test_a_fault_that_can_never_happen_is_refused_with_the_names_there_are(sim, wrong, word):
+def test_a_fault_that_can_never_happen_is_refused_with_the_valid_names(sim, wrong, word):
     answer = sim.control.post("faults", json=wrong)
     assert answer.status_code == 400
     assert word in answer.json()["error"]

@@ -1,4 +1,4 @@
-"""Attachments over Graph: files, items and links, their bytes, and the quirks."""
+"""Attachments over Graph: files, items and references, their bytes and quirks."""
 
 import base64
 import hashlib
@@ -25,7 +25,7 @@ def delivered(user, made):
 
 
 @pytest.fixture
-def letter(user):
+def message_path(user):
     made = message()
     made.add_attachment(b"%PDF-1.7\x00\xff", maintype="application", subtype="pdf", filename="Rechnung ü.pdf")
     inner = message(subject="Inside")
@@ -35,8 +35,8 @@ def letter(user):
     return delivered(user, made)
 
 
-def test_a_file_has_its_bytes_and_an_item_has_none(user, letter):
-    file, item = user.get(f"{letter}/attachments")["value"]
+def test_a_file_contains_its_bytes_and_an_item_does_not(user, message_path):
+    file, item = user.get(f"{message_path}/attachments")["value"]
     assert file["@odata.type"] == "#microsoft.graph.fileAttachment"
     assert (file["name"], file["contentType"], file["isInline"]) == (
         "Rechnung ü.pdf",
@@ -50,28 +50,28 @@ def test_a_file_has_its_bytes_and_an_item_has_none(user, letter):
     assert "contentBytes" not in item
 
 
-def test_value_gives_bytes_and_mime(user, letter):
-    file, item = user.get(f"{letter}/attachments", **{"$select": "id"})["value"]
-    answer = user.ask("GET", f"{letter}/attachments/{file['id']}/$value")
+def test_value_returns_bytes_of_files_and_mime_of_items(user, message_path):
+    file, item = user.get(f"{message_path}/attachments", **{"$select": "id"})["value"]
+    answer = user.ask("GET", f"{message_path}/attachments/{file['id']}/$value")
     assert (answer.content, answer.headers["content-type"]) == (b"%PDF-1.7\x00\xff", "application/pdf")
-    inside = user.ask("GET", f"{letter}/attachments/{item['id']}/$value")
+    inside = user.ask("GET", f"{message_path}/attachments/{item['id']}/$value")
     assert b"Subject: Inside" in inside.content
 
 
-def test_an_item_is_opened_by_expanding_it(user, letter):
-    _, item = user.get(f"{letter}/attachments")["value"]
-    path = f"{letter}/attachments/{item['id']}"
+def test_an_item_is_read_with_expand(user, message_path):
+    _, item = user.get(f"{message_path}/attachments")["value"]
+    path = f"{message_path}/attachments/{item['id']}"
     shown = user.get(path, **{"$expand": "microsoft.graph.itemattachment/item"})["item"]
     assert (shown["subject"], shown["id"]) == ("Inside", "")
     assert shown["attachments"][0]["item"]["subject"] == "Deeper"
     user.refused(400, path, params={"$expand": "nonsense"})
 
 
-def test_expanding_a_message_brings_its_attachments_along(user, letter):
-    shown = user.get(letter, **{"$select": "subject", "$expand": "attachments"})
+def test_expanding_a_message_includes_its_attachments(user, message_path):
+    shown = user.get(message_path, **{"$select": "subject", "$expand": "attachments"})
     assert [one["name"] for one in shown["attachments"]] == ["Rechnung ü.pdf", "Inside"]
     assert "contentBytes" in shown["attachments"][0]
-    lean = user.get(letter, **{"$expand": "attachments($select=id,name,size)"})
+    lean = user.get(message_path, **{"$expand": "attachments($select=id,name,size)"})
     assert set(lean["attachments"][1]) == {"@odata.type", "id", "name", "size"}
 
 
@@ -85,20 +85,20 @@ def test_inline_images_do_not_count_as_attachments_but_are_listed(user):
     assert (image["isInline"], image["contentId"]) == (True, "logo@example.org")
 
 
-def test_content_id_can_only_be_selected_with_a_cast(user, letter):
-    error = user.refused(400, f"{letter}/attachments", params={"$select": "id,contentId"})
+def test_content_id_can_only_be_selected_with_a_cast(user, message_path):
+    error = user.refused(400, f"{message_path}/attachments", params={"$select": "id,contentId"})
     assert error["code"] == "RequestBroker--ParseUri"
     assert (
         "Could not find a property named 'contentId' on type 'microsoft.graph.attachment'."
         in error["message"]
     )
     cast = "id,name,microsoft.graph.fileAttachment/contentId"
-    file, item = user.get(f"{letter}/attachments", **{"$select": cast})["value"]
+    file, item = user.get(f"{message_path}/attachments", **{"$select": cast})["value"]
     assert set(file) == {"@odata.type", "@odata.mediaContentType", "id", "name", "contentId"}
     assert set(item) == {"@odata.type", "id", "name"}
 
 
-def test_a_link_to_a_file_elsewhere_has_no_value(user):
+def test_a_reference_attachment_has_no_value(user):
     path = f"messages/{user.simulation.deliver(user.address, kind='reference')['id']}"
     links = [one for one in user.get(f"{path}/attachments")["value"] if "reference" in one["@odata.type"]]
     assert len(links) == 1
@@ -108,7 +108,7 @@ def test_a_link_to_a_file_elsewhere_has_no_value(user):
     assert user.ask("GET", f"{path}/attachments/{links[0]['id']}/$value").status_code == 405
 
 
-def test_an_external_body_is_a_link_too(user):
+def test_an_external_body_is_a_reference_attachment(user):
     raw = (
         b"From: ann@example.org\r\nSubject: Link\r\nMIME-Version: 1.0\r\n"
         b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\n\r\nText\r\n'
@@ -129,7 +129,7 @@ def test_pages_and_counts_of_attachments(user):
     assert [one["name"] for one in found] == [f"{number}.pdf" for number in range(5)]
 
 
-def test_every_kind_of_generated_mail_gives_the_true_bytes(sim, user):
+def test_attachments_of_every_mail_kind_match_the_truth(sim, user):
     kinds = (
         "attachment",
         "inline-image",
@@ -153,9 +153,9 @@ def test_every_kind_of_generated_mail_gives_the_true_bytes(sim, user):
         assert [hashlib.sha256(base64.b64decode(one["contentBytes"])).hexdigest() for one in files] == true
 
 
-def test_ids_of_attachments_follow_the_form_and_belong_to_their_message(user, letter):
-    (first, _) = user.get(f"{letter}/attachments")["value"]
+def test_attachment_ids_follow_the_id_type_and_belong_to_their_message(user, message_path):
+    (first, _) = user.get(f"{message_path}/attachments")["value"]
     other = delivered(user, message())
     assert user.refused(404, f"{other}/attachments/{first['id']}")["code"] == "ErrorItemNotFound"
-    assert user.refused(400, f"{letter}/attachments/nonsense")["code"] == "ErrorInvalidIdMalformed"
-    assert user.get(f"{letter}/attachments/{first['id']}")["name"] == first["name"]
+    assert user.refused(400, f"{message_path}/attachments/nonsense")["code"] == "ErrorInvalidIdMalformed"
+    assert user.get(f"{message_path}/attachments/{first['id']}")["name"] == first["name"]

@@ -1,4 +1,4 @@
-"""$batch: many requests in one."""
+"""$batch: several requests in one."""
 
 import base64
 
@@ -20,7 +20,7 @@ def get(name, url, **more):
     return {"id": name, "method": "GET", "url": url, **more}
 
 
-def test_twenty_parts_of_one_mailbox_are_answered_each(sim, user):
+def test_twenty_parts_of_one_mailbox_are_all_answered(sim, user):
     truth = sim.truth(user.address)
     parts = run(user, *(get(str(i), f"/me/messages/{truth[i]['id']}?$select=subject") for i in range(20)))
     assert {int(name) for name in parts} == set(range(20))
@@ -30,7 +30,7 @@ def test_twenty_parts_of_one_mailbox_are_answered_each(sim, user):
         assert part["body"]["subject"] == " ".join(truth[int(name)]["subject"].split())
 
 
-def test_parts_have_headers_bodies_and_errors_of_their_own(sim, user):
+def test_parts_have_their_own_headers_bodies_and_errors(sim, user):
     entry = sim.truth(user.address)[0]
     prefer = {"Prefer": 'IdType="ImmutableId"'}
     parts = run(
@@ -88,12 +88,12 @@ def test_a_malformed_batch_is_refused_as_a_whole(user, requests):
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"requests":{}}', b"null", b"\xff", b'{"requests":'])
-def test_a_batch_that_is_no_json_is_refused(user, body):
+def test_a_batch_that_is_not_json_is_refused(user, body):
     answer = user.ask("POST", "/$batch", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
 
 
-def test_a_body_needs_its_type_and_a_batch_holds_no_batch(user):
+def test_a_body_needs_a_content_type_and_batches_do_not_nest(user):
     parts = run(
         user,
         {"id": "1", "method": "POST", "url": "/me/messages", "body": {"subject": "x"}},
@@ -109,7 +109,7 @@ def test_a_body_needs_its_type_and_a_batch_holds_no_batch(user):
     assert parts["2"]["status"] == 400
 
 
-def test_faults_strike_single_parts(sim, user):
+def test_a_fault_can_affect_a_single_part(sim, user):
     sim.fault("throttle", mailbox=user.address, endpoint="messages.list", retry_after=7, times=1)
     sim.fault("error", mailbox=user.address, endpoint="folders.get", status=503, times=1)
     parts = run(

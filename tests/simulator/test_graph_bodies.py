@@ -1,12 +1,12 @@
-"""What Outlook makes of a message's text, and how pages of messages are put together."""
+"""Conversion of message bodies, and pages of messages."""
 
 import pytest
 
 from mailsim.clock import Clock
-from mailsim.graph import bodies, wire
-from mailsim.graph.ids import Ids
-from mailsim.graph.wire import Preferences, View
-from mailsim.world import World
+from mailsim.graph import bodies, message_json
+from mailsim.graph.ids import GraphIds
+from mailsim.graph.message_json import MessagePreferences, MessageView
+from mailsim.registry import Registry
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ from mailsim.world import World
     ],
 )
 def test_plain_text_becomes_html_line_by_line(text, shown):
-    assert f'<div class="PlainText">{shown}</div>' in bodies.from_text(text)
+    assert f'<div class="PlainText">{shown}</div>' in bodies.text_to_html(text)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_plain_text_becomes_html_line_by_line(text, shown):
     ],
 )
 def test_a_page_declares_utf_8_once_and_in_its_head(html):
-    page = bodies.whole(html)
+    page = bodies.complete_page(html)
     assert page.lower().count("charset") == 1
     assert "charset=utf-8" in page
     assert page.lower().index("<head") < page.index("charset=utf-8")
@@ -55,24 +55,24 @@ def test_a_page_declares_utf_8_once_and_in_its_head(html):
         ("\u00fc<p onload = 'evil()'>ok", "\u00fc<p>ok"),
     ],
 )
-def test_what_could_run_is_taken_out_in_any_case(html, shown):
-    assert bodies.safe(html) == shown
+def test_active_content_is_removed_in_any_case(html, shown):
+    assert bodies.sanitize_html(html) == shown
 
 
-def test_harmless_mark_up_stays_as_it_is():
+def test_harmless_markup_is_unchanged():
     html = "<p style='color:red'>Station, Confirmation = on; Ünïcode <b>İ</b></p>"
-    assert bodies.safe(html) == html
+    assert bodies.sanitize_html(html) == html
 
 
-def test_a_page_of_messages_says_what_each_says_alone():
-    mailbox = World(3, Clock(manual=True)).create("outlook", "a@example.com", messages=150)
-    ids = Ids(mailbox, "0" * 36)
+def test_a_page_of_messages_equals_the_single_messages():
+    mailbox = Registry(3, Clock(manual=True)).create_mailbox("outlook", "a@example.com", messages=150)
+    ids = GraphIds(mailbox, "0" * 36)
 
     def views():
         for number in range(150):
             state = mailbox.state(number)
             assert state is not None
-            yield View(mailbox, number, state, ids, Preferences())
+            yield MessageView(mailbox, number, state, ids, MessagePreferences())
 
-    together = [shown for _, shown in wire.messages(views(), wire.DEFAULT, typed=True)]
-    assert together == [wire.message(view, wire.DEFAULT, typed=True) for view in views()]
+    together = [shown for _, shown in message_json.to_json_many(views(), message_json.DEFAULT, typed=True)]
+    assert together == [message_json.to_json(view, message_json.DEFAULT, typed=True) for view in views()]

@@ -1,4 +1,4 @@
-"""Message delta: rounds, links that hold everything and live for three generations, partial updates."""
+"""Message delta: rounds, complete links that expire after three generations, partial updates."""
 
 import datetime as dt
 import re
@@ -31,7 +31,7 @@ def removed(entry):
     return entry.get("@removed") == {"reason": "deleted"}
 
 
-def test_a_first_round_lists_what_is_there_each_once_in_whole(sim, user):
+def test_the_first_round_lists_every_message_once_and_completely(sim, user):
     told, link = user.delta(INBOX, IMMUTABLE)
     assert Counter(one["id"] for one in told) == Counter(entry["id"] for entry in sim.truth(user.address))
     assert all(one["@odata.type"].startswith("#microsoft.graph.") and "body" in one for one in told)
@@ -39,7 +39,7 @@ def test_a_first_round_lists_what_is_there_each_once_in_whole(sim, user):
 
 
 @pytest.mark.parametrize("size", [1, 7, 30, 31, 1000])
-def test_pages_are_as_long_as_preferred(user, size):
+def test_the_preferred_page_size_is_respected(user, size):
     answer = user.ask("GET", INBOX, headers={"prefer": f"odata.maxpagesize={size}"})
     page = answer.json()
     assert len(page["value"]) == min(size, 30)
@@ -47,14 +47,14 @@ def test_pages_are_as_long_as_preferred(user, size):
     assert ("@odata.deltaLink" in page) == (size >= 30)
 
 
-def test_top_and_the_default_size_make_pages_too(user):
+def test_top_and_the_default_determine_the_page_size(user):
     assert len(user.get(INBOX)["value"]) == 10
     page = user.get(INBOX, **{"$top": 4})
     assert len(page["value"]) == 4
     assert len(user.get(page["@odata.nextLink"])["value"]) == 4
 
 
-def test_what_happens_during_a_first_round_is_told_in_the_next(sim, user):
+def test_changes_during_the_first_round_are_reported_in_the_next(sim, user):
     page = user.get(INBOX, {**IMMUTABLE})
     truth = sim.truth(user.address)
     new = sim.deliver(user.address, kind="plain")
@@ -71,14 +71,14 @@ def test_what_happens_during_a_first_round_is_told_in_the_next(sim, user):
     assert removed(later[truth[29]["id"]])
 
 
-def test_a_quiet_folder_tells_nothing_and_gives_another_link(user):
+def test_an_unchanged_folder_returns_nothing_and_another_link(user):
     _, first = user.delta(INBOX)
     told, second = user.delta(first)
     assert told == []
     assert second != first
 
 
-def test_an_update_holds_only_what_changed_unless_switched_off(sim, user, options):
+def test_an_update_contains_only_changed_properties_unless_switched_off(sim, user, options):
     _, link = user.delta(INBOX, IMMUTABLE)
     entry = sim.truth(user.address)[3]
     act(user, entry["id"], "mark", read=True, flag="flagged")
@@ -90,7 +90,7 @@ def test_an_update_holds_only_what_changed_unless_switched_off(sim, user, option
     assert whole["subject"]
 
 
-def test_a_move_is_a_tombstone_here_and_a_whole_message_there(sim, user):
+def test_a_move_is_a_tombstone_in_one_folder_and_a_full_message_in_the_other(sim, user):
     _, inbox = user.delta(INBOX, IMMUTABLE)
     _, archive = user.delta("mailFolders/archive/messages/delta", IMMUTABLE)
     entry = sim.truth(user.address)[5]
@@ -102,7 +102,7 @@ def test_a_move_is_a_tombstone_here_and_a_whole_message_there(sim, user):
     assert come["subject"]
 
 
-def test_without_immutable_ids_a_tombstone_bears_the_id_that_the_folder_knew(sim, user):
+def test_without_immutable_ids_a_tombstone_has_the_former_id(sim, user):
     told, inbox = user.delta(INBOX)
     _, archive = user.delta("mailFolders/archive/messages/delta")
     known = {one["internetMessageId"]: one["id"] for one in told}
@@ -126,14 +126,14 @@ def test_links_work_with_either_kind_of_id(sim, user):
     assert [one["id"] for one in user.delta(link)[0]] != [new["id"]]
 
 
-def test_something_that_came_and_went_is_told_as_gone(sim, user):
+def test_a_message_added_and_deleted_in_one_round_is_reported_as_removed(sim, user):
     _, link = user.delta(INBOX, IMMUTABLE)
     new = sim.deliver(user.address, kind="plain")
     sim.control.delete(f"mailboxes/{user.address}/messages/{new['id']}")
     assert [(one["id"], removed(one)) for one in user.delta(link, IMMUTABLE)[0]] == [(new["id"], True)]
 
 
-def test_many_changes_of_one_message_are_told_once(sim, user):
+def test_many_changes_of_one_message_are_reported_once(sim, user):
     _, link = user.delta(INBOX, IMMUTABLE)
     entry = sim.truth(user.address)[0]
     for read in (True, False, True):
@@ -141,7 +141,7 @@ def test_many_changes_of_one_message_are_told_once(sim, user):
     assert len(user.delta(link, IMMUTABLE)[0]) == 1
 
 
-def test_changes_come_in_pages_and_the_round_ends_where_it_began(sim, user):
+def test_changes_are_paged_and_a_round_excludes_later_changes(sim, user):
     _, link = user.delta(INBOX, IMMUTABLE)
     ids = [sim.deliver(user.address, kind="plain")["id"] for _ in range(7)]
     prefer = {"prefer": 'odata.maxpagesize=3, IdType="ImmutableId"'}
@@ -155,7 +155,7 @@ def test_changes_come_in_pages_and_the_round_ends_where_it_began(sim, user):
     assert [one["id"] for one in user.delta(page["@odata.deltaLink"], prefer)[0]] == [later]
 
 
-def test_selected_properties_stay_selected_along_the_links(sim, user):
+def test_links_keep_the_selected_properties(sim, user):
     told, link = user.delta(INBOX, **{"$select": "subject"})
     assert {frozenset(one) for one in told} == {frozenset({"@odata.type", "@odata.etag", "id", "subject"})}
     sim.deliver(user.address, kind="plain")
@@ -174,7 +174,7 @@ def test_change_types_filter_later_rounds_but_not_the_first(sim, user):
     user.refused(400, INBOX, params={"changeType": "created,moved"})
 
 
-def test_a_filter_keeps_old_mail_out_but_its_tombstones_and_changes_leak(sim, user):
+def test_a_filter_excludes_old_mail_but_not_its_tombstones_and_changes(sim, user):
     truth = sim.truth(user.address)
     since = f"{dt.datetime.fromtimestamp(truth[20]['received'] / 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
     told, link = user.delta(INBOX, IMMUTABLE, **{"$filter": f"receivedDateTime ge {since}"})
@@ -196,7 +196,7 @@ def test_a_filtered_round_ends_at_five_thousand(sim, microsoft, address):
     assert len(user.delta(INBOX, prefer, **{"$select": "id"})[0]) == 5200
 
 
-def test_newest_first_when_asked(sim, user):
+def test_orderby_lists_newest_first(sim, user):
     told, _ = user.delta(INBOX, IMMUTABLE, **{"$orderby": "receivedDateTime desc"})
     assert [one["id"] for one in told] == [entry["id"] for entry in reversed(sim.truth(user.address))]
 
@@ -210,7 +210,7 @@ def test_newest_first_when_asked(sim, user):
         {"$deltatoken": "latest"}, {"$skiptoken": "AAAA"}, {"$skiptoken": "ä"}, {"$top": "0"},
     ],
 )  # fmt: skip
-def test_what_delta_does_not_support_is_a_bad_request(user, params):
+def test_unsupported_options_are_a_bad_request(user, params):
     user.refused(400, INBOX, params=params)
 
 
@@ -223,7 +223,7 @@ def test_a_link_is_complete_and_belongs_to_its_folder(user):
     user.refused(400, re.sub(r"mailFolders\('[^']+'\)", f"mailFolders('{archive}')", link))
 
 
-def test_three_generations_live_and_then_the_state_is_gone(user, options):
+def test_links_expire_after_three_generations(user, options):
     _, first = user.delta(INBOX)
     for _ in range(3):
         assert user.ask("GET", first).status_code == 200
@@ -241,13 +241,13 @@ def test_three_generations_live_and_then_the_state_is_gone(user, options):
     assert len(user.delta(location)[0]) == 30
 
 
-def test_polling_along_the_newest_link_never_ends(user):
+def test_polling_with_the_newest_link_never_expires(user):
     _, link = user.delta(INBOX)
     for _ in range(8):
         _, link = user.delta(link)
 
 
-def test_the_rounds_of_one_application_do_not_end_the_links_of_another(sim, microsoft, user):
+def test_rounds_of_one_application_do_not_expire_links_of_another(sim, microsoft, user):
     _, mine = user.delta(INBOX)
     other = sim.post("applications", provider="outlook")["client_id"]
     busy = microsoft.sign_in(sim, user.address, client_id=other)
@@ -257,14 +257,14 @@ def test_the_rounds_of_one_application_do_not_end_the_links_of_another(sim, micr
     assert user.delta(mine)[0] == []
 
 
-def test_links_live_on_when_generations_are_switched_off(user, options):
+def test_links_never_expire_when_generations_are_switched_off(user, options):
     options(generations=0)
     _, first = user.delta(INBOX)
     for _ in range(6):
         assert user.delta(first)[0] == []
 
 
-def test_cursors_expire_on_order(sim, user):
+def test_cursors_can_be_expired(sim, user):
     _, inbox = user.delta(INBOX)
     _, folders = user.delta("mailFolders/delta")
     assert sim.post(f"mailboxes/{user.address}/expire-cursors")["count"] == 2
@@ -273,7 +273,7 @@ def test_cursors_expire_on_order(sim, user):
     assert user.delta(INBOX)[0]
 
 
-def test_faults_make_empty_pages_repeats_and_expired_cursors(sim, user):
+def test_faults_cause_empty_pages_repeats_and_expired_cursors(sim, user):
     sim.fault("delta_empty_page", mailbox=user.address, times=1)
     page = user.get(INBOX, IMMUTABLE)
     assert page["value"] == []
@@ -286,14 +286,14 @@ def test_faults_make_empty_pages_repeats_and_expired_cursors(sim, user):
     assert user.refused(410, link)["code"] == "SyncStateNotFound"
 
 
-def test_a_folder_that_was_deleted_is_not_found(sim, user):
+def test_a_deleted_folder_is_not_found(sim, user):
     made = user.post("mailFolders", {"displayName": "Brief"})
     _, link = user.delta(f"mailFolders/{made['id']}/messages/delta")
     user.ask("DELETE", f"mailFolders/{made['id']}")
     assert user.refused(404, link)["code"] == "ErrorItemNotFound"
 
 
-def test_an_edited_draft_is_told_in_whole(user):
+def test_an_edited_draft_is_reported_completely(user):
     draft = user.post("messages", {"subject": "One"})
     _, link = user.delta("mailFolders/drafts/messages/delta")
     user.ask("PATCH", f"messages/{draft['id']}", json={"subject": "Two"})
@@ -301,7 +301,7 @@ def test_an_edited_draft_is_told_in_whole(user):
     assert (told["subject"], told["isDraft"]) == ("Two", True)
 
 
-def test_a_page_of_a_huge_mailbox_costs_no_more_than_of_a_small_one(sim, microsoft, address):
+def test_a_page_of_a_huge_mailbox_is_as_fast_as_of_a_small_one(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=1_000_000)
     told = user.get(INBOX, {"prefer": "odata.maxpagesize=50"}, **{"$orderby": "receivedDateTime desc"})
     assert len(told["value"]) == 50

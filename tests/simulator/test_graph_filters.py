@@ -1,4 +1,4 @@
-"""$filter and $orderby over messages, as mail clients use them."""
+"""$filter and $orderby on messages."""
 
 from contextlib import ExitStack
 from email.message import EmailMessage
@@ -83,7 +83,7 @@ def subjects(user, **options):
         ("from ne null and isDraft eq false and startswith(subject,'L')", ["Lunch?"]),
     ],
 )  # fmt: skip
-def test_a_filter_lets_pass_what_it_describes(user, where, found):
+def test_a_filter_selects_the_matching_messages(user, where, found):
     assert subjects(user, filter=where) == found
 
 
@@ -104,11 +104,11 @@ def test_a_conversation_is_found_by_its_id(user):
         ),
     ],
 )
-def test_messages_are_ordered_as_asked(user, order, found):
+def test_messages_are_ordered_as_requested(user, order, found):
     assert subjects(user, orderby=order) == found
 
 
-def test_filter_and_order_must_begin_with_the_same_properties(user):
+def test_filter_must_begin_with_the_properties_of_orderby(user):
     fine = "receivedDateTime ge 2026-01-01T00:00:00Z and isRead eq true"
     assert subjects(user, filter=fine, orderby="receivedDateTime") == ["Re: Invoice 1", "Invoice 2"]
     for where in ("isRead eq true", "isRead eq true and receivedDateTime ge 2026-01-01T00:00:00Z"):
@@ -129,7 +129,7 @@ def test_filter_and_order_must_begin_with_the_same_properties(user):
         "(" * 200 + "isRead" + ")" * 200, "not " * 300 + "isRead",
     ],
 )  # fmt: skip
-def test_a_filter_that_makes_no_sense_is_a_bad_request(user, where):
+def test_an_invalid_filter_is_a_bad_request(user, where):
     assert user.refused(400, "messages", params={"$filter": where})["code"] in {
         "BadRequest",
         "RequestBroker--ParseUri",
@@ -139,5 +139,5 @@ def test_a_filter_that_makes_no_sense_is_a_bad_request(user, where):
 @pytest.mark.parametrize(
     "order", ["nothing", "subject sideways", "subject desc desc", ",", "body", "toRecipients"]
 )
-def test_an_order_that_makes_no_sense_is_a_bad_request(user, order):
+def test_an_invalid_orderby_is_a_bad_request(user, order):
     user.refused(400, "messages", params={"$orderby": order})

@@ -1,4 +1,4 @@
-"""Mail folders over Graph: shallow lists, names in any language, hidden and search folders, their delta."""
+"""Mail folders over Graph: levels, well-known names, hidden and search folders, delta."""
 
 import pytest
 
@@ -12,7 +12,7 @@ def add(user, name, **more):
     return user.simulation.post(f"mailboxes/{user.address}/folders", name=name, **more)
 
 
-def test_the_list_is_one_level_deep_and_comes_in_pages_of_ten(user):
+def test_a_list_has_one_level_and_pages_of_ten(user):
     parent = add(user, "Projects")
     child = add(user, "Paris", parent=parent["key"])
     for number in range(5):
@@ -30,7 +30,7 @@ def test_the_list_is_one_level_deep_and_comes_in_pages_of_ten(user):
     assert user.get(f"mailFolders/{parent['id']}/childFolders/{child['id']}/messages")["value"] == []
 
 
-def test_hidden_folders_show_only_when_asked_for(user):
+def test_hidden_folders_are_listed_only_on_request(user):
     add(user, "Secret", hidden=True)
     shown = {one["displayName"] for one in user.pages("mailFolders")}
     everything = {one["displayName"] for one in user.pages("mailFolders", includeHiddenFolders="true")}
@@ -47,13 +47,13 @@ def test_well_known_names_work_in_any_case(user, name):
     assert user.get(f"mailFolders/{found['id']}")["id"] == found["id"]
 
 
-def test_a_well_known_folder_that_the_mailbox_lacks_is_not_found(user):
+def test_a_missing_well_known_folder_is_not_found(user):
     assert user.refused(404, "mailFolders/conflicts")["code"] == "ErrorItemNotFound"
     assert user.refused(400, "mailFolders/f1")["code"] == "ErrorInvalidIdMalformed"
     assert user.refused(400, "mailFolders/Posteingang")["code"] == "ErrorInvalidIdMalformed"
 
 
-def test_counts_are_those_of_now(user):
+def test_counts_are_current(user):
     truth = [entry for entry in user.simulation.truth(user.address) if entry["keys"] == ["inbox"]]
     folder = user.get("mailFolders/inbox")
     assert folder["totalItemCount"] == len(truth)
@@ -62,7 +62,7 @@ def test_counts_are_those_of_now(user):
     assert user.get("mailFolders/inbox")["totalItemCount"] == len(truth) + 1
 
 
-def test_a_search_folder_says_its_type_and_shows_what_it_finds(user):
+def test_a_search_folder_states_its_type_and_lists_its_matches(user):
     made = user.post("mailFolders", {"displayName": "Unread", "filterQuery": "isRead eq false"})
     assert made["@odata.type"] == "#microsoft.graph.mailSearchFolder"
     assert made["filterQuery"] == "isRead eq false"
@@ -87,7 +87,7 @@ def test_folders_are_created_renamed_moved_and_deleted(user):
     assert user.refused(403, "mailFolders/inbox", "DELETE")["code"] == "ErrorDeleteDistinguishedFolder"
 
 
-def test_folder_delta_tells_nested_ones_too_then_what_was_added_changed_and_removed(user):
+def test_folder_delta_lists_nested_folders_then_added_changed_and_removed_ones(user):
     parent = add(user, "Projects")
     child = add(user, "Paris", parent=parent["key"])
     first, link = user.delta("mailFolders/delta", {"prefer": "odata.maxpagesize=3"})

@@ -1,4 +1,4 @@
-"""Mutable and immutable ids: which one changes when, which are accepted, how they translate."""
+"""Mutable and immutable ids: when they change, which are accepted, how they are translated."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def ids(user, headers=None):
     return [one["id"] for one in user.get("messages", headers)["value"]]
 
 
-def test_the_header_decides_the_form_and_both_forms_are_accepted(user):
+def test_the_prefer_header_selects_the_id_type_and_both_are_accepted(user):
     mutable, immutable = ids(user), ids(user, IMMUTABLE)
     assert not set(mutable) & set(immutable)
     for one, other in zip(mutable, immutable, strict=True):
@@ -46,7 +46,7 @@ def test_an_encoded_id_is_the_same_id(user):
     assert user.get(f"messages/{one.replace('=', '%3D')}")["id"] == one
 
 
-def test_an_id_of_another_mailbox_is_none_of_this_one(sim, microsoft, user):
+def test_an_id_of_another_mailbox_is_malformed(sim, microsoft, user):
     other = microsoft.connect(sim, f"other-{user.address}", messages=1)
     assert user.refused(400, f"messages/{ids(other)[0]}")["code"] == "ErrorInvalidIdMalformed"
 
@@ -77,5 +77,5 @@ def test_ids_translate_between_all_formats(user):
         {"inputIds": ["x"], "sourceIdType": "restId", "targetIdType": "other"},
     ],
 )  # fmt: skip
-def test_a_wrong_translation_order_is_a_bad_request(user, body):
+def test_an_invalid_translation_request_is_a_bad_request(user, body):
     user.refused(400, "translateExchangeIds", "POST", json=body)

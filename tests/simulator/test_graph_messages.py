@@ -1,4 +1,4 @@
-"""Messages over Graph: their shape, made from real bytes; pages, options, bodies."""
+"""Messages over Graph: JSON built from real bytes, pages, query options, bodies."""
 
 import base64
 import hashlib
@@ -20,7 +20,7 @@ DEFAULT = {
 DESK = {"emailAddress": {"name": "desk@example.org", "address": "desk@example.org"}}
 
 
-def letter(html=None, text=None, **headers):
+def message_bytes(html=None, text=None, **headers):
     """A message with these headers; underscores stand for hyphens."""
     message = EmailMessage()
     message["From"] = "Ann Example <ann@example.org>"
@@ -51,7 +51,7 @@ def delivered(user, raw, **params):
 
 
 def test_a_message_has_exactly_the_default_properties(user):
-    shown = delivered(user, letter())
+    shown = delivered(user, message_bytes())
     assert set(shown) == DEFAULT | {"@odata.context"}
     assert shown["subject"] == "Grüße aus Köln"
     assert shown["sentDateTime"] == "2026-03-02T08:00:00Z"
@@ -63,8 +63,8 @@ def test_a_message_has_exactly_the_default_properties(user):
     assert (shown["isRead"], shown["isDraft"], shown["flag"]) == (False, False, {"flagStatus": "notFlagged"})
 
 
-def test_headers_and_unique_body_come_only_when_selected(user):
-    raw = letter(text="New.\n\nOn Monday, 2 March 2026, Bob wrote:\n> Old.\n", X_Two="first")
+def test_headers_and_unique_body_are_returned_only_when_selected(user):
+    raw = message_bytes(text="New.\n\nOn Monday, 2 March 2026, Bob wrote:\n> Old.\n", X_Two="first")
     made = user.simulation.deliver(user.address, raw.replace(b"X-Two", b"X-Two: more\r\nX-Two", 1))
     shown = user.get(
         f"messages/{made['id']}",
@@ -76,27 +76,27 @@ def test_headers_and_unique_body_come_only_when_selected(user):
     assert shown["uniqueBody"] == {"contentType": "text", "content": "New."}
 
 
-def test_html_is_the_default_and_plain_text_is_turned_into_it(user):
-    body = delivered(user, letter(text="a < b\nsecond\n"))["body"]
+def test_html_is_the_default_and_plain_text_is_converted(user):
+    body = delivered(user, message_bytes(text="a < b\nsecond\n"))["body"]
     assert body["contentType"] == "html"
     assert "a &lt; b<br>" in body["content"]
     assert body["content"].startswith("<html>")
 
 
-def test_a_preference_for_text_is_obeyed_and_said(user):
-    made = user.simulation.deliver(user.address, letter(html="<p>One</p><p>Two &amp; three</p>"))
+def test_a_preference_for_text_is_applied_and_confirmed(user):
+    made = user.simulation.deliver(user.address, message_bytes(html="<p>One</p><p>Two &amp; three</p>"))
     wanted = {"prefer": 'outlook.body-content-type="text"'}
     answer = user.ask("GET", f"messages/{made['id']}", headers=wanted)
     assert answer.headers["preference-applied"] == 'outlook.body-content-type="text"'
     assert answer.json()["body"] == {"contentType": "text", "content": "One\r\nTwo & three"}
 
 
-def test_scripts_are_taken_out_unless_unsafe_html_is_allowed(user):
+def test_scripts_are_removed_unless_unsafe_html_is_allowed(user):
     html = (
         '<html><head><meta charset="latin1"></head><body onload="x()"><script>steal()</script>'
         '<a href="javascript:go()">go</a><iframe src="y"></iframe><p>Stay</p></body></html>'
     )
-    made = user.simulation.deliver(user.address, letter(html=html))
+    made = user.simulation.deliver(user.address, message_bytes(html=html))
     safe = user.get(f"messages/{made['id']}")["body"]["content"]
     assert not re.search(r"script|onload|iframe|latin1", safe)
     assert "<p>Stay</p>" in safe
@@ -105,9 +105,9 @@ def test_scripts_are_taken_out_unless_unsafe_html_is_allowed(user):
 
 
 def test_the_preview_is_the_first_255_characters_on_one_line(user):
-    shown = delivered(user, letter(text="word \n" * 200))
+    shown = delivered(user, message_bytes(text="word \n" * 200))
     assert shown["bodyPreview"] == ("word " * 60)[:255]
-    html = delivered(user, letter(html="<style>p{color:red}</style><p>Only&nbsp;this</p>"))
+    html = delivered(user, message_bytes(html="<style>p{color:red}</style><p>Only&nbsp;this</p>"))
     assert html["bodyPreview"] == "Only this"
 
 
@@ -125,10 +125,10 @@ def test_the_preview_is_the_first_255_characters_on_one_line(user):
     ],
 )  # fmt: skip
 def test_headers_become_properties(user, headers, name, value):
-    assert delivered(user, letter(**headers))[name] == value
+    assert delivered(user, message_bytes(**headers))[name] == value
 
 
-def test_a_draft_without_date_of_receipt_unless_switched_on(sim, user):
+def test_a_draft_has_no_received_date_unless_switched_on(sim, user):
     draft = user.post("messages", {"subject": "Later"})
     assert draft["receivedDateTime"] is None
     sim.control.patch("microsoft/options", json={"drafts_received": True})
@@ -144,7 +144,7 @@ def test_a_draft_without_date_of_receipt_unless_switched_on(sim, user):
         ("reply", "eventMessageResponse", "meetingAccepted"),
     ],
 )
-def test_meeting_mail_has_its_own_type(user, variant, kind, said):
+def test_meeting_messages_have_their_own_type(user, variant, kind, said):
     method = {"request": "REQUEST", "cancel": "CANCEL", "reply": "REPLY"}[variant]
     message = EmailMessage()
     message["From"], message["Subject"] = "ann@example.org", "Meeting"
@@ -160,23 +160,23 @@ def test_meeting_mail_has_its_own_type(user, variant, kind, said):
     assert shown["hasAttachments"] is False
 
 
-def test_answers_share_the_conversation(user):
-    first = delivered(user, letter())
-    second = delivered(user, letter(Message_ID="<two@example.org>", In_Reply_To="<one@example.org>"))
-    third = delivered(user, letter(Message_ID="<three@example.org>"))
+def test_replies_share_the_conversation(user):
+    first = delivered(user, message_bytes())
+    second = delivered(user, message_bytes(Message_ID="<two@example.org>", In_Reply_To="<one@example.org>"))
+    third = delivered(user, message_bytes(Message_ID="<three@example.org>"))
     assert first["conversationId"] == second["conversationId"] != third["conversationId"]
     base64.b64decode(first["conversationIndex"], validate=True)
 
 
-def test_mime_comes_byte_for_byte(user):
-    raw = letter(text="exactly\n")
+def test_mime_is_returned_byte_for_byte(user):
+    raw = message_bytes(text="exactly\n")
     made = user.simulation.deliver(user.address, raw)
     answer = user.ask("GET", f"messages/{made['id']}/$value")
     assert answer.headers["content-type"] == "text/plain"
     assert answer.content == raw
 
 
-def test_a_list_goes_newest_first_in_pages_of_ten(sim, microsoft, address):
+def test_a_list_is_newest_first_in_pages_of_ten(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=35)
     page = user.get("messages", IMMUTABLE)
     assert len(page["value"]) == 10
@@ -185,7 +185,7 @@ def test_a_list_goes_newest_first_in_pages_of_ten(sim, microsoft, address):
     assert [one["id"] for one in found] == [entry["id"] for entry in reversed(sim.truth(address))]
 
 
-def test_top_goes_from_1_to_1000(sim, microsoft, address):
+def test_top_ranges_from_1_to_1000(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=1100)
     page = user.get("messages", **{"$top": 1000, "$select": "id"})
     assert len(page["value"]) == 1000
@@ -194,7 +194,7 @@ def test_top_goes_from_1_to_1000(sim, microsoft, address):
         assert user.refused(400, "messages", params={"$top": wrong})["code"] == "BadRequest"
 
 
-def test_count_counts_what_the_filter_lets_pass(sim, microsoft, address):
+def test_count_respects_the_filter(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=60)
     unread = sum(not entry["read"] for entry in sim.truth(address))
     page = user.get("messages", **{"$count": "true", "$filter": "isRead eq false", "$top": 1})
@@ -204,9 +204,11 @@ def test_count_counts_what_the_filter_lets_pass(sim, microsoft, address):
     assert user.ask("GET", "mailFolders/inbox/messages/$count").text == str(inbox)
 
 
-def test_search_finds_words_and_goes_with_neither_filter_nor_order(user):
-    user.simulation.deliver(user.address, letter(Subject="Rechnung Nummer 77", Message_ID="<r@example.org>"))
-    user.simulation.deliver(user.address, letter(Message_ID="<s@example.org>"))
+def test_search_finds_words_and_excludes_filter_and_orderby(user):
+    user.simulation.deliver(
+        user.address, message_bytes(Subject="Rechnung Nummer 77", Message_ID="<r@example.org>")
+    )
+    user.simulation.deliver(user.address, message_bytes(Message_ID="<s@example.org>"))
     for text in ('"Rechnung"', '"subject:nummer"', '"Rechnung from:ann"'):
         assert [one["subject"] for one in user.get("messages", **{"$search": text})["value"]] == [
             "Rechnung Nummer 77"
@@ -218,14 +220,14 @@ def test_search_finds_words_and_goes_with_neither_filter_nor_order(user):
     assert user.refused(400, "messages", params=wrong)["code"] == "SearchWithFilter"
 
 
-def test_selecting_gives_just_that_and_the_id(user):
-    shown = delivered(user, letter(), **{"$select": "subject,from/emailAddress"})
+def test_select_returns_only_the_selected_properties_and_the_id(user):
+    shown = delivered(user, message_bytes(), **{"$select": "subject,from/emailAddress"})
     assert set(shown) == {"@odata.context", "@odata.etag", "id", "subject", "from"}
     error = user.refused(400, "messages", params={"$select": "subjekt"})
     assert error["message"] == "Could not find a property named 'subjekt' on type 'microsoft.graph.message'."
 
 
-def test_a_huge_mailbox_is_listed_filtered_and_paged_without_being_read(sim, microsoft, address):
+def test_a_huge_mailbox_is_listed_filtered_and_paged_without_parsing(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=1_000_000)
     names = {"$select": "id", "$top": 5}
     deep = user.get("messages", IMMUTABLE, **names, **{"$skip": 900_000})["value"]
@@ -261,22 +263,22 @@ def test_copies_are_found_by_their_message_id_in_a_large_mailbox(sim, microsoft,
     assert [one["id"] for one in in_archive] == ids[:2]
 
 
-def test_generated_mail_is_served_as_it_was_written(sim, microsoft, address):
+def test_generated_mail_is_served_as_written(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=60)
     for entry in sim.truth(address):
         raw = user.ask("GET", f"messages/{entry['id']}/$value").content
         assert hashlib.sha256(raw).hexdigest() == entry["sha256"]
 
 
-def test_unknown_and_malformed_ids_are_told_apart(user):
-    made = delivered(user, letter())
+def test_unknown_and_malformed_ids_give_different_errors(user):
+    made = delivered(user, message_bytes())
     user.ask("DELETE", f"messages/{made['id']}")
     assert user.refused(404, f"messages/{made['id']}")["code"] == "ErrorItemNotFound"
     assert user.refused(400, "messages/nonsense")["code"] == "ErrorInvalidIdMalformed"
 
 
-def test_a_message_is_found_under_its_own_folder_only(user):
-    made = delivered(user, letter())
+def test_a_message_is_found_only_under_its_own_folder(user):
+    made = delivered(user, message_bytes())
     assert user.get(f"mailFolders/inbox/messages/{made['id']}")["id"] == made["id"]
     assert user.refused(404, f"mailFolders/archive/messages/{made['id']}")["code"] == "ErrorItemNotFound"
     assert user.get(f"mailFolders('inbox')/messages('{made['id']}')")["id"] == made["id"]

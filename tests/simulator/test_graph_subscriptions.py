@@ -1,4 +1,4 @@
-"""Subscriptions: two handshakes, bounds, duplicates, secrets, renewals, identities."""
+"""Subscriptions: handshakes, limits, duplicates, client state, renewal, ownership."""
 
 import datetime as dt
 from urllib.parse import parse_qsl, urlsplit
@@ -6,14 +6,14 @@ from urllib.parse import parse_qsl, urlsplit
 import jwt
 import pytest
 
-from simulator.subscribing import later, now, refused, subscribe
-from simulator.webhook import webhook
+from simulator.graph_push_receiver import receive_pushes
+from simulator.subscription_requests import later, now, subscribe, subscription_error
 
 
 @pytest.fixture
-def hook():
-    with webhook() as made:
-        yield made
+def receiver():
+    with receive_pushes() as running:
+        yield running
 
 
 @pytest.fixture
@@ -22,12 +22,12 @@ def user(sim, microsoft, address):
     return microsoft.sign_in(sim, address, seconds=86400)
 
 
-def test_a_subscription_answers_with_everything_it_was_given(user, hook):
+def test_creating_a_subscription_returns_its_properties(user, receiver):
     expires = later(user, hours=5)
-    made = subscribe(user, hook, expirationDateTime=expires, lifecycleNotificationUrl=hook.url)
+    made = subscribe(user, receiver, expirationDateTime=expires, lifecycleNotificationUrl=receiver.url)
     assert made["clientState"] == "secret"
     assert made["resource"] == "me/messages"
-    assert made["notificationUrl"] == made["lifecycleNotificationUrl"] == hook.url
+    assert made["notificationUrl"] == made["lifecycleNotificationUrl"] == receiver.url
     assert dt.datetime.fromisoformat(made["expirationDateTime"][:26] + "Z") == dt.datetime.fromisoformat(
         expires
     )
@@ -37,15 +37,20 @@ def test_a_subscription_answers_with_everything_it_was_given(user, hook):
     assert (made["creatorId"], made["applicationId"]) == (me["oid"], me["appid"])
 
 
-def test_two_handshakes_come_even_for_one_url_with_a_token_that_must_be_decoded(user, hook):
-    subscribe(user, hook, notificationUrl=hook.url + "?keep=1", lifecycleNotificationUrl=hook.url + "?keep=1")
-    assert len(hook.handshakes) == 2
-    tokens = [dict(parse_qsl(urlsplit(path).query)) for path in hook.handshakes]
+def test_each_url_gets_a_handshake_with_an_encoded_token(user, receiver):
+    subscribe(
+        user,
+        receiver,
+        notificationUrl=receiver.url + "?keep=1",
+        lifecycleNotificationUrl=receiver.url + "?keep=1",
+    )
+    assert len(receiver.handshakes) == 2
+    tokens = [dict(parse_qsl(urlsplit(path).query)) for path in receiver.handshakes]
     assert all(token["keep"] == "1" for token in tokens)
     for token in tokens:
         assert token["validationToken"].startswith("Validation: Testing client application reachability")
         assert "+" in token["validationToken"]
-    raw = [path.partition("validationToken=")[2] for path in hook.handshakes]
+    raw = [path.partition("validationToken=")[2] for path in receiver.handshakes]
     assert ["%20" in text for text in raw].count(True) == 1
 
 
@@ -58,77 +63,81 @@ def test_two_handshakes_come_even_for_one_url_with_a_token_that_must_be_decoded(
         ((200, "text/plain"), True, "validation token"),
     ],
 )
-def test_a_failed_handshake_leaves_no_subscription(user, hook, answer, encoded, words):
-    hook.handshake, hook.encoded = answer, encoded
-    error = refused(user, hook)
+def test_a_failed_handshake_creates_no_subscription(user, receiver, answer, encoded, words):
+    receiver.handshake, receiver.encoded = answer, encoded
+    error = subscription_error(user, receiver)
     assert error["code"] == "ValidationError"
     assert words in error["message"]
     assert user.get("/subscriptions")["value"] == []
 
 
-def test_a_handshake_has_its_time(sim, user, hook):
+def test_a_handshake_times_out(sim, user, receiver):
     sim.control.patch("microsoft/options", json={"validation_timeout": 0.2})
-    hook.seconds = 1.0
-    assert refused(user, hook)["message"] == "Subscription validation request timed out."
+    receiver.seconds = 1.0
+    assert subscription_error(user, receiver)["message"] == "Subscription validation request timed out."
     sim.control.patch("microsoft/options", json={"validation_timeout": 10.0})
-    assert refused(user, hook, notificationUrl="http://127.0.0.1:9/none")["code"] == "ValidationError"
+    assert (
+        subscription_error(user, receiver, notificationUrl="http://127.0.0.1:9/none")["code"]
+        == "ValidationError"
+    )
 
 
-def test_a_short_life_becomes_45_minutes_and_a_long_one_is_refused(user, hook):
-    made = subscribe(user, hook, expirationDateTime=later(user, minutes=5))
+def test_a_short_lifetime_becomes_45_minutes_and_a_long_one_is_refused(user, receiver):
+    made = subscribe(user, receiver, expirationDateTime=later(user, minutes=5))
     assert made["expirationDateTime"].startswith(
         (now(user) + dt.timedelta(minutes=45)).strftime("%Y-%m-%dT%H:%M")
     )
-    assert subscribe(user, hook, changeType="created", expirationDateTime=later(user, minutes=10_080))
-    message = refused(user, hook, changeType="updated", expirationDateTime=later(user, minutes=10_090))[
-        "message"
-    ]
+    assert subscribe(user, receiver, changeType="created", expirationDateTime=later(user, minutes=10_080))
+    message = subscription_error(
+        user, receiver, changeType="updated", expirationDateTime=later(user, minutes=10_090)
+    )["message"]
     assert "10080 minutes" in message
     slightly = later(user, minutes=10_080, seconds=2)
     assert (
-        "10080 minutes" in refused(user, hook, changeType="updated", expirationDateTime=slightly)["message"]
+        "10080 minutes"
+        in subscription_error(user, receiver, changeType="updated", expirationDateTime=slightly)["message"]
     )
-    refused(user, hook, changeType="updated", expirationDateTime=later(user, minutes=-5))
+    subscription_error(user, receiver, changeType="updated", expirationDateTime=later(user, minutes=-5))
 
 
 @pytest.mark.parametrize(
     "change",
     [
         {"changeType": None}, {"changeType": "created,moved"}, {"changeType": 5}, {"notificationUrl": None},
-        {"notificationUrl": "http://hooks.example.com/x"}, {"notificationUrl": "ftp://127.0.0.1/x"},
+        {"notificationUrl": "http://receivers.example.com/x"}, {"notificationUrl": "ftp://127.0.0.1/x"},
         {"notificationUrl": "https://"}, {"notificationUrl": "http://127.0.0.1:99999/"}, {"resource": None},
         {"resource": "me/calendar"}, {"resource": "users"}, {"resource": "me/messages?$top=5"},
         {"resource": "me/messages?$filter=nothing eq 1"}, {"resource": "me/mailFolders('nonsense')/messages"},
         {"expirationDateTime": None}, {"expirationDateTime": "tomorrow"},
         {"expirationDateTime": "2026-03-03T00:00:00"},
         {"clientState": "x" * 129}, {"clientState": 7}, {"latestSupportedTlsVersion": "v9"}, {"unknown": 1},
-        {"includeResourceData": True}, {"lifecycleNotificationUrl": "http://hooks.example.com/x"},
+        {"includeResourceData": True}, {"lifecycleNotificationUrl": "http://receivers.example.com/x"},
     ],
 )  # fmt: skip
-def test_an_order_that_is_not_right_is_refused(user, hook, change):
-    refused(user, hook, **change)
-    assert hook.handshakes == []
+def test_an_invalid_request_is_refused(user, receiver, change):
+    subscription_error(user, receiver, **change)
+    assert receiver.handshakes == []
 
 
-def test_the_same_order_twice_is_a_conflict_that_names_the_first(user, hook):
-    made = subscribe(user, hook)
-    error = refused(user, hook, 409, changeType="deleted,created,updated", clientState="other")
+def test_a_duplicate_subscription_is_a_conflict_that_names_the_first(user, receiver):
+    made = subscribe(user, receiver)
+    error = subscription_error(user, receiver, 409, changeType="deleted,created,updated", clientState="other")
     assert error["message"] == f"Subscription Id {made['id']} already exists for the requested combination"
-    assert subscribe(user, hook, changeType="created")
-    assert subscribe(user, hook, resource="me/mailFolders('inbox')/messages")
-    assert subscribe(user, hook, resource="me/messages?$filter=isRead eq false")
+    assert subscribe(user, receiver, changeType="created")
+    assert subscribe(user, receiver, resource="me/mailFolders('inbox')/messages")
+    assert subscribe(user, receiver, resource="me/messages?$filter=isRead eq false")
 
 
-def test_client_state_is_shown_once(user, hook):
-    made = subscribe(user, hook)
+def test_client_state_is_returned_only_on_creation(user, receiver):
+    made = subscribe(user, receiver)
     assert user.get(f"/subscriptions/{made['id']}")["clientState"] is None
     (listed,) = user.get("/subscriptions")["value"]
     assert (listed["id"], listed["clientState"]) == (made["id"], None)
     user.refused(400, "/subscriptions", params={"$top": 5})
 
 
-def test_renewing_moves_the_end_and_after_the_end_there_is_nothing(sim, user, hook):
-    made = subscribe(user, hook, expirationDateTime=later(user, hours=2))
+def test_renewing_extends_a_subscription_until_it_expires(sim, user, receiver):
+    made = subscribe(user, receiver, expirationDateTime=later(user, hours=2))
     path = f"/subscriptions/{made['id']}"
     sim.move_clock(3600)
     expires = later(user, hours=2)
@@ -144,77 +153,80 @@ def test_renewing_moves_the_end_and_after_the_end_there_is_nothing(sim, user, ho
     assert user.get("/subscriptions")["value"] == []
 
 
-def test_only_a_few_properties_can_be_patched(user, hook):
-    path = f"/subscriptions/{subscribe(user, hook)['id']}"
+def test_only_a_few_properties_can_be_patched(user, receiver):
+    path = f"/subscriptions/{subscribe(user, receiver)['id']}"
     expires = {"expirationDateTime": later(user, hours=1)}
     for body in (
         {}, {"changeType": "created"}, {"clientState": "x", **expires}, {"encryptionCertificateId": "x"},
-        {"lifecycleNotificationUrl": hook.url, **expires}, {"expirationDateTime": "never"},
+        {"lifecycleNotificationUrl": receiver.url, **expires}, {"expirationDateTime": "never"},
     ):  # fmt: skip
         user.refused(400, path, "PATCH", json=body)
     assert (
-        user.ask("PATCH", path, json={"notificationUrl": hook.url + "/new"})
+        user.ask("PATCH", path, json={"notificationUrl": receiver.url + "/new"})
         .json()["notificationUrl"]
         .endswith("new")
     )
-    assert len(hook.handshakes) == 2
+    assert len(receiver.handshakes) == 2
     assert user.ask("PATCH", path, json={"expirationDateTime": later(user, hours=3)}).status_code == 200
-    assert len(hook.handshakes) == 2
+    assert len(receiver.handshakes) == 2
 
 
-def test_renewing_checks_the_url_again_when_switched_on(sim, user, hook):
-    path = f"/subscriptions/{subscribe(user, hook)['id']}"
+def test_renewing_validates_the_url_again_when_switched_on(sim, user, receiver):
+    path = f"/subscriptions/{subscribe(user, receiver)['id']}"
     sim.control.patch("microsoft/options", json={"revalidate": True})
     user.ask("PATCH", path, json={"expirationDateTime": later(user, hours=3)})
     sim.control.patch("microsoft/options", json={"revalidate": False})
-    assert len(hook.handshakes) == 2
+    assert len(receiver.handshakes) == 2
 
 
-def test_reauthorizing_does_not_extend(user, hook):
-    made = subscribe(user, hook)
+def test_reauthorizing_does_not_extend(user, receiver):
+    made = subscribe(user, receiver)
     assert user.ask("POST", f"/subscriptions/{made['id']}/reauthorize").status_code == 204
     assert user.get(f"/subscriptions/{made['id']}")["expirationDateTime"] == made["expirationDateTime"]
 
 
-def test_deleting_ends_it(user, hook):
-    made = subscribe(user, hook)
+def test_a_deleted_subscription_is_not_found(user, receiver):
+    made = subscribe(user, receiver)
     assert user.ask("DELETE", f"/subscriptions/{made['id']}").status_code == 204
     user.refused(404, f"/subscriptions/{made['id']}")
     user.simulation.deliver(user.address, kind="plain")
     user.simulation.post("settle")
-    assert hook.waiting() == []
+    assert receiver.waiting() == []
 
 
-def test_a_user_subscribes_to_no_other_mailbox_and_sees_no_others(sim, microsoft, user, hook):
+def test_a_user_subscribes_only_to_the_own_mailbox_and_sees_only_own_subscriptions(
+    sim, microsoft, user, receiver
+):
     other = microsoft.connect(sim, f"other-{user.address}")
-    error = refused(user, hook, 403, resource=f"users/{other.address}/messages")
+    error = subscription_error(user, receiver, 403, resource=f"users/{other.address}/messages")
     assert error["code"] == "ExtensionError"
-    made = subscribe(user, hook)
+    made = subscribe(user, receiver)
     assert other.get("/subscriptions")["value"] == []
     other.refused(404, f"/subscriptions/{made['id']}")
 
 
-def test_an_application_subscribes_to_any_mailbox_it_may_read(sim, microsoft, user, hook):
+def test_an_application_subscribes_to_any_mailbox_it_may_read(sim, microsoft, user, receiver):
     app = microsoft.sign_in(sim, user.address, roles=["Mail.ReadBasic.All"])
-    made = subscribe(app, hook, resource=f"/users/{user.address}/mailFolders('Inbox')/messages")
+    made = subscribe(app, receiver, resource=f"/users/{user.address}/mailFolders('Inbox')/messages")
     assert [one["id"] for one in app.get("/subscriptions")["value"]] == [made["id"]]
     assert user.get("/subscriptions")["value"] == []
     powerless = microsoft.sign_in(sim, user.address, roles=["User.Read.All"])
     assert (
-        refused(powerless, hook, 403, resource=f"users/{user.address}/messages")["code"] == "ExtensionError"
+        subscription_error(powerless, receiver, 403, resource=f"users/{user.address}/messages")["code"]
+        == "ExtensionError"
     )
 
 
-def test_the_control_shows_who_watches(sim, user, hook):
-    made = subscribe(user, hook)
+def test_the_control_api_lists_subscriptions(sim, user, receiver):
+    made = subscribe(user, receiver)
     (shown,) = sim.get(f"mailboxes/{user.address}")["subscriptions"]
-    assert (shown["id"], shown["url"]) == (made["id"], hook.url)
+    assert (shown["id"], shown["url"]) == (made["id"], receiver.url)
 
 
-def test_a_mailbox_has_a_limit_of_subscriptions_over_all_applications(sim, user, hook):
+def test_a_mailbox_has_a_limit_of_subscriptions_over_all_applications(sim, user, receiver):
     sim.control.patch("microsoft/options", json={"subscriptions_per_mailbox": 3})
     for number in range(3):
-        subscribe(user, hook, resource=f"me/messages?$filter=subject eq '{number}'")
-    error = refused(user, hook, 403)
+        subscribe(user, receiver, resource=f"me/messages?$filter=subject eq '{number}'")
+    error = subscription_error(user, receiver, 403)
     assert "limit of 3" in error["message"]
     sim.control.patch("microsoft/options", json={"subscriptions_per_mailbox": 1000})

@@ -1,4 +1,4 @@
-"""Exchange's limits: four requests at once and ten thousand in ten minutes, per application and mailbox."""
+"""Exchange's limits: four concurrent and 10,000 requests in ten minutes per application and mailbox."""
 
 import asyncio
 
@@ -6,7 +6,7 @@ import httpx2
 import pytest
 
 from mailsim.graph.errors import GraphError
-from mailsim.graph.throttle import Throttle, Window
+from mailsim.graph.throttle import GraphThrottle, RequestWindow
 
 
 async def at_once(user, count, path="messages?$top=1"):
@@ -19,7 +19,7 @@ async def at_once(user, count, path="messages?$top=1"):
         return await asyncio.gather(*(http.get(f"/v1.0/me/{path}") for _ in range(count)))
 
 
-async def test_the_fifth_request_at_once_is_refused_and_retry_after_is_missing_at_times(
+async def test_the_fifth_concurrent_request_is_refused_sometimes_without_retry_after(
     start, microsoft, address
 ):
     sim = start("--latency-ms", "300")
@@ -44,14 +44,14 @@ async def test_the_fifth_request_at_once_is_refused_and_retry_after_is_missing_a
     assert {one.status_code for some in both for one in some} == {200}
 
 
-async def test_without_quotas_nobody_is_refused(start, microsoft, address):
+async def test_without_quotas_no_request_is_refused(start, microsoft, address):
     sim = start("--latency-ms", "100", "--quota", "off")
     user = microsoft.connect(sim, address, messages=1)
     assert {one.status_code for one in await at_once(user, 12)} == {200}
 
 
-def test_ten_thousand_requests_fit_into_ten_minutes():
-    throttle = Throttle()
+def test_ten_thousand_requests_are_allowed_in_ten_minutes():
+    throttle = GraphThrottle()
     for number in range(10_000):
         throttle.mailbox("one", 1, number / 100, "always")
     with pytest.raises(GraphError) as refused:
@@ -63,11 +63,11 @@ def test_ten_thousand_requests_fit_into_ten_minutes():
 
 
 def test_refused_requests_count_too():
-    window = Window(600)
+    window = RequestWindow(600)
     assert [window.add(moment) for moment in (0, 0, 300, 601)] == [1, 2, 3, 2]
 
 
-def test_the_list_of_subscriptions_may_be_asked_for_25_times_in_20_seconds(sim, microsoft, address):
+def test_subscriptions_can_be_listed_25_times_in_20_seconds(sim, microsoft, address):
     user = microsoft.connect(sim, address)
     for _ in range(25):
         assert user.get("/subscriptions")["value"] == []
@@ -76,7 +76,7 @@ def test_the_list_of_subscriptions_may_be_asked_for_25_times_in_20_seconds(sim, 
     assert user.get("/subscriptions")["value"] == []
 
 
-def test_faults_speak_graphs_language(sim, microsoft, address):
+def test_faults_use_graphs_error_format(sim, microsoft, address):
     user = microsoft.connect(sim, address)
     for kind, more, status, code in [
         ("throttle", {"retry_after": 3}, 429, "TooManyRequests"),

@@ -1,4 +1,4 @@
-"""Mailboxes: what they hold, how they change, and what their log says about it."""
+"""Mailboxes: messages, labels, folders, drafts and the change log."""
 
 import random
 from dataclasses import replace
@@ -10,10 +10,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from mailsim import mime
 from mailsim.clock import Clock
-from mailsim.errors import Invalid, Taken, Unknown
+from mailsim.errors import AlreadyExists, InvalidRequest, NotFound
 from mailsim.mailbox import Mailbox
-from mailsim.state import State, labels_of, with_labels
-from mailsim.world import World
+from mailsim.message_state import MessageState, get_labels, with_labels
+from mailsim.registry import Registry
 
 PROVIDERS = ["gmail", "outlook"]
 
@@ -23,16 +23,16 @@ def mail(number: int, *more: str) -> bytes:
     return ("\r\n".join(head) + f"\r\n\r\nText {number}\r\n").encode()
 
 
-def world(seed: int = 3) -> World:
-    return World(seed, Clock(manual=True))
+def registry(seed: int = 3) -> Registry:
+    return Registry(seed, Clock(manual=True))
 
 
 def box(provider: str, messages: int = 0, **more) -> Mailbox:
-    return world().create(provider, "ada@example.com", messages=messages, **more)
+    return registry().create_mailbox(provider, "ada@example.com", messages=messages, **more)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_delivered_bytes_come_back_as_they_were(provider):
+def test_delivered_bytes_are_returned_unchanged(provider):
     mailbox = box(provider, 5)
     raw = b"not\x00even\xffmail" * 3
     number = mailbox.deliver(raw)
@@ -42,15 +42,17 @@ def test_delivered_bytes_come_back_as_they_were(provider):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_generated_mail_is_the_same_in_every_world_of_a_seed(provider):
-    first, second, other = (world(seed).create(provider, "a@example.com", messages=60) for seed in (1, 1, 2))
+def test_generated_mail_depends_only_on_the_seed(provider):
+    first, second, other = (
+        registry(seed).create_mailbox(provider, "a@example.com", messages=60) for seed in (1, 1, 2)
+    )
     assert [first.raw(n) for n in range(60)] == [second.raw(n) for n in range(60)]
     assert [first.state(n) for n in range(60)] == [second.state(n) for n in range(60)]
     assert first.raw(7) != other.raw(7)
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_moving_or_forgetting_a_generated_message_never_changes_its_bytes(provider):
+def test_moving_or_evicting_a_generated_message_never_changes_its_bytes(provider):
     mailbox = box(provider, 300)
     before = [mailbox.raw(number) for number in range(300)]
     for number in range(300):
@@ -67,18 +69,18 @@ def test_sent_mail_comes_from_the_owner_and_other_mail_does_not(provider):
         state = mailbox.state(number)
         assert state is not None
         author = mailbox.tree(number).header("from")
-        assert ("ada@example.com" in author) == bool(state.places & sent), (number, author)
+        assert ("ada@example.com" in author) == bool(state.folder_keys & sent), (number, author)
 
 
-def test_arrival_rises_with_the_number_and_lies_inside_the_days():
+def test_arrival_rises_with_the_number_and_stays_within_the_days():
     mailbox = box("gmail", 1000, days=10)
     times = [mailbox.received_ms(number) for number in range(1000)]
     assert times == sorted(times)
-    span = mailbox.stock.end_ms - 10 * 86_400_000, mailbox.stock.end_ms
+    span = mailbox.initial_mail.end_ms - 10 * 86_400_000, mailbox.initial_mail.end_ms
     assert span[0] <= times[0] <= times[-1] <= span[1]
     for moment in (0, times[0], times[500], times[500] + 1, times[-1] + 1):
         expected = next((n for n, time in enumerate(times) if time >= moment), 1000)
-        assert mailbox.number_at(moment) == expected
+        assert mailbox.first_number_since(moment) == expected
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
@@ -88,7 +90,7 @@ def test_threads_of_generated_mail_agree_with_its_headers(provider):
     for number in range(200):
         members.setdefault(mailbox.thread(number), []).append(number)
         named = mailbox.tree(number).header("in-reply-to").strip()
-        answered = mailbox.by_message_id(named) if named else None
+        answered = mailbox.find_by_message_id(named) if named else None
         assert (answered is not None) == bool(named)
         assert mailbox.thread(number) == (number if answered is None else mailbox.thread(answered))
     assert len(members) == mailbox.thread_total < 200
@@ -97,7 +99,7 @@ def test_threads_of_generated_mail_agree_with_its_headers(provider):
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_an_answer_joins_the_thread_it_answers(provider):
+def test_a_reply_joins_the_thread_of_its_message(provider):
     mailbox = box(provider, 50)
     threads = mailbox.thread_total
     generated = mailbox.tree(20).header("message-id")
@@ -114,14 +116,16 @@ def test_an_answer_joins_the_thread_it_answers(provider):
 
 
 def test_gmail_labels_and_flags_are_two_views_of_one_state():
-    state = State(frozenset({"INBOX", "Label_1"}), flag="flagged", importance="high", categories=("x",))
-    assert labels_of(state) == {"INBOX", "Label_1", "UNREAD", "STARRED", "IMPORTANT"}
-    assert with_labels(state, labels_of(state)) == state
+    state = MessageState(
+        frozenset({"INBOX", "Label_1"}), flag="flagged", importance="high", categories=("x",)
+    )
+    assert get_labels(state) == {"INBOX", "Label_1", "UNREAD", "STARRED", "IMPORTANT"}
+    assert with_labels(state, get_labels(state)) == state
     read = with_labels(state, frozenset({"INBOX"}))
-    assert read == State(frozenset({"INBOX"}), read=True, categories=("x",))
+    assert read == MessageState(frozenset({"INBOX"}), read=True, categories=("x",))
 
 
-def test_relabelling_logs_what_was_and_what_is():
+def test_relabelling_logs_the_state_before_and_after():
     mailbox = box("gmail")
     label = mailbox.add_folder("Clients/Acme")
     number = mailbox.deliver(mail(1))
@@ -130,14 +134,14 @@ def test_relabelling_logs_what_was_and_what_is():
     assert change.kind == "changed"
     assert change.before is not None
     assert change.after is not None
-    assert labels_of(change.after) - labels_of(change.before) == {label.key, "STARRED"}
-    assert labels_of(change.before) - labels_of(change.after) == {"UNREAD", "INBOX"}
+    assert get_labels(change.after) - get_labels(change.before) == {label.key, "STARRED"}
+    assert get_labels(change.before) - get_labels(change.after) == {"UNREAD", "INBOX"}
     assert mailbox.last_change(number) is change
     assert mailbox.relabel(number, add={"STARRED"}) is None
     assert mailbox.sequence == change.sequence
 
 
-def test_an_outlook_message_lies_in_one_folder():
+def test_an_outlook_message_is_in_exactly_one_folder():
     mailbox = box("outlook")
     number = mailbox.deliver(mail(1))
     folder = mailbox.add_folder("Invoices", "inbox")
@@ -147,16 +151,16 @@ def test_an_outlook_message_lies_in_one_folder():
         "inbox",
         folder.key,
     )
-    with pytest.raises(Invalid):
-        mailbox.put(number, State(frozenset({"inbox", "archive"})))
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidRequest):
+        mailbox.set_state(number, MessageState(frozenset({"inbox", "archive"})))
+    with pytest.raises(InvalidRequest):
         mailbox.relabel(number, add={"inbox"})
-    with pytest.raises(Unknown):
+    with pytest.raises(NotFound):
         mailbox.move(number, "nowhere")
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_marks_change_what_is_given_and_nothing_else(provider):
+def test_marking_changes_only_the_given_properties(provider):
     mailbox = box(provider)
     number = mailbox.deliver(mail(1))
     before = mailbox.state(number)
@@ -166,12 +170,12 @@ def test_marks_change_what_is_given_and_nothing_else(provider):
     mailbox.mark(number, importance="high", categories=["Red"])
     expected = replace(before, read=True, flag="flagged", importance="high", categories=("Red",))
     assert mailbox.state(number) == expected
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidRequest):
         mailbox.mark(number, flag="purple")
 
 
 @pytest.mark.parametrize("provider", PROVIDERS)
-def test_deleted_mail_is_gone_for_good(provider):
+def test_deletion_is_permanent(provider):
     mailbox = box(provider, 10)
     change = mailbox.delete(4)
     assert (change.kind, change.number, change.after) == ("deleted", 4, None)
@@ -180,13 +184,13 @@ def test_deleted_mail_is_gone_for_good(provider):
     assert 4 not in list(mailbox.states.newest())
     assert mailbox.deliver(mail(1)) == 10
     for attempt in (mailbox.delete, mailbox.trash, mailbox.send_draft):
-        with pytest.raises(Unknown):
+        with pytest.raises(NotFound):
             attempt(4)
 
 
-def test_saving_a_gmail_draft_again_gives_it_a_new_message():
+def test_saving_a_gmail_draft_again_creates_a_new_message():
     mailbox = box("gmail")
-    first = mailbox.draft(mail(1))
+    first = mailbox.save_draft(mail(1))
     second = mailbox.edit_draft(first, mail(2))
     third = mailbox.edit_draft(second, mail(3))
     assert mailbox.draft_key(third) == mailbox.draft_key(first) == first
@@ -198,14 +202,14 @@ def test_saving_a_gmail_draft_again_gives_it_a_new_message():
     state = mailbox.state(sent)
     assert sent != third
     assert state is not None
-    assert labels_of(state) == {"SENT"}
+    assert get_labels(state) == {"SENT"}
     assert mailbox.raw(sent) == mail(3)
     assert mailbox.thread_total == 1
 
 
 def test_an_outlook_draft_keeps_its_message():
     mailbox = box("outlook", 3, spread=False)
-    number = mailbox.draft(mail(1))
+    number = mailbox.save_draft(mail(1))
     assert mailbox.edit_draft(number, mail(2)) == number
     assert mailbox.raw(number) == mail(2)
     assert mailbox.tree(number).header("subject") == "mail 2"
@@ -214,27 +218,27 @@ def test_an_outlook_draft_keeps_its_message():
     state = mailbox.state(number)
     assert state is not None
     assert (state.folder, state.draft) == ("sentitems", False)
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidRequest):
         mailbox.edit_draft(0, mail(3))
 
 
-def test_deleting_a_label_takes_it_off_its_messages():
+def test_deleting_a_label_removes_it_from_its_messages():
     mailbox = box("gmail")
     label = mailbox.add_folder("Old")
     numbers = [mailbox.deliver(mail(n)) for n in range(3)]
     for number in numbers[:2]:
         mailbox.relabel(number, add={label.key})
     mailbox.delete_folder(label.key)
-    assert mailbox.states.count(mailbox.inside(label.key)) == 0
+    assert mailbox.states.count(mailbox.in_folder(label.key)) == 0
     assert mailbox.total == 3
     assert [change.kind for change in mailbox.changes[-3:]] == ["changed", "changed", "folder_deleted"]
 
 
-def test_deleting_an_outlook_folder_deletes_what_is_inside():
+def test_deleting_an_outlook_folder_deletes_its_contents():
     mailbox = box("outlook")
     parent = mailbox.add_folder("Projects")
     child = mailbox.add_folder("2026", parent.key)
-    inside = mailbox.deliver(mail(1), State(frozenset({child.key})))
+    inside = mailbox.deliver(mail(1), MessageState(frozenset({child.key})))
     mailbox.deliver(mail(2))
     mailbox.delete_folder(parent.key)
     assert mailbox.state(inside) is None
@@ -242,7 +246,7 @@ def test_deleting_an_outlook_folder_deletes_what_is_inside():
     assert [c.kind for c in mailbox.changes[-3:]] == ["deleted", "folder_deleted", "folder_deleted"]
 
 
-def test_folders_are_renamed_and_moved_but_not_into_themselves():
+def test_folders_can_be_renamed_and_moved_but_not_into_themselves():
     mailbox = box("outlook")
     a = mailbox.add_folder("A")
     b = mailbox.add_folder("B", a.key)
@@ -250,18 +254,18 @@ def test_folders_are_renamed_and_moved_but_not_into_themselves():
     assert mailbox.change_folder(b.key, parent="archive").parent == "archive"
     mailbox.change_folder(b.key, parent=a.key)
     for wrong in (a.key, b.key):
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidRequest):
             mailbox.change_folder(a.key, parent=wrong)
-    with pytest.raises(Taken):
+    with pytest.raises(AlreadyExists):
         mailbox.add_folder("a")
     for system in (mailbox.change_folder, mailbox.delete_folder):
-        with pytest.raises(Invalid):
+        with pytest.raises(InvalidRequest):
             system("inbox")
-    with pytest.raises(Invalid):
+    with pytest.raises(InvalidRequest):
         mailbox.add_folder(" ")
 
 
-def test_forgotten_changes_are_announced_by_the_oldest_sequence():
+def test_dropped_changes_raise_the_oldest_sequence():
     mailbox = box("gmail")
     for number in range(5):
         mailbox.deliver(mail(number))
@@ -272,11 +276,11 @@ def test_forgotten_changes_are_announced_by_the_oldest_sequence():
     assert [change.sequence for change in mailbox.changes_after(5)] == [6]
 
 
-def test_every_change_reaches_the_listeners_of_mailbox_and_world():
-    place = world()
-    mailbox = place.create("outlook", "ada@example.com")
+def test_every_change_reaches_the_listeners_of_mailbox_and_registry():
+    mailboxes = registry()
+    mailbox = mailboxes.create_mailbox("outlook", "ada@example.com")
     heard = []
-    place.listeners.append(lambda box, change: heard.append((box.address, change.kind)))
+    mailboxes.change_listeners.append(lambda box, change: heard.append((box.address, change.kind)))
     number = mailbox.deliver(mail(1))
     mailbox.mark(number, read=True)
     mailbox.delete(number)
@@ -339,11 +343,11 @@ class MailboxChanges(RuleBasedStateMachine):
 
     @invariant()
     def replaying_the_log_gives_the_states(self):
-        replayed: dict[int, State] = {}
+        replayed: dict[int, MessageState] = {}
         for change in self.mailbox.changes:
             assert (
                 change.number in replayed
-                or change.number < self.mailbox.stock.count
+                or change.number < self.mailbox.initial_mail.count
                 or change.kind == "added"
             )
             if change.after is None:
@@ -357,7 +361,7 @@ TestMailboxChanges = MailboxChanges.TestCase
 TestMailboxChanges.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
 
 
-def test_the_tree_of_a_message_is_read_from_its_bytes():
+def test_the_mime_tree_is_parsed_from_the_bytes():
     mailbox = box("gmail", 20)
     assert mailbox.tree(3) is mailbox.tree(3)
     assert mailbox.tree(3).headers == mime.read(mailbox.raw(3)).headers

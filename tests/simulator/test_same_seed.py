@@ -1,4 +1,4 @@
-"""Runs with the same seed and calls: the same mail, ids and tokens, those of writes and pushes included."""
+"""The same seed and calls give the same mail, ids and tokens, including those of writes and pushes."""
 
 from collections.abc import Generator
 from contextlib import ExitStack
@@ -9,21 +9,21 @@ import httpx2
 import pytest
 
 from simulator.driver import Simulation, running
+from simulator.graph_push_receiver import GraphPushReceiver, receive_pushes
 from simulator.microsoft_user import MicrosoftUsers
-from simulator.subscribing import subscribe
-from simulator.webhook import Webhook, webhook
+from simulator.subscription_requests import subscribe
 
 ADDRESS = "again@example.com"
 BACK = "https://app.example/back"
 
 
-def written(sim: Simulation, hook: Webhook) -> dict[str, Any]:
+def written(sim: Simulation, receiver: GraphPushReceiver) -> dict[str, Any]:
     """What a client saw: a draft, its bytes, a subscription with its handshake and push, a refusal."""
     with ExitStack() as stack:
         user = MicrosoftUsers(stack).connect(sim, ADDRESS, "Mail.ReadWrite", messages=3)
-        made = subscribe(user, hook)
+        made = subscribe(user, receiver)
         draft = user.post("messages", {"subject": "Once", "toRecipients": []})
-        pushed = hook.next().value
+        pushed = receiver.next().value
         refusal = user.refused(400, "messages/nonsense")
         raw = user.ask("GET", f"messages/{draft['id']}/$value").content
         draft = {name: value for name, value in draft.items() if not name.startswith("@odata.context")}
@@ -31,7 +31,7 @@ def written(sim: Simulation, hook: Webhook) -> dict[str, Any]:
             "draft": draft,
             "raw": raw,
             "subscription": made["id"],
-            "handshakes": [parse_qs(urlsplit(one).query) for one in hook.handshakes],
+            "handshakes": [parse_qs(urlsplit(one).query) for one in receiver.handshakes],
             "pushed": pushed,
             "refusal": refusal,
         }
@@ -67,17 +67,17 @@ def runs() -> Generator[list[Simulation]]:
         yield [stack.enter_context(running("--seed", seed, *options)) for seed in ("7", "7", "8")]
 
 
-def test_ids_and_bytes_depend_on_the_seed_and_the_calls_only(runs):
+def test_ids_and_bytes_depend_only_on_seed_and_calls(runs):
     seen = []
     for sim in runs:
-        with webhook() as hook:
-            seen.append({**written(sim, hook), **signed_in(sim)})
+        with receive_pushes() as receiver:
+            seen.append({**written(sim, receiver), **signed_in(sim)})
     first, second, other = seen
     assert first == second
     assert [name for name in first if first[name] == other[name]] == []
 
 
-def test_generated_and_delivered_mail_depends_on_the_seed_and_the_calls_only(runs):
+def test_mail_depends_only_on_seed_and_calls(runs):
     seen = []
     for sim in runs:
         for provider in ("gmail", "outlook"):
@@ -90,7 +90,7 @@ def test_generated_and_delivered_mail_depends_on_the_seed_and_the_calls_only(run
     assert [message["sha256"] for message in seen[0][0]] != [message["sha256"] for message in seen[2][0]]
 
 
-def test_clients_and_tokens_depend_on_the_seed_and_the_calls_only(runs):
+def test_clients_and_tokens_depend_only_on_seed_and_calls(runs):
     first, second, other = (sim.ready["clients"] for sim in runs)
     assert first == second != other
     for sim in runs:

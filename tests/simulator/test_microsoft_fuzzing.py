@@ -1,4 +1,4 @@
-"""Nonsense on every Microsoft route: the provider's own kind of refusal, never a failure of the simulator."""
+"""Random input on every Microsoft route: provider errors, never a failure of the simulator."""
 
 import json
 from collections.abc import Generator
@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mailsim.graph.api import MAP
+from mailsim.graph.api import ROUTES
 from simulator.driver import Simulation
 from simulator.microsoft_user import MicrosoftUser, MicrosoftUsers
 
 ADDRESS = "noise@example.com"
 EVERYTHING = ("Mail.ReadWrite", "Mail.Send", "User.Read", "offline_access")
-PATTERNS = sorted({place.pattern for place in MAP.places})
+PATTERNS = sorted({route.pattern for route in ROUTES.routes})
 SIGN_IN = (
     "/{}/oauth2/v2.0/authorize", "/{}/oauth2/v2.0/token", "/{}/adminconsent", "/{}/v2.0/adminconsent",
     "/{}/v2.0/.well-known/openid-configuration", "/{}/discovery/v2.0/keys", "/common/discovery/instance",
@@ -117,7 +117,7 @@ def fine(answer: httpx2.Response) -> bool:
 
 @NOISE
 @given(st.data())
-def test_no_request_to_graph_makes_it_fail(sim, known, data):
+def test_no_graph_request_causes_a_server_error(sim, known, data):
     user, ids = known
     pattern = data.draw(st.sampled_from(PATTERNS))
     value = st.one_of(st.sampled_from(ids), WORD)
@@ -136,7 +136,7 @@ def test_no_request_to_graph_makes_it_fail(sim, known, data):
 
 @NOISE
 @given(st.lists(VALUE, max_size=4))
-def test_no_batch_makes_it_fail(sim, known, parts):
+def test_no_batch_causes_a_server_error(sim, known, parts):
     user, ids = known
     shaped: list[Any] = [
         {"id": str(place), "method": "GET", "url": f"/me/messages/{ids[0]}", **part}
@@ -159,7 +159,7 @@ def test_no_batch_makes_it_fail(sim, known, parts):
     QUERY,
     st.one_of(st.none(), st.binary(max_size=30)),
 )
-def test_no_sign_in_makes_it_fail(sim, known, stranger, path, tenant, method, query, form, raw):
+def test_no_sign_in_causes_a_server_error(sim, known, stranger, path, tenant, method, query, form, raw):
     client = sim.ready["clients"]["outlook"]
     shown = dict(form)
     if len(form) % 2:
@@ -175,7 +175,7 @@ def test_no_sign_in_makes_it_fail(sim, known, stranger, path, tenant, method, qu
 
 @pytest.mark.parametrize("path", ["/common/oauth2/v2.0/authorize", "/common/adminconsent"])
 @pytest.mark.parametrize("uri", ["http://[x", "http://\u2100.example/", "//[", "http://[::1:x]/"])
-def test_a_redirect_address_that_nobody_can_read_is_refused_on_a_page(sim, stranger, path, uri):
+def test_a_malformed_redirect_uri_shows_an_error_page(sim, stranger, path, uri):
     client = sim.ready["clients"]["outlook"]["client_id"]
     asked = {"client_id": client, "redirect_uri": uri, "response_type": "code", "scope": "openid"}
     answer = stranger.get(path, params=asked)
@@ -185,7 +185,7 @@ def test_a_redirect_address_that_nobody_can_read_is_refused_on_a_page(sim, stran
 
 @NOISE
 @given(st.dictionaries(st.sampled_from(KEYS), VALUE, max_size=5))
-def test_no_order_of_a_subscription_makes_it_fail(sim, known, order):
+def test_no_subscription_request_causes_a_server_error(sim, known, order):
     user, _ = known
     if str(order.get("notificationUrl", "")).startswith("http"):
         return
@@ -199,7 +199,7 @@ def test_no_order_of_a_subscription_makes_it_fail(sim, known, order):
 
 
 @pytest.mark.parametrize("path", ["messages", "/subscriptions", "/$batch", "sendMail", "mailFolders"])
-def test_a_body_that_is_too_large_is_refused(sim, known, path):
+def test_an_oversized_body_is_refused(sim, known, path):
     user, _ = known
     body = b'{"subject":"' + b"x" * (4 << 20) + b'"}'
     answer = user.ask("POST", path, content=body, headers={"content-type": "application/json"})
@@ -207,12 +207,12 @@ def test_a_body_that_is_too_large_is_refused(sim, known, path):
     assert fine(answer)
 
 
-def test_a_form_that_is_too_large_is_refused(sim, stranger):
+def test_an_oversized_form_is_refused(sim, stranger):
     answer = stranger.post("/common/oauth2/v2.0/token", content=b"grant_type=" + b"x" * 300_000)
     assert answer.json()["error_codes"] == [9002313]
 
 
-def test_unknown_paths_of_graph_are_refused_in_its_words(sim, known):
+def test_unknown_graph_paths_get_graphs_error_format(sim, known):
     user, _ = known
     assert user.http.get("/beta/me/messages").status_code == 404
     assert fine(user.http.get("/beta/me/messages"))

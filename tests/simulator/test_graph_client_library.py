@@ -1,5 +1,6 @@
-"""msgraph-sdk, Microsoft's own client, works on the simulator: folders, delta, messages, attachments,
-subscriptions, batch. What it reads is compared with the truth.
+"""Microsoft's own msgraph-sdk works with the simulator: folders, delta, messages, attachments, subscriptions.
+
+What it reads is compared with the truth.
 """
 
 import datetime as dt
@@ -31,7 +32,7 @@ from msgraph_core.requests.batch_request_content import BatchRequestContent
 from msgraph_core.requests.batch_request_item import BatchRequestItem
 
 from simulator.driver import running
-from simulator.webhook import webhook
+from simulator.graph_push_receiver import receive_pushes
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +89,7 @@ async def delta(graph, address, folder, link=None, size=25):
     return found, page.odata_delta_link
 
 
-async def test_it_finds_every_folder_by_recursion_and_the_counts_are_true(sim, graph, address):
+async def test_the_sdk_finds_every_folder_and_true_counts(sim, graph, address):
     sim.create("outlook", address, messages=300, kinds=["plain"])
     projects = sim.post(f"mailboxes/{address}/folders", name="Projects")
     inner = sim.post(f"mailboxes/{address}/folders", name="Paris", parent=projects["key"])
@@ -118,9 +119,7 @@ async def test_it_finds_every_folder_by_recursion_and_the_counts_are_true(sim, g
     } == unread
 
 
-async def test_a_first_delta_round_brings_each_message_once_and_the_next_only_what_changed(
-    sim, graph, address
-):
+async def test_the_first_delta_round_has_each_message_once_and_the_next_only_changes(sim, graph, address):
     sim.create("outlook", address, messages=120)
     truth = [entry for entry in sim.truth(address) if entry["keys"] == ["inbox"]]
     first, link = await delta(graph, address, "inbox")
@@ -141,7 +140,7 @@ async def test_a_first_delta_round_brings_each_message_once_and_the_next_only_wh
     assert told[truth[1]["id"]].additional_data["@removed"] == {"reason": "deleted"}
 
 
-async def test_the_mime_of_every_message_is_byte_for_byte_the_truth(sim, graph, address):
+async def test_the_mime_of_every_message_equals_the_truth(sim, graph, address):
     sim.create("outlook", address, messages=25)
     messages = graph.users.by_user_id(address).messages
     for entry in sim.truth(address):
@@ -149,7 +148,7 @@ async def test_the_mime_of_every_message_is_byte_for_byte_the_truth(sim, graph, 
         assert hashlib.sha256(raw).hexdigest() == entry["sha256"]
 
 
-async def test_attachments_have_the_true_bytes_inline_or_not(sim, graph, address):
+async def test_attachments_have_the_true_bytes(sim, graph, address):
     sim.create("outlook", address)
     wanted = [sim.deliver(address, kind=kind) for kind in ("invoice", "inline-image", "nested", "attachment")]
     truth = {entry["id"]: entry for entry in sim.truth(address)}
@@ -170,7 +169,7 @@ async def test_attachments_have_the_true_bytes_inline_or_not(sim, graph, address
     assert seen["ItemAttachment"] >= 1
 
 
-async def test_moving_keeps_the_immutable_id_and_the_sdk_sees_the_new_folder(sim, graph, address):
+async def test_moving_keeps_the_immutable_id_and_changes_the_folder(sim, graph, address):
     sim.create("outlook", address, messages=10, spread=False)
     user = graph.users.by_user_id(address)
     message = (await user.messages.get()).value[0]
@@ -190,23 +189,23 @@ async def test_moving_keeps_the_immutable_id_and_the_sdk_sees_the_new_folder(sim
     assert shown.id == truth["id"]
 
 
-async def test_a_subscription_is_created_renewed_told_of_mail_and_deleted(sim, graph, address):
+async def test_a_subscription_is_created_notified_renewed_and_deleted(sim, graph, address):
     sim.create("outlook", address)
     user = await graph.users.by_user_id(address).get()
-    with webhook() as hook:
+    with receive_pushes() as receiver:
         asked = Subscription(
             change_type="created,updated,deleted",
-            notification_url=f"{hook.url}?mailbox=42",
-            lifecycle_notification_url=hook.url,
+            notification_url=f"{receiver.url}?mailbox=42",
+            lifecycle_notification_url=receiver.url,
             resource=f"users/{user.id}/messages",
             expiration_date_time=dt.datetime.now(dt.UTC) + dt.timedelta(days=2),
             client_state="a secret of ours",
         )
         made = await graph.subscriptions.post(asked, RequestConfiguration(headers=immutable()))
-        assert len(hook.handshakes) == 2
+        assert len(receiver.handshakes) == 2
         assert made.client_state == "a secret of ours"
         delivered = sim.deliver(address, subject="Told", kind="plain")
-        item = hook.next().value[0]
+        item = receiver.next().value[0]
         assert item["resourceData"]["id"] == delivered["id"]
         assert (item["clientState"], item["changeType"]) == ("a secret of ours", "created")
 
@@ -224,7 +223,7 @@ async def test_a_subscription_is_created_renewed_told_of_mail_and_deleted(sim, g
         assert gone.value.response_status_code == 404
 
 
-async def test_a_batch_of_the_sdk_answers_every_part_by_its_id(sim, graph, address):
+async def test_an_sdk_batch_answers_every_part_by_its_id(sim, graph, address):
     sim.create("outlook", address, messages=20)
     truth = sim.truth(address)
     messages = graph.users.by_user_id(address).messages

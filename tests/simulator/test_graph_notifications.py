@@ -1,4 +1,4 @@
-"""Change notifications: who is told what, in which shape, and what happens when nobody answers."""
+"""Change notifications: recipients, content, batching, retries, and resource data."""
 
 import base64
 import hmac
@@ -11,16 +11,16 @@ from cryptography.hazmat.primitives import hashes, padding, serialization
 from cryptography.hazmat.primitives.asymmetric import padding as rsa_padding
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from simulator.certificates import certified
+from simulator.certificates import make_certificate
+from simulator.graph_push_receiver import receive_pushes
 from simulator.microsoft_user import IMMUTABLE
-from simulator.subscribing import later, order, refused, subscribe
-from simulator.webhook import webhook
+from simulator.subscription_requests import later, subscribe, subscription_error, subscription_request
 
 
 @pytest.fixture
-def hook():
-    with webhook() as made:
-        yield made
+def receiver():
+    with receive_pushes() as running:
+        yield running
 
 
 @pytest.fixture
@@ -36,23 +36,23 @@ def options(sim):
     sim.control.patch("microsoft/options", json=defaults)
 
 
-def settled(sim, hook):
+def settled(sim, receiver):
     sim.post("settle")
-    return hook.items()
+    return receiver.items()
 
 
-def watch(user, hook, headers=IMMUTABLE, **more):
-    return user.post("/subscriptions", order(user, hook, **more), headers=headers)
+def watch(user, receiver, headers=IMMUTABLE, **more):
+    return user.post("/subscriptions", subscription_request(user, receiver, **more), headers=headers)
 
 
-def told(items):
+def changes_in(items):
     return [(item["changeType"], item["resourceData"]["id"]) for item in items]
 
 
-def test_new_changed_moved_and_deleted_mail_is_told(sim, user, hook):
-    made = watch(user, hook)
+def test_added_changed_moved_and_deleted_messages_are_notified(sim, user, receiver):
+    made = watch(user, receiver)
     one = sim.deliver(user.address, kind="plain")["id"]
-    (item,) = settled(sim, hook)
+    (item,) = settled(sim, receiver)
     assert item["subscriptionId"] == made["id"]
     assert item["clientState"] == "secret"
     assert (
@@ -65,55 +65,55 @@ def test_new_changed_moved_and_deleted_mail_is_told(sim, user, hook):
     sim.act(user.address, one, "mark", read=True)
     sim.act(user.address, one, "move", folder="archive")
     sim.control.delete(f"mailboxes/{user.address}/messages/{one}")
-    assert told([item]) == [("created", one)]
-    assert told(settled(sim, hook)) == [("updated", one), ("updated", one), ("deleted", one)]
+    assert changes_in([item]) == [("created", one)]
+    assert changes_in(settled(sim, receiver)) == [("updated", one), ("updated", one), ("deleted", one)]
 
 
-def test_without_immutable_ids_a_move_is_a_deletion_and_a_creation(sim, user, hook):
-    watch(user, hook, headers=None)
+def test_without_immutable_ids_a_move_is_a_deletion_and_a_creation(sim, user, receiver):
+    watch(user, receiver, headers=None)
     sim.deliver(user.address, kind="plain")
-    ((_, old),) = told(settled(sim, hook))
+    ((_, old),) = changes_in(settled(sim, receiver))
     user.post(f"messages/{old}/move", {"destinationId": "archive"})
-    (gone, come) = told(settled(sim, hook))
+    (gone, come) = changes_in(settled(sim, receiver))
     assert gone == ("deleted", old)
     assert come[0] == "created"
     assert user.get(f"messages/{come[1]}")["id"] == come[1] != old
 
 
-def test_a_folder_is_watched_by_itself(sim, user, hook):
-    watch(user, hook, resource="me/mailFolders('inbox')/messages")
+def test_a_subscription_can_watch_a_single_folder(sim, user, receiver):
+    watch(user, receiver, resource="me/mailFolders('inbox')/messages")
     one = sim.deliver(user.address, kind="plain")["id"]
     sim.act(user.address, one, "move", folder="archive")
     sim.act(user.address, one, "mark", read=True)
     sim.act(user.address, one, "move", folder="inbox")
-    assert told(settled(sim, hook)) == [("created", one), ("deleted", one), ("created", one)]
+    assert changes_in(settled(sim, receiver)) == [("created", one), ("deleted", one), ("created", one)]
 
 
-def test_only_the_change_types_asked_for_are_told(sim, user, hook):
-    watch(user, hook, changeType="updated")
+def test_only_the_requested_change_types_are_notified(sim, user, receiver):
+    watch(user, receiver, changeType="updated")
     one = sim.deliver(user.address, kind="plain")["id"]
     sim.act(user.address, one, "mark", read=True)
-    assert told(settled(sim, hook)) == [("updated", one)]
+    assert changes_in(settled(sim, receiver)) == [("updated", one)]
 
 
-def test_entering_a_filter_is_creation_and_leaving_it_deletion(sim, user, hook):
-    watch(user, hook, resource="me/messages?$filter=isRead eq true")
+def test_entering_a_filter_is_a_creation_and_leaving_it_a_deletion(sim, user, receiver):
+    watch(user, receiver, resource="me/messages?$filter=isRead eq true")
     one = sim.deliver(user.address, kind="plain")["id"]
     sim.act(user.address, one, "mark", read=True)
     sim.act(user.address, one, "mark", flag="flagged")
     sim.act(user.address, one, "mark", read=False)
-    assert told(settled(sim, hook)) == [("created", one), ("updated", one), ("deleted", one)]
+    assert changes_in(settled(sim, receiver)) == [("created", one), ("updated", one), ("deleted", one)]
 
 
-def test_changes_of_one_moment_share_a_request_over_subscriptions_and_mailboxes(sim, microsoft, user, hook):
+def test_simultaneous_changes_of_several_mailboxes_share_a_request(sim, microsoft, user, receiver):
     other = microsoft.connect(sim, f"other-{user.address}")
-    watch(user, hook)
-    watch(user, hook, resource="me/mailFolders('inbox')/messages")
-    watch(other, hook)
+    watch(user, receiver)
+    watch(user, receiver, resource="me/mailFolders('inbox')/messages")
+    watch(other, receiver)
     sim.post(f"mailboxes/{user.address}/messages", kind="plain", count=5)
     sim.deliver(other.address, kind="plain")
     sim.post("settle")
-    deliveries = hook.waiting()
+    deliveries = receiver.waiting()
     items = [item for delivery in deliveries for item in delivery.value]
     assert len(items) == 11
     assert len(deliveries) < 11
@@ -121,123 +121,123 @@ def test_changes_of_one_moment_share_a_request_over_subscriptions_and_mailboxes(
     assert all(delivery.headers["content-type"].startswith("application/json") for delivery in deliveries)
 
 
-def test_the_query_of_the_url_comes_along(sim, user, hook):
-    watch(user, hook, notificationUrl=hook.url + "?mailbox=4%202")
+def test_the_query_of_the_url_is_preserved(sim, user, receiver):
+    watch(user, receiver, notificationUrl=receiver.url + "?mailbox=4%202")
     sim.deliver(user.address, kind="plain")
-    assert hook.next().path.endswith("?mailbox=4 2")
+    assert receiver.next().path.endswith("?mailbox=4 2")
 
 
-def test_a_refused_notification_is_tried_again_ever_later_for_four_hours(sim, user, hook):
-    watch(user, hook)
-    hook.answer(*[500] * 100)
+def test_a_refused_notification_is_retried_with_backoff_for_four_hours(sim, user, receiver):
+    watch(user, receiver)
+    receiver.answer(*[500] * 100)
     sim.deliver(user.address, kind="plain")
     sim.post("settle")
-    assert len(hook.waiting()) == 1
+    assert len(receiver.waiting()) == 1
     for wait in (10, 20, 40):
         sim.move_clock(wait - 1)
-        assert hook.waiting() == []
+        assert receiver.waiting() == []
         sim.move_clock(1)
-        assert len(hook.waiting()) == 1
+        assert len(receiver.waiting()) == 1
     sim.move_clock(4 * 3600)
-    assert 5 < len(hook.waiting()) < 20
+    assert 5 < len(receiver.waiting()) < 20
     sim.move_clock(4 * 3600)
-    assert hook.waiting() == []
+    assert receiver.waiting() == []
     meter = sim.meter(user.address)
     assert meter["pushes_dropped"] == 1
     assert meter["pushes_acknowledged"] == 0
 
 
-def test_an_endpoint_that_recovers_gets_what_it_missed(sim, user, hook):
-    watch(user, hook)
-    hook.answer(503, 404)
+def test_a_recovered_endpoint_gets_pending_notifications(sim, user, receiver):
+    watch(user, receiver)
+    receiver.answer(503, 404)
     one = sim.deliver(user.address, kind="plain")["id"]
     sim.move_clock(60)
-    items = hook.items()
-    assert told(items) == [("created", one)] * 3
+    items = receiver.items()
+    assert changes_in(items) == [("created", one)] * 3
     assert sim.meter(user.address)["pushes_acknowledged"] == 1
 
 
-def test_a_slow_endpoint_is_delayed_and_a_very_slow_one_dropped_and_told_of_it(sim, user, hook, options):
+def test_a_slow_endpoint_is_delayed_and_a_very_slow_one_dropped(sim, user, receiver, options):
     options(first_timeout=0.5, retry_timeout=1.5)
-    watch(user, hook, lifecycleNotificationUrl=hook.url.replace("/hook", "/life"))
-    hook.seconds = 0.9
+    watch(user, receiver, lifecycleNotificationUrl=receiver.url.replace("/hook", "/life"))
+    receiver.seconds = 0.9
     one = sim.deliver(user.address, kind="plain")["id"]
     sim.move_clock(15)
     # Given up after the shorter limit of a first attempt, taken in the longer one of a retry.
-    assert told(hook.items()) == [("created", one)] * 2
-    hook.seconds = 0.0
+    assert changes_in(receiver.items()) == [("created", one)] * 2
+    receiver.seconds = 0.0
     two = sim.deliver(user.address, kind="plain")["id"]
     sim.post("settle")
-    assert hook.waiting() == []
+    assert receiver.waiting() == []
     sim.move_clock(600)
-    assert told(hook.items()) == [("created", two)]
+    assert changes_in(receiver.items()) == [("created", two)]
 
-    hook.seconds = 1.8
+    receiver.seconds = 1.8
     sim.move_clock(600)
     sim.deliver(user.address, kind="plain")
     sim.move_clock(15)
-    hook.seconds = 0.0
+    receiver.seconds = 0.0
     lost = sim.deliver(user.address, kind="plain")["id"]
     sim.post("settle")
     sim.move_clock(700)
-    items = hook.items()
-    assert ("created", lost) not in told([item for item in items if "changeType" in item])
+    items = receiver.items()
+    assert ("created", lost) not in changes_in([item for item in items if "changeType" in item])
     assert [item["lifecycleEvent"] for item in items if "lifecycleEvent" in item] == ["missed"]
     after = sim.deliver(user.address, kind="plain")["id"]
-    assert ("created", after) in told(settled(sim, hook))
+    assert ("created", after) in changes_in(settled(sim, receiver))
 
 
-def test_faults_lose_double_delay_and_reorder_pushes(sim, user, hook):
-    watch(user, hook)
+def test_faults_lose_duplicate_delay_and_reorder_pushes(sim, user, receiver):
+    watch(user, receiver)
     sim.fault("push_lost", mailbox=user.address, times=1)
     sim.deliver(user.address, kind="plain")
-    assert settled(sim, hook) == []
+    assert settled(sim, receiver) == []
     sim.fault("push_doubled", mailbox=user.address, times=1)
     two = sim.deliver(user.address, kind="plain")["id"]
-    assert told(settled(sim, hook)) == [("created", two)] * 2
+    assert changes_in(settled(sim, receiver)) == [("created", two)] * 2
     sim.fault("push_late", mailbox=user.address, times=1, seconds=120)
     three = sim.deliver(user.address, kind="plain")["id"]
     sim.move_clock(119)
-    assert hook.waiting() == []
+    assert receiver.waiting() == []
     sim.move_clock(1)
-    assert told(settled(sim, hook)) == [("created", three)]
+    assert changes_in(settled(sim, receiver)) == [("created", three)]
     sim.fault("push_reordered", mailbox=user.address, times=1)
     four = sim.deliver(user.address, kind="plain")["id"]
     five = sim.deliver(user.address, kind="plain")["id"]
-    assert told(settled(sim, hook)) == [("created", five), ("created", four)]
+    assert changes_in(settled(sim, receiver)) == [("created", five), ("created", four)]
 
 
-def test_a_push_may_be_faster_than_its_message(sim, user, hook):
-    watch(user, hook)
+def test_a_push_can_arrive_before_its_message_is_readable(sim, user, receiver):
+    watch(user, receiver)
     sim.fault("not_readable", mailbox=user.address, times=1, seconds=5)
     sim.deliver(user.address, kind="plain")
-    ((_, one),) = told(settled(sim, hook))
+    ((_, one),) = changes_in(settled(sim, receiver))
     assert user.refused(404, f"messages/{one}")["code"] == "ErrorItemNotFound"
     sim.move_clock(5)
     assert user.get(f"messages/{one}", IMMUTABLE)["id"] == one
 
 
-def test_an_expired_subscription_falls_silent(sim, user, hook):
-    watch(user, hook, expirationDateTime=later(user, minutes=45))
+def test_an_expired_subscription_gets_no_notifications(sim, user, receiver):
+    watch(user, receiver, expirationDateTime=later(user, minutes=45))
     sim.move_clock(46 * 60)
     sim.deliver(user.address, kind="plain")
-    assert settled(sim, hook) == []
+    assert settled(sim, receiver) == []
 
 
-def test_a_created_push_is_echoed_by_an_update_when_switched_on(sim, user, hook, options):
+def test_a_created_push_is_echoed_by_an_update_when_switched_on(sim, user, receiver, options):
     options(echo_updates=True)
-    watch(user, hook)
+    watch(user, receiver)
     one = sim.deliver(user.address, kind="plain")["id"]
-    assert told(settled(sim, hook)) == [("created", one), ("updated", one)]
+    assert changes_in(settled(sim, receiver)) == [("created", one), ("updated", one)]
 
 
-def test_resource_data_comes_encrypted_for_the_subscriber(sim, user, hook):
-    private, certificate = certified()
+def test_resource_data_is_encrypted_for_the_subscriber(sim, user, receiver):
+    private, certificate = make_certificate()
     loaded = x509.load_pem_x509_certificate(certificate.encode())
     der = base64.b64encode(loaded.public_bytes(serialization.Encoding.DER)).decode()
     watch(
         user,
-        hook,
+        receiver,
         resource="me/messages?$select=subject,receivedDateTime",
         includeResourceData=True,
         encryptionCertificate=der,
@@ -245,7 +245,7 @@ def test_resource_data_comes_encrypted_for_the_subscriber(sim, user, hook):
         expirationDateTime=later(user, minutes=1440),
     )
     one = sim.deliver(user.address, kind="plain", subject="Sealed")["id"]
-    body = hook.next().json
+    body = receiver.next().json
     (item,) = body["value"]
     sealed = item["encryptedContent"]
     assert sealed["encryptionCertificateId"] == "key-1"
@@ -268,8 +268,8 @@ def test_resource_data_comes_encrypted_for_the_subscriber(sim, user, hook):
     assert "0bf30f3b-4a52-48df-9a82-234910c4a086" in {claims.get("azp"), claims.get("appid")}
 
 
-def test_resource_data_needs_a_selection_without_the_body_and_lives_a_day(sim, user, hook):
-    _, certificate = certified()
+def test_resource_data_requires_select_without_body_and_expires_after_a_day(sim, user, receiver):
+    _, certificate = make_certificate()
     encoded = base64.b64encode(certificate.encode()).decode()
     fine = {
         "includeResourceData": True,
@@ -283,14 +283,14 @@ def test_resource_data_needs_a_selection_without_the_body_and_lives_a_day(sim, u
         {"encryptionCertificateId": None}, {"encryptionCertificate": "eA=="},
         {"expirationDateTime": later(user, minutes=1500)},
     ):  # fmt: skip
-        refused(user, hook, **{**fine, **change})
-    assert subscribe(user, hook, **fine)["includeResourceData"] is True
+        subscription_error(user, receiver, **{**fine, **change})
+    assert subscribe(user, receiver, **fine)["includeResourceData"] is True
 
 
-def test_the_log_of_pushes_says_for_whom_and_for_which_subscription(sim, user, hook):
-    made = subscribe(user, hook)
+def test_the_push_log_names_mailboxes_and_subscriptions(sim, user, receiver):
+    made = subscribe(user, receiver)
     sim.deliver(user.address, subject="news")
-    hook.next()
+    receiver.next()
     sim.post("settle")
     entries = sim.get("pushes", mailbox=user.address, provider="outlook")
     assert [entry["endpoint"] for entry in entries] == ["push", "handshake"]

@@ -1,4 +1,4 @@
-"""A webhook as Microsoft wants it: echoes validation tokens, keeps notifications, answers as it is told."""
+"""A receiver of Graph notifications: echoes validation tokens, stores pushes, answers as configured."""
 
 import json
 import queue
@@ -30,11 +30,11 @@ class Delivery:
 
 
 @dataclass
-class Webhook:
-    """`answers`: statuses to give to notifications, in this order; after the last one, 202.
+class GraphPushReceiver:
+    """`answers` are the statuses of the next responses to notifications; after the last one, 202.
 
-    `echo` makes the body of a handshake's answer, `handshake` its status and type; `seconds`: how long every
-    answer takes.
+    `handshake` is the status and content type of the response to a handshake; with `encoded`, it echoes the
+    token without decoding it. Every response takes `seconds`.
     """
 
     url: str = ""
@@ -49,11 +49,11 @@ class Webhook:
         return self.deliveries.get(timeout=WAIT_SECONDS)
 
     def waiting(self) -> list[Delivery]:
-        """What has come so far. Call after the simulator has settled."""
-        found: list[Delivery] = []
+        """Return the deliveries so far. Call it after the simulator has settled."""
+        received: list[Delivery] = []
         while not self.deliveries.empty():
-            found.append(self.deliveries.get())
-        return found
+            received.append(self.deliveries.get())
+        return received
 
     def items(self) -> list[dict[str, Any]]:
         return [item for delivery in self.waiting() for item in delivery.value]
@@ -63,34 +63,34 @@ class Webhook:
             self.answers.put(status)
 
 
-def _handler(webhook: Webhook) -> type[BaseHTTPRequestHandler]:
+def _make_handler(receiver: GraphPushReceiver) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            time.sleep(webhook.seconds)
+            time.sleep(receiver.seconds)
             query = urlsplit(self.path).query
             if "validationToken" in query:
-                webhook.handshakes.append(self.path)
-                status, kind = webhook.handshake
+                receiver.handshakes.append(self.path)
+                status, content_type = receiver.handshake
                 token = parse_qs(query)["validationToken"][0]
-                shown = query.partition("validationToken=")[2] if webhook.encoded else token
-                self._say(status, shown.encode(), kind)
+                echo = query.partition("validationToken=")[2] if receiver.encoded else token
+                self._respond(status, echo.encode(), content_type)
                 return
-            names = {name.lower(): value for name, value in self.headers.items()}
-            webhook.deliveries.put(Delivery(unquote(self.path), names, body))
-            self._say(202 if webhook.answers.empty() else webhook.answers.get(), b"", "text/plain")
+            headers = {name.lower(): value for name, value in self.headers.items()}
+            receiver.deliveries.put(Delivery(unquote(self.path), headers, body))
+            self._respond(202 if receiver.answers.empty() else receiver.answers.get(), b"", "text/plain")
 
-        def _say(self, status: int, content: bytes, kind: str) -> None:
+        def _respond(self, status: int, content: bytes, content_type: str) -> None:
             self.send_response(status)
-            self.send_header("content-type", kind)
+            self.send_header("content-type", content_type)
             self.send_header("content-length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
 
         def log_message(self, *args: object) -> None:
-            """Nothing is printed."""
+            """Print nothing."""
 
     return Handler
 
@@ -99,19 +99,19 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away before a slow answer is what some tests are about."""
+        """Ignore clients that disconnect before a slow response: some tests cause them on purpose."""
 
 
 @contextmanager
-def webhook() -> Generator[Webhook]:
-    """A webhook on a port of its own for the block."""
-    made = Webhook()
-    server = _Server(("127.0.0.1", 0), _handler(made))
-    made.url = f"http://127.0.0.1:{server.server_port}/hook"
+def receive_pushes() -> Generator[GraphPushReceiver]:
+    """Run a receiver on its own port inside the block."""
+    receiver = GraphPushReceiver()
+    server = _Server(("127.0.0.1", 0), _make_handler(receiver))
+    receiver.url = f"http://127.0.0.1:{server.server_port}/hook"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield made
+        yield receiver
     finally:
         server.shutdown()
         thread.join()

@@ -1,4 +1,4 @@
-"""An endpoint that pushes are sent to: keeps what comes, answers as it is told."""
+"""An HTTP endpoint that stores the pushes it receives and answers as configured."""
 
 import json
 import queue
@@ -25,7 +25,7 @@ class Delivery:
 
 @dataclass
 class Receiver:
-    """`answers` are the statuses to give, in this order; after the last one, 200."""
+    """`answers` are the statuses of the next responses; after the last one, 200."""
 
     url: str
     deliveries: "queue.Queue[Delivery]" = field(default_factory=queue.Queue)
@@ -35,7 +35,7 @@ class Receiver:
         return self.deliveries.get(timeout=WAIT_SECONDS)
 
     def nothing_came(self) -> bool:
-        """Call after the simulator has settled."""
+        """Return whether nothing was received. Call it after the simulator has settled."""
         return self.deliveries.empty()
 
     def answer(self, *statuses: int) -> None:
@@ -45,7 +45,7 @@ class Receiver:
 
 @contextmanager
 def receiving() -> Generator[Receiver]:
-    """A receiver on a port of its own for the block."""
+    """Run a receiver on its own port inside the block."""
     receiver = Receiver("")
 
     class Handler(BaseHTTPRequestHandler):
@@ -64,7 +64,7 @@ def receiving() -> Generator[Receiver]:
         do_GET = do_POST  # noqa: N815 (the name is http.server's)
 
         def log_message(self, *_words: object) -> None:
-            """Nothing is printed."""
+            """Print nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

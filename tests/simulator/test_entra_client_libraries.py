@@ -1,4 +1,4 @@
-"""msal and azure-identity, written by Microsoft, sign in to the simulator over https."""
+"""Microsoft's own msal and azure-identity sign in to the simulator over HTTPS."""
 
 import functools
 import re
@@ -16,7 +16,7 @@ from azure.identity import AuthorizationCodeCredential, CertificateCredential, C
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes
 
-from simulator.certificates import certified
+from simulator.certificates import make_certificate
 from simulator.driver import running
 
 DEFAULT = ["https://graph.microsoft.com/.default"]
@@ -25,7 +25,7 @@ REDIRECT = "https://app.example.com/callback"
 
 @pytest.fixture(scope="module")
 def key_and_certificate():
-    return certified()
+    return make_certificate()
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def graph(sim, token, path):
         return http.get(f"{sim.https}/v1.0{path}", headers={"authorization": f"Bearer {token}"})
 
 
-def test_msal_gets_an_application_token_by_secret_that_reads_every_mailbox(sim, application, address):
+def test_msal_gets_an_application_token_by_secret_for_every_mailbox(sim, application, address):
     sim.create("outlook", address, messages=3)
     result = client(sim, application).acquire_token_for_client(DEFAULT)
     assert result["token_type"] == "Bearer"
@@ -124,14 +124,14 @@ def test_msal_reports_a_certificate_that_is_not_registered(sim, application, key
     assert (result["error"], result["error_codes"]) == ("invalid_client", [700027])
 
 
-def test_msal_reports_a_wrong_secret_in_microsofts_words(sim, application):
+def test_msal_reports_a_wrong_secret_with_microsofts_message(sim, application):
     result = client(sim, application, "not the secret").acquire_token_for_client(DEFAULT)
     assert (result["error"], result["error_codes"]) == ("invalid_client", [7000215])
     assert result["error_description"].startswith("AADSTS7000215: ")
     assert {"trace_id", "correlation_id", "timestamp", "error_uri"} <= set(result)
 
 
-def test_msal_signs_a_user_in_with_pkce_and_reads_who_it_is(sim, application, address):
+def test_msal_signs_in_a_user_with_pkce_and_reads_the_identity(sim, application, address):
     sim.create("outlook", address)
     _, result = signed_in(sim, application, address)
     claims = result["id_token_claims"]
@@ -162,9 +162,7 @@ def test_the_id_token_is_signed_by_the_published_key(sim, application, address):
     assert claims["oid"]
 
 
-def test_msal_refreshes_and_gets_another_refresh_token_while_the_old_one_still_works(
-    sim, application, address
-):
+def test_msal_gets_a_new_refresh_token_while_the_old_one_still_works(sim, application, address):
     sim.create("outlook", address, messages=2)
     app, first = signed_in(sim, application, address)
     second = app.acquire_token_by_refresh_token(first["refresh_token"], ["Mail.Read"])
@@ -173,7 +171,7 @@ def test_msal_refreshes_and_gets_another_refresh_token_while_the_old_one_still_w
     assert graph(sim, third["access_token"], "/me/messages/$count").text == "2"
 
 
-def test_msal_serves_a_cached_account_silently_and_asks_anew_when_forced(sim, application, address):
+def test_msal_uses_the_cache_and_requests_a_new_token_when_forced(sim, application, address):
     sim.create("outlook", address)
     app, first = signed_in(sim, application, address)
     account = app.get_accounts(username=address)[0]
@@ -183,7 +181,7 @@ def test_msal_serves_a_cached_account_silently_and_asks_anew_when_forced(sim, ap
     assert forced["access_token"] != first["access_token"]
 
 
-def test_msal_says_that_consent_is_required_after_it_was_revoked(sim, application, address):
+def test_msal_reports_consent_required_after_revocation(sim, application, address):
     sim.create("outlook", address)
     app, first = signed_in(sim, application, address)
     sim.post(f"mailboxes/{address}/revoke", reason="consent")
@@ -195,7 +193,7 @@ def test_msal_says_that_consent_is_required_after_it_was_revoked(sim, applicatio
     )
 
 
-def test_msal_hears_that_the_user_declined(sim, application, address):
+def test_msal_reports_that_the_user_declined(sim, application, address):
     sim.create("outlook", address)
     _, result = signed_in(sim, application, address, "deny")
     assert result["error"] == "access_denied"

@@ -1,4 +1,4 @@
-"""The command: what it prints, how it ends, what it refuses."""
+"""The mailsim command: ready line, shutdown, error messages."""
 
 import signal
 import socket
@@ -30,7 +30,7 @@ def run(*options: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_the_ready_line_says_where_everything_is(start):
+def test_the_ready_line_contains_urls_ca_and_clients(start):
     sim = start()
     assert sim.ready["pid"] == sim.process.pid
     assert set(sim.ready["clients"]) == {"gmail", "outlook"}
@@ -53,7 +53,7 @@ def test_the_certificate_covers_the_providers_real_names(start):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_it_cleanly_and_removes_the_ca(number):
+def test_a_signal_stops_it_cleanly_and_removes_the_ca(number):
     process = subprocess.Popen(
         command(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment()
     )
@@ -69,7 +69,7 @@ def test_a_signal_ends_it_cleanly_and_removes_the_ca(number):
     assert not ca.parent.exists()
 
 
-def test_a_signal_ends_it_even_while_a_client_holds_a_connection_open(start):
+def test_a_signal_stops_it_while_a_client_keeps_a_connection_open(start):
     sim = start()
     place = urlsplit(sim.http)
     with socket.create_connection((place.hostname, place.port)) as held:
@@ -78,7 +78,7 @@ def test_a_signal_ends_it_even_while_a_client_holds_a_connection_open(start):
         assert sim.process.wait(30) == 0
 
 
-def test_a_port_in_use_is_one_clear_line():
+def test_a_port_in_use_prints_one_clear_line():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = run("--http", f"127.0.0.1:{taken.getsockname()[1]}")
     assert ended.returncode == 2
@@ -103,7 +103,7 @@ def test_a_port_in_use_is_one_clear_line():
         ["--seed"],
     ],
 )
-def test_a_wrong_option_is_one_clear_line(options, capsys):
+def test_an_invalid_option_prints_one_clear_line(options, capsys):
     with pytest.raises(SystemExit) as ended:
         main(options)
     said = capsys.readouterr()
@@ -113,7 +113,7 @@ def test_a_wrong_option_is_one_clear_line(options, capsys):
     assert said.err.count("\n") == 1
 
 
-def test_no_place_for_certificates_is_one_clear_line():
+def test_an_unwritable_tmpdir_prints_one_clear_line():
     ended = subprocess.run(
         [sys.executable, "-c", NOWHERE],
         capture_output=True,
@@ -132,7 +132,7 @@ def test_help_shows_examples():
     assert "--latency-ms" in ended.stdout
 
 
-def test_it_needs_no_terminal_and_no_home(tmp_path):
+def test_it_runs_without_a_terminal_and_a_home_directory(tmp_path):
     bare = {name: environment()[name] for name in ("PATH", "PYTHONPATH")} | {"HOME": "/nonexistent"}
     with subprocess.Popen(
         command(), stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True, env=bare, cwd=tmp_path
@@ -151,7 +151,7 @@ def test_it_needs_no_terminal_and_no_home(tmp_path):
         "/gmail/v1/users/me/messages/send", "/batch",
     ],
 )  # fmt: skip
-def test_a_client_that_hangs_up_is_no_error_of_the_simulator(sim, path):
+def test_a_disconnecting_client_logs_no_error(sim, path):
     place = urlsplit(sim.http)
     with socket.create_connection((place.hostname, place.port)) as client:
         client.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{{".encode())
@@ -161,7 +161,7 @@ def test_a_client_that_hangs_up_is_no_error_of_the_simulator(sim, path):
     assert sim.errors.read_text() == ""
 
 
-def test_a_client_that_hangs_up_on_the_control_is_no_error_either(start):
+def test_a_client_disconnecting_from_the_control_api_logs_no_error(start):
     sim = start()
     place = urlsplit(sim.http)
     with socket.create_connection((place.hostname, place.port)) as client:
@@ -169,5 +169,5 @@ def test_a_client_that_hangs_up_on_the_control_is_no_error_either(start):
     assert sim.get("mailboxes") == []
 
 
-def test_browsers_find_nothing_wrong_with_the_icon(sim):
+def test_browsers_get_an_icon_without_errors(sim):
     assert httpx2.get(f"{sim.http}/favicon.ico", trust_env=False).status_code == 204

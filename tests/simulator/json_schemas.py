@@ -1,4 +1,4 @@
-"""Shapes for which no description by the provider is at hand, written down as JSON Schema in `schemas`."""
+"""JSON Schema checks for responses without a published description; the schemas are in `schemas`."""
 
 import functools
 import json
@@ -18,7 +18,7 @@ def _validator(file: str, name: str) -> Draft202012Validator:
 
 
 def wrong(file: str, name: str, value: Any) -> list[str]:
-    """What is wrong with a value of the definition `name`."""
+    """Return the violations of the definition `name`."""
     return [
         f"{name}{error.json_path[1:]}: {error.message}" for error in _validator(file, name).iter_errors(value)
     ]

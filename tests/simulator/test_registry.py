@@ -1,4 +1,4 @@
-"""The world: mailboxes of a million messages, addresses, applications, reproducibility."""
+"""The registry: mailboxes of a million messages, unique addresses, applications, reproducible ids."""
 
 import json
 import subprocess
@@ -7,32 +7,32 @@ import sys
 import pytest
 
 from mailsim.clock import Clock
-from mailsim.errors import Invalid, Taken, Unknown
-from mailsim.states import BLOCK
-from mailsim.world import World
+from mailsim.errors import AlreadyExists, InvalidRequest, NotFound
+from mailsim.registry import Registry
+from mailsim.state_index import BLOCK
 from simulator.driver import environment
 
 MILLION = """
 import json, re, sys, time
 from pathlib import Path
 from mailsim.clock import Clock
-from mailsim.world import World
+from mailsim.registry import Registry
 
 def resident_kb():
     return int(re.search(r"VmRSS:\\s+(\\d+)", Path("/proc/self/status").read_text())[1])
 
-world = World(5, Clock(manual=True))
+registry = Registry(5, Clock(manual=True))
 kinds = ("plain", "html", "reply", "newsletter")
-small = world.create("gmail", "warm@example.com", messages=500, kinds=kinds)
+small = registry.create_mailbox("gmail", "warm@example.com", messages=500, kinds=kinds)
 trees = [small.tree(n) for n in range(500)]
 before, began = resident_kb(), time.process_time()
-box = world.create(sys.argv[1], "huge@example.com", messages=1_000_000, days=365, kinds=kinds)
+box = registry.create_mailbox(sys.argv[1], "huge@example.com", messages=1_000_000, days=365, kinds=kinds)
 cpu, created = time.process_time() - began, resident_kb()
 spam = "SPAM" if sys.argv[1] == "gmail" else "junkemail"
 box.deliver(b"Subject: x\\r\\n\\r\\n")
 box.move(7, spam)
-counted = box.states.count(box.inside(spam))
-paged = sum(1 for _ in box.states.newest(box.inside(spam)))
+counted = box.states.count(box.in_folder(spam))
+paged = sum(1 for _ in box.states.newest(box.in_folder(spam)))
 deep = next(box.states.newest(skip=900_000))
 for n in range(0, 1_000_000, 200):
     box.tree(n)
@@ -44,7 +44,7 @@ print(json.dumps({
 
 
 @pytest.mark.parametrize("provider", ["gmail", "outlook"])
-def test_a_mailbox_of_a_million_messages_is_made_at_once_and_small(provider):
+def test_a_mailbox_of_a_million_messages_is_created_quickly_and_is_small(provider):
     ended = subprocess.run(
         [sys.executable, "-c", MILLION, provider],
         capture_output=True,
@@ -63,13 +63,13 @@ def test_a_mailbox_of_a_million_messages_is_made_at_once_and_small(provider):
 
 
 def test_pages_and_counts_agree_across_blocks():
-    world = World(5, Clock(manual=True))
-    mailbox = world.create("gmail", "a@example.com", messages=3 * BLOCK + 17)
+    registry = Registry(5, Clock(manual=True))
+    mailbox = registry.create_mailbox("gmail", "a@example.com", messages=3 * BLOCK + 17)
     states = mailbox.states
     for number in range(0, BLOCK * 2, 3):
         mailbox.delete(number)
-    spam = mailbox.inside("SPAM")
-    expected = [n for n in range(len(mailbox)) if (state := mailbox.state(n)) and "SPAM" in state.places]
+    spam = mailbox.in_folder("SPAM")
+    expected = [n for n in range(len(mailbox)) if (state := mailbox.state(n)) and "SPAM" in state.folder_keys]
     assert list(states.oldest(spam)) == expected
     assert list(states.newest(spam)) == expected[::-1]
     assert states.count(spam) == len(expected)
@@ -82,16 +82,16 @@ def test_pages_and_counts_agree_across_blocks():
     assert list(states.oldest(spam, start=BLOCK + 5)) == [n for n in expected if n >= BLOCK + 5]
 
 
-def test_addresses_are_unique_whatever_their_case_and_provider():
-    world = World(5, Clock(manual=True))
-    made = world.create("gmail", "Ada@example.com")
-    assert world.mailbox("ADA@EXAMPLE.COM") is made
-    assert world.find("ada@example.com", "outlook") is None
-    with pytest.raises(Taken):
-        world.create("outlook", "ada@example.com")
-    world.remove("ada@example.com")
-    with pytest.raises(Unknown):
-        world.mailbox("ada@example.com")
+def test_addresses_are_unique_across_case_and_provider():
+    registry = Registry(5, Clock(manual=True))
+    made = registry.create_mailbox("gmail", "Ada@example.com")
+    assert registry.get_mailbox("ADA@EXAMPLE.COM") is made
+    assert registry.find_mailbox("ada@example.com", "outlook") is None
+    with pytest.raises(AlreadyExists):
+        registry.create_mailbox("outlook", "ada@example.com")
+    registry.close_mailbox("ada@example.com")
+    with pytest.raises(NotFound):
+        registry.get_mailbox("ada@example.com")
 
 
 @pytest.mark.parametrize(
@@ -108,15 +108,15 @@ def test_addresses_are_unique_whatever_their_case_and_provider():
         {"kinds": ("love letter",)},
     ],
 )
-def test_what_makes_no_mailbox_is_refused(wrong):
-    world = World(5, Clock(manual=True))
-    with pytest.raises(Invalid):
-        world.create("gmail", **{"address": "a@example.com", **wrong})
-    assert not world.mailboxes
+def test_an_invalid_mailbox_request_is_refused(wrong):
+    registry = Registry(5, Clock(manual=True))
+    with pytest.raises(InvalidRequest):
+        registry.create_mailbox("gmail", **{"address": "a@example.com", **wrong})
+    assert not registry.mailboxes
 
 
-def test_ids_depend_on_the_seed_alone():
-    first, second, other = (World(seed, Clock(manual=True)) for seed in (1, 1, 2))
+def test_ids_depend_only_on_the_seed():
+    first, second, other = (Registry(seed, Clock(manual=True)) for seed in (1, 1, 2))
     assert first.applications == second.applications
     assert set(first.applications).isdisjoint(other.applications)
     assert first.tenant("Example.com") == second.tenant("example.com") != other.tenant("example.com")

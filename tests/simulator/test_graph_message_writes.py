@@ -1,4 +1,4 @@
-"""Changes over Graph: marks, moves, copies, drafts, sending, deleting."""
+"""Changes of messages over Graph: updates, moves, copies, drafts, sending, deleting."""
 
 import base64
 
@@ -22,7 +22,7 @@ def truth(user, path):
     return found[0] if found else None
 
 
-def test_marks_change_the_state_and_the_change_key(user, message):
+def test_updates_change_the_state_and_the_change_key(user, message):
     before = user.get(message)
     wanted = {"isRead": True, "flag": {"flagStatus": "complete"}, "categories": ["Red"], "importance": "low"}
     after = user.ask("PATCH", message, json=wanted).json()
@@ -32,7 +32,7 @@ def test_marks_change_the_state_and_the_change_key(user, message):
     assert (true["read"], true["flag"], true["importance"]) == (True, "complete", "low")
 
 
-def test_only_what_may_change_is_taken(user, message):
+def test_read_only_properties_are_refused(user, message):
     refusals = [
         {"receivedDateTime": "2026-01-01T00:00:00Z"}, {"subject": "x"}, {"nothing": 1}, {"isRead": "yes"},
         {"flag": {"flagStatus": "purple"}}, {"categories": "Red"}, {"importance": "huge"},
@@ -49,7 +49,7 @@ def test_a_wrong_etag_is_a_conflict(user, message):
     assert error["code"] == "ErrorIrresolvableConflict"
 
 
-def test_copying_leaves_the_original_and_gives_the_same_bytes(user, message):
+def test_copying_keeps_the_original_and_duplicates_the_bytes(user, message):
     copied = user.post(f"{message}/copy", {"destinationId": "archive"}, headers=IMMUTABLE)
     assert not message.endswith(copied["id"])
     assert truth(user, message)["keys"] == ["inbox"]
@@ -58,13 +58,13 @@ def test_copying_leaves_the_original_and_gives_the_same_bytes(user, message):
     user.refused(404, f"{message}/move", "POST", json={"destinationId": "conflicts"})
 
 
-def test_deleting_is_for_good(user, message):
+def test_deleting_is_permanent(user, message):
     assert user.ask("DELETE", message).status_code == 204
     assert user.refused(404, message)["code"] == "ErrorItemNotFound"
     assert truth(user, message) is None
 
 
-def test_a_draft_is_written_edited_and_sent_to_people_of_this_world(sim, microsoft, user):
+def test_a_draft_is_created_edited_and_sent_to_simulated_recipients(sim, microsoft, user):
     other = microsoft.connect(sim, f"other-{user.address}")
     draft = user.post(
         "messages",

@@ -1,4 +1,4 @@
-"""Who may read what: tokens, permissions, policies, mailboxes elsewhere."""
+"""Authorization of Graph requests: tokens, permissions, access policies, missing mailboxes."""
 
 import base64
 import json
@@ -24,7 +24,7 @@ def as_application(sim, microsoft, address, *roles):
         ("Bearer a.b.c", "Access token validation failure. Invalid signature."),
     ],
 )
-def test_a_request_without_a_good_token_is_unauthenticated(own, header, words):
+def test_a_request_without_a_valid_token_is_unauthenticated(own, header, words):
     own.http.headers.pop("authorization")
     answer = own.ask("GET", "messages", headers={"authorization": header} if header else {})
     assert answer.status_code == 401
@@ -33,7 +33,7 @@ def test_a_request_without_a_good_token_is_unauthenticated(own, header, words):
     assert answer.headers["www-authenticate"].startswith("Bearer ")
 
 
-def test_errors_carry_the_ids_of_the_request(own):
+def test_errors_contain_the_request_ids(own):
     answer = own.ask(
         "GET", "messages/x", headers={"client-request-id": "11111111-2222-4333-8444-555555555555"}
     )
@@ -56,7 +56,7 @@ def test_a_user_is_found_by_id_address_and_me(own):
     assert own.refused(404, "/users/nobody@example.com/messages")["code"] == "ResourceNotFound"
 
 
-def test_a_user_reads_no_other_mailbox(sim, microsoft, own):
+def test_a_user_cannot_read_another_mailbox(sim, microsoft, own):
     other = microsoft.connect(sim, f"other-{own.address}")
     assert own.refused(403, f"/users/{other.address}/messages")["code"] == "ErrorAccessDenied"
     assert own.refused(403, f"/users/{other.address}")["code"] == "Authorization_RequestDenied"
@@ -72,7 +72,7 @@ def test_an_application_reads_every_mailbox_of_its_tenant_and_has_no_me(sim, mic
     assert app.refused(404, f"/users/{elsewhere}/messages")["code"] == "ResourceNotFound"
 
 
-def test_an_access_policy_keeps_an_application_out(sim, microsoft, own):
+def test_an_access_policy_restricts_an_application(sim, microsoft, own):
     application = sim.post("applications", provider="outlook")
     app = microsoft.sign_in(sim, own.address, roles=["Mail.Read"], client_id=application["client_id"])
     where = f"microsoft/applications/{application['client_id']}"
@@ -84,7 +84,7 @@ def test_an_access_policy_keeps_an_application_out(sim, microsoft, own):
 
 
 @pytest.mark.parametrize("scopes", [("User.Read",), ("Mail.Send",)])
-def test_mail_needs_a_permission_for_mail(sim, microsoft, own, scopes):
+def test_reading_mail_requires_a_mail_permission(sim, microsoft, own, scopes):
     other = microsoft.sign_in(sim, own.address, *scopes)
     assert other.refused(403, "messages")["code"] == "ErrorAccessDenied"
     assert other.refused(403, "mailFolders")["code"] == "ErrorAccessDenied"
@@ -109,7 +109,7 @@ def test_read_basic_shows_everything_but_the_body(sim, microsoft, own, roles):
         assert who.refused(403, path, params=params)["code"] == "ErrorAccessDenied"
 
 
-def test_reading_is_not_writing(own):
+def test_a_read_permission_does_not_allow_writes(own):
     message = own.get("messages")["value"][0]["id"]
     for method, path, body in [
         ("PATCH", f"messages/{message}", {"isRead": True}),
@@ -130,13 +130,13 @@ def test_a_mailbox_on_premise_is_not_reachable(sim, own):
     assert own.get("messages")["value"]
 
 
-def test_access_tokens_end_on_order(sim, microsoft, own):
+def test_access_tokens_can_be_expired(sim, microsoft, own):
     assert sim.post(f"mailboxes/{own.address}/expire-tokens")["count"] >= 1
     assert own.refused(401, "messages")["code"] == "InvalidAuthenticationToken"
     assert microsoft.sign_in(sim, own.address).get("messages")["value"]
 
 
-def test_continuous_access_evaluation_asks_for_another_sign_in(sim, microsoft, own):
+def test_continuous_access_evaluation_requires_another_sign_in(sim, microsoft, own):
     sim.post(f"microsoft/accounts/{own.address}", challenge=True)
     answer = own.ask("GET", "messages")
     assert answer.status_code == 401
@@ -147,7 +147,7 @@ def test_continuous_access_evaluation_asks_for_another_sign_in(sim, microsoft, o
     assert microsoft.sign_in(sim, own.address).get("messages")["value"]
 
 
-def test_paths_ignore_case_and_refuse_what_does_not_exist(own):
+def test_paths_ignore_case_and_unknown_segments_are_refused(own):
     assert own.get("/ME/MailFolders/INBOX/Messages")["value"]
     assert own.get("/me/mailFolders('inbox')/messages/microsoft.graph.delta()")["value"]
     for path in ("/me/nothing", "/me/messages/a/b/c", "/", "/users", "/me/mailFolders/inbox/messages/x/y"):
