@@ -122,7 +122,7 @@ class Mailbox:
         if isinstance(content, bytes):
             return content
         key = self.account.key, number
-        return self._cache.letters.get(key) or self._cache.letters.put(key, self._write_generated(number))
+        return self._cache.messages.get(key) or self._cache.messages.put(key, self._write_generated(number))
 
     def tree(self, number: int) -> mime.MimePart:
         """Return the parsed MIME tree of a message."""
