@@ -79,7 +79,7 @@ def worn(paper: generated_documents.Paper, dice: random.Random) -> str:
 def matrix(texts: list[str]) -> csr_matrix:
     rows, columns, times = [], [], []
     for row, text in enumerate(texts):
-        for column, count in classifier.grams(text).items():
+        for column, count in classifier.count_ngrams(text).items():
             rows.append(row)
             columns.append(column)
             times.append(1 + np.log(count))
@@ -108,7 +108,7 @@ def main() -> None:
     TARGET.write_bytes(stored.getvalue())
     fresh = generated_documents.papers(300, first=900_000, hard=0.3)
     right = sum(
-        max(found := classifier.probabilities(each.text), key=lambda name: found[name]) == each.kind
+        max(found := classifier.predict(each.text), key=lambda name: found[name]) == each.kind
         for each in fresh
     )
     print(

@@ -1,16 +1,16 @@
-"""From what was read to what it means: kind, fields, checks. The one entry to the understanding of documents.
+"""Analyzes a file's reading: its kind, fields and checks. The entry point to `fields` and `kinds`.
 
-`understand` is pure and takes milliseconds of CPU; run it beside the event loop. `understand_with` asks
-another reader for the fields and does everything else in the same way.
+`analyze` is pure and takes milliseconds of CPU; run it in a thread. `analyze_with` takes the fields from another
+reader and does everything else in the same way.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from functools import partial
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from postroom.documents import classifier
 from postroom.documents.classifier import Classification
@@ -19,33 +19,17 @@ from postroom.documents.fields.document_text import DocumentText, build_document
 from postroom.documents.fields.einvoice_xml import EInvoice, EInvoiceDifference
 from postroom.documents.fields.extraction_result import FieldCheck, FieldExtraction, FieldValue, ModelUsage
 from postroom.documents.fields.field_checks import check_fields, check_formats, check_text
+from postroom.documents.fields.field_reader import FieldReader, SourceFile
 from postroom.documents.files.transcript import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.stored_extraction import E_INVOICE_READER
 
-_MIN_KIND_CERTAINTY: Final = 0.5  # a document that may as well be something else is for a person
-
-
-@dataclass(frozen=True, slots=True)
-class SourceFile:
-    """The bytes a reading came from and its pages as WebP, for readers that look at them themselves."""
-
-    media_type: str
-    content: bytes
-    pages: Callable[[], Awaitable[Sequence[bytes]]] | None = None
-
-
-class FieldReader(Protocol):
-    """Reads the fields of a kind. Offline by labels and arithmetic, or by a language model."""
-
-    async def read(
-        self, reading: FileReading, kind: DocumentKind, file: SourceFile | None
-    ) -> FieldExtraction: ...
+_MIN_KIND_CERTAINTY: Final = 0.5  # a document below this may be something else and needs review
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentAnalysis:
-    """What a document is and says. With a `skip_reason` it is none of the kinds and has no fields."""
+    """The kind and the fields of a document. With a `skip_reason` it is of no kind and has no fields."""
 
     kind: DocumentKind | None
     certainty: float
@@ -68,14 +52,14 @@ class DocumentAnalysis:
         return {name: field.confidence for name, field in self.fields.items()}
 
     def values(self) -> dict[str, Any]:
-        """As they are kept: decimals and dates as text, rows as objects."""
+        """Return the values as they are stored: decimals and dates as text, rows as objects."""
         return {name: _to_json_value(field.value) for name, field in self.fields.items()}
 
 
 def analyze(
     reading: FileReading, kinds: Sequence[DocumentKind], *, use_exact: bool = True
 ) -> DocumentAnalysis:
-    """Offline. `use_exact` off hides the XML of e-invoices."""
+    """Analyze with the offline reader. Without `use_exact`, e-invoice XML is ignored."""
     document, verdict, found = _inspect(reading, kinds, use_exact=use_exact)
     if verdict.kind is None:
         return _skipped_analysis(verdict)
@@ -92,7 +76,7 @@ async def analyze_with(
     file: SourceFile | None = None,
     use_exact: bool = True,
 ) -> DocumentAnalysis:
-    """The same with another reader for what no XML says; what takes CPU is done beside the event loop."""
+    """Analyze with another reader where there is no e-invoice XML. CPU work runs in a thread."""
     looked_at = partial(_inspect, reading, kinds, use_exact=use_exact)
     document, verdict, found = await asyncio.to_thread(looked_at)
     if verdict.kind is None:
@@ -113,7 +97,7 @@ def _inspect(
     if found:
         return document, Classification(None, 0.999, f"it is an e-invoice ({found.syntax})"), None
     if not document.lines:
-        return document, Classification(None, 0.9, "there is no text in it"), None
+        return document, Classification(None, 0.9, "it contains no text"), None
     return document, classifier.classify(document, kinds), None
 
 
@@ -139,9 +123,7 @@ def _from_extraction(
     verdict: Classification, document: DocumentText, extraction: FieldExtraction
 ) -> DocumentAnalysis:
     assert verdict.kind
-    known = FieldCheck(
-        "kind", verdict.certainty >= _MIN_KIND_CERTAINTY, f"certain to {verdict.certainty:.2f}"
-    )
+    known = FieldCheck("kind", verdict.certainty >= _MIN_KIND_CERTAINTY, f"certainty {verdict.certainty:.2f}")
     checks = (known, *check_text(verdict.kind, document), *check_fields(verdict.kind, extraction.fields))
     return DocumentAnalysis(
         verdict.kind,

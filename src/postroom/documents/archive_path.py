@@ -1,4 +1,4 @@
-"""Where a document stands in the archive (D9): its path and its metadata, to the letter. Pure."""
+"""The path and the object metadata of a document in the archive. Pure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from itertools import accumulate, takewhile
 from typing import Final
 from urllib.parse import quote
 
-# Disks take 255 bytes for a name: this, what stands before it, a number, and the suffix of the metadata.
+# File systems allow 255 bytes per name: this, a prefix, a number, and the suffix of the metadata file.
 MAX_SEGMENT_LENGTH: Final = 200
 _SUFFIXES: Final = {
     "application/pdf": ".pdf",
@@ -18,30 +18,28 @@ _SUFFIXES: Final = {
     "application/xml": ".xml",
     "text/plain": ".txt",
 }
-_HEADER_SAFE: Final = "@.+-_~!#$&'*/=?^`{|}"  # what a header's value may have as it is
+_HEADER_SAFE: Final = "@.+-_~!#$&'*/=?^`{|}"  # unescaped in header values
 
 
 @dataclass(frozen=True, slots=True)
 class ArchiveItem:
-    """What is known of a document when it is archived."""
+    """The properties of a document that determine its archive path and metadata."""
 
     sender: str
     received_at: datetime
     file_name: str
     media_type: str
     source: str
-    fallback_id: (
-        str  # for where there is no message and no record: unique, and always the same for the document
-    )
+    fallback_id: str  # without message and record: unique and stable for the document
     record_key: str | None = None
     message_id: str | None = None
     bucket_generation: str | None = None
 
 
 def encode_segment(value: str) -> str:
-    """Percent-encoded, the dot too, so that a value can be no path and no suffix; never too long for a disk.
+    """Percent-encode a path segment, including dots, so that it can be no path and no suffix.
 
-    What is cut ends in a mark of the whole, so that two long values stay two.
+    Long values are truncated and end in a hash of the whole, so that they stay distinct.
     """
     return _encode_bounded(value, lambda part: quote(part, safe="-_~", errors="replace").replace(".", "%2E"))
 
@@ -50,46 +48,44 @@ def _encode_bounded(value: str, encode: Callable[[str], str]) -> str:
     whole = encode(value)
     if len(whole) <= MAX_SEGMENT_LENGTH:
         return whole
-    mark = "~" + sha256(value.encode(errors="replace")).hexdigest()[:12]
-    # Character by character, so that none is cut in two.
+    digest = "~" + sha256(value.encode(errors="replace")).hexdigest()[:12]
+    # Character by character, so that no escape sequence is cut.
     sizes = accumulate(len(encode(character)) for character in value)
-    fitting = list(takewhile(lambda size: size <= MAX_SEGMENT_LENGTH - len(mark), sizes))
-    return encode(value[: len(fitting)]) + mark
+    fitting = list(takewhile(lambda size: size <= MAX_SEGMENT_LENGTH - len(digest), sizes))
+    return encode(value[: len(fitting)]) + digest
 
 
-def unique_id(parcel: ArchiveItem) -> str:
-    """The record's key, else what the source gives, else the fallback."""
-    if parcel.record_key:
-        return encode_segment(parcel.record_key)
-    if parcel.message_id:
-        return sha256(parcel.message_id.encode()).hexdigest()[:16]
-    return encode_segment(parcel.bucket_generation or parcel.fallback_id)
+def unique_id(item: ArchiveItem) -> str:
+    """Return the record's key, else an id from the source, else the fallback."""
+    if item.record_key:
+        return encode_segment(item.record_key)
+    if item.message_id:
+        return sha256(item.message_id.encode()).hexdigest()[:16]
+    return encode_segment(item.bucket_generation or item.fallback_id)
 
 
-def build_path(parcel: ArchiveItem, *, number: int = 1) -> str:
-    """`number` counts files of the same name in the same place: the second one ends in -2."""
-    suffix = _SUFFIXES.get(parcel.media_type, "")
-    stem = parcel.file_name.strip() or "document"
+def build_path(item: ArchiveItem, *, number: int = 1) -> str:
+    """Build the path; `number` counts files of the same name in the same folder (the second ends in -2)."""
+    suffix = _SUFFIXES.get(item.media_type, "")
+    stem = item.file_name.strip() or "document"
     while suffix and stem.lower().endswith(suffix) and len(stem) > len(suffix):
         stem = stem[: -len(suffix)]
     name = encode_segment(stem) + (f"-{number}" if number > 1 else "") + suffix
-    day = parcel.received_at.astimezone(UTC).date().isoformat()
-    return (
-        f"archive/sender_email={encode_segment(parcel.sender)}/received_date={day}/{unique_id(parcel)}/{name}"
-    )
+    day = item.received_at.astimezone(UTC).date().isoformat()
+    return f"archive/sender_email={encode_segment(item.sender)}/received_date={day}/{unique_id(item)}/{name}"
 
 
 def _encode_header(value: str) -> str:
     return quote(value, safe=_HEADER_SAFE, errors="replace")
 
 
-def build_metadata(parcel: ArchiveItem, *, processed_at: datetime) -> dict[str, str]:
-    """What is kept with the object. Header values are ASCII, so others are percent-encoded."""
-    told = {
-        "sender-email": _encode_bounded(parcel.sender, _encode_header),
-        "source": parcel.source,
+def build_metadata(item: ArchiveItem, *, processed_at: datetime) -> dict[str, str]:
+    """Build the object metadata. Header values are ASCII; other characters are percent-encoded."""
+    values = {
+        "sender-email": _encode_bounded(item.sender, _encode_header),
+        "source": item.source,
         "processed-at": processed_at.astimezone(UTC).isoformat(timespec="seconds"),
     }
-    return told | (
-        {"trade-key": _encode_bounded(parcel.record_key, _encode_header)} if parcel.record_key else {}
+    return values | (
+        {"trade-key": _encode_bounded(item.record_key, _encode_header)} if item.record_key else {}
     )

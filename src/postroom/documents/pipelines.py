@@ -1,4 +1,4 @@
-"""Pipelines as they are declared: one TOML file, one table each, every fault told at once with its place."""
+"""Loads pipelines from a TOML file, one table each, and reports all errors at once."""
 
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from postroom.errors import SettingsError
 from postroom.model import FolderRole
 
-# What is neither received mail nor asked for by name.
+# Excluded unless a pipeline names them: they hold no received mail.
 EXCLUDED_ROLES: Final = frozenset({FolderRole.SPAM, FolderRole.TRASH, FolderRole.DRAFTS, FolderRole.SENT})
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9-]{0,39}$")]
@@ -23,17 +23,17 @@ def _validate_watch_location(value: str) -> str:
     kind, separator, rest = value.partition("://")
     if (separator and kind in {"s3", "gs"} and rest) or value.startswith("/"):
         return value.rstrip("/")
-    raise ValueError("is neither an absolute path of a folder nor a bucket such as gs://my-bucket/inbox")
+    raise ValueError("must be an absolute path of a folder or a bucket such as gs://my-bucket/inbox")
 
 
 class Pipeline(BaseModel):
-    """A named way of turning accepted mail into documents."""
+    """A named path from accepted messages to documents and records."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
     name: Name
     kind: Annotated[str, StringConstraints(min_length=1)]
-    # Not strict: TOML has lists, and no tuples.
+    # Not strict: TOML has lists, but no tuples.
     mailboxes: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
     folders: Annotated[tuple[Annotated[str, StringConstraints(min_length=1)], ...], Field(strict=False)] = ()
     senders: Annotated[tuple[Pattern, ...], Field(strict=False)] = ()
@@ -53,7 +53,7 @@ class Pipeline(BaseModel):
         return not self.senders or any(fnmatchcase(address.lower(), each) for each in self.senders)
 
     def takes_folder(self, names: Collection[str], roles: Collection[FolderRole]) -> bool:
-        """Whether mail there is taken: by name or role where asked for, else all that was received."""
+        """Check a message's folders: by name or role if the pipeline names any, else received mail only."""
         if not self.folders:
             return not EXCLUDED_ROLES & set(roles)
         asked = {each.lower() for each in self.folders}
@@ -68,9 +68,9 @@ def read_default_file() -> str:
 
 
 def load(path: Path | None, *, kinds: Collection[str]) -> Pipelines:
-    """The pipelines of a file, else those that ship."""
+    """Load the pipelines of a file, else the built-in ones."""
     if path is None:
-        return parse(read_default_file(), place="the shipped pipelines", kinds=kinds)
+        return parse(read_default_file(), place="the built-in pipelines file", kinds=kinds)
     try:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -82,7 +82,7 @@ def load(path: Path | None, *, kinds: Collection[str]) -> Pipelines:
 
 
 def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
-    """Every pipeline of the text, or one error that lists everything wrong with it."""
+    """Parse all pipelines, or raise one SettingsError that lists every error."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -91,7 +91,7 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
     found: dict[str, Pipeline] = {}
     for name, table in tables.items():
         if not isinstance(table, dict):
-            faults.append(f"{name}: is a value, not a table; begin with a line [{name}]")
+            faults.append(f"{name}: must be a table; start it with a line [{name}]")
             continue
         declared = cast("dict[str, Any]", table)
         faults.extend(_find_kind_errors(name, declared, kinds))
@@ -100,17 +100,17 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
         except ValidationError as error:
             faults.extend(_to_messages(name, error))
     if not tables:
-        faults.append('it declares no pipeline: write a table such as [invoices] with kind = "invoice"')
+        faults.append('it declares no pipeline: add a table such as [invoices] with kind = "invoice"')
     if faults:
-        raise SettingsError("\n  ".join([f"{place} has faults:", *faults]))
+        raise SettingsError("\n  ".join([f"{place} has errors:", *faults]))
     return found
 
 
 def _find_kind_errors(name: str, table: Mapping[str, Any], kinds: Collection[str]) -> Iterator[str]:
-    """What the model cannot tell: kinds are installed, and a pipeline's name is its table's."""
+    """Yield errors that the model cannot find: unknown kinds, and a `name` key."""
     kind = table.get("kind")
     if isinstance(kind, str) and kind and kind not in kinds:
-        yield f"{name}.kind: {kind!r} is no kind; there are {', '.join(sorted(kinds))}"
+        yield f"{name}.kind: {kind!r} is not a document kind; installed: {', '.join(sorted(kinds))}"
     if "name" in table:
         yield f"{name}.name: {_describe_error('extra_forbidden', '')}"
 
@@ -125,15 +125,15 @@ def _to_messages(name: str, error: ValidationError) -> list[str]:
 def _describe_error(kind: str, message: str) -> str:
     if kind == "extra_forbidden":
         keys = sorted(set(Pipeline.model_fields) - {"name"})
-        return f"is not a key of a pipeline; there are {', '.join(keys)}"
+        return f"is not a key of a pipeline; valid keys: {', '.join(keys)}"
     return _ERROR_TEXTS.get(kind) or message[:1].lower() + message[1:]
 
 
 _ERROR_TEXTS: Final = {
     "missing": "is missing",
-    "tuple_type": 'is a list such as ["one", "two"]',
-    "string_type": 'is text in quotes, such as "text"',
-    "bool_type": "is true or false, without quotes",
-    "float_type": "is a number, without quotes",
-    "string_pattern_mismatch": "is small letters, digits and hyphens, at most 40, beginning with a letter",
+    "tuple_type": 'must be a list such as ["one", "two"]',
+    "string_type": 'must be text in quotes, such as "text"',
+    "bool_type": "must be true or false, without quotes",
+    "float_type": "must be a number, without quotes",
+    "string_pattern_mismatch": "must have at most 40 lowercase letters, digits and hyphens, starting with a letter",
 }

@@ -1,6 +1,6 @@
-"""What follows from what was read (D8): seen before, the order it fulfils, confirmed or for a person.
+"""Compares a document's values with records and open orders, and lists reasons for a review.
 
-Pure. Values are as they are kept: decimals and dates as text, so that records and orders compare alike.
+Pure. Values have the form in which they are stored (decimals and dates as text).
 """
 
 import re
@@ -19,8 +19,8 @@ AMOUNT_TOLERANCE: Final = Decimal("0.01")
 DAYS_TOLERANCE: Final = 5
 MIN_AGREEMENTS: Final = 2
 NUMBER_SHAPES: Final = frozenset[FieldShape]({"amount", "quantity", "price"})
-NAME_SHAPES: Final = frozenset[FieldShape]({"party", "name"})  # the same one is spelled in many ways
-# Kinds of dashes and slashes, which differ from one reading to the next.
+NAME_SHAPES: Final = frozenset[FieldShape]({"party", "name"})  # the same name has many spellings
+# Variants of dashes and slashes, which differ between readings of the same document.
 _SAME_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘﹣－"} | {  # noqa: RUF001  that they look alike is the point
     ord(each): "/"
     for each in "⁄∕／"  # noqa: RUF001  the same
@@ -29,7 +29,7 @@ _SAME_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘�
 
 @dataclass(frozen=True, slots=True)
 class ExpectedOrder:
-    """An open order, as far as it tells."""
+    """An open order with the fields that it names."""
 
     reference: str
     fields: Mapping[str, Any]
@@ -37,7 +37,7 @@ class ExpectedOrder:
 
 @dataclass(frozen=True, slots=True)
 class OrderMatch:
-    """The order that a document fulfils, or none; and why, in words."""
+    """The order that a document fulfils, or None, and why."""
 
     reference: str | None
     reason: str
@@ -46,7 +46,7 @@ class OrderMatch:
 
 @dataclass(frozen=True, slots=True)
 class ReadValue:
-    """A value that a document tells, and whether it was surely read."""
+    """A value read from a document, and whether it is certain."""
 
     value: Any
     is_sure: bool
@@ -54,7 +54,7 @@ class ReadValue:
 
 @dataclass(frozen=True, slots=True)
 class ReviewReasons:
-    """Why a person must decide; empty where nobody must."""
+    """Why a document needs review; empty if it does not."""
 
     reasons: tuple[str, ...]
 
@@ -74,9 +74,9 @@ def identity_hashes(
     identity_alternatives: Mapping[str, Sequence[str]] | None = None,
     doubted: Collection[str] = (),
 ) -> tuple[bytes, ...]:
-    """What the same invoice or trade has in common, whatever its bytes; none where a part of it is missing.
+    """Return hashes that identify an invoice or trade regardless of its file; none if a part is missing.
 
-    One for each way of telling it: a supplier is known by its VAT id as well as by its name.
+    One hash for each way to identify it: a supplier has a VAT ID as well as a name.
     """
     ways = [
         [
@@ -95,7 +95,7 @@ def identity_hashes(
 def record_fingerprint(
     mark: bytes, names: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, FieldShape]
 ) -> bytes:
-    """The same for what has this mark and agrees in all of these."""
+    """Return a hash that is equal for records with this identity and equal values of these fields."""
     told = "\0".join(_normalize(values.get(name), shapes[name]) for name in names)
     return sha256(mark + told.encode()).digest()
 
@@ -106,7 +106,7 @@ def find_disagreements(
     names: Sequence[str],
     shapes: Mapping[str, FieldShape],
 ) -> list[str]:
-    """The fields that both tell differently, but for names."""
+    """Return the fields that both have with different values, except names."""
     return [
         name
         for name in names
@@ -118,7 +118,7 @@ def find_disagreements(
 
 
 def find_contradiction(value: Any, others: Sequence[ReadValue], shape: FieldShape) -> ReadValue | None:
-    """What others say in the place of a value, the surest; nothing where one agrees, or none tells."""
+    """Return the most certain different value; None if any value agrees or there is none."""
     plain = _normalize(value, shape)
     told = [each for each in others if _normalize(each.value, shape)]
     if not plain or shape in NAME_SHAPES or any(_normalize(each.value, shape) == plain for each in told):
@@ -127,7 +127,7 @@ def find_contradiction(value: Any, others: Sequence[ReadValue], shape: FieldShap
 
 
 def issuer_keys(values: Mapping[str, Any], shapes: Mapping[str, FieldShape]) -> dict[str, str]:
-    """By which fields the writer of a document is known, the surest first."""
+    """Return the fields that identify the issuer of a document, the most reliable first."""
     order: tuple[FieldShape, ...] = ("vat_id", "iban", "party")
     return {
         name: f"{name}={plain}"
@@ -138,7 +138,7 @@ def issuer_keys(values: Mapping[str, Any], shapes: Mapping[str, FieldShape]) -> 
 
 
 def normalize_identifier(value: Any, shape: FieldShape) -> str:
-    """By what something is known; nothing where check digits say that it was misread."""
+    """Return the normalized identifier; empty if its check digits are invalid."""
     plain = _normalize(value, shape)
     if (shape == "vat_id" and check_vat_id(plain.upper()) is False) or (
         shape == "iban" and not is_valid_iban(plain.upper())
@@ -156,7 +156,7 @@ def find_review_reasons(
     differences: Sequence[str],
     match: OrderMatch,
 ) -> ReviewReasons:
-    """Everything that speaks against confirming by machine."""
+    """Collect every reason against confirming the record automatically."""
     missing = [f"{name} was not found" for name in required if name not in confidences]
     unsure = [
         f"{name} is uncertain ({confidences[name]:.2f})"
@@ -170,7 +170,7 @@ def find_review_reasons(
 def match_order(
     values: Mapping[str, Any], orders: Sequence[ExpectedOrder], shapes: Mapping[str, FieldShape]
 ) -> OrderMatch:
-    """The one order with which everything that both tell agrees: amounts and dates within tolerance."""
+    """Find the one order that agrees in all fields both have, amounts and dates within tolerance."""
     found: list[tuple[int, ExpectedOrder, list[str]]] = []
     for order in orders:
         told = [
@@ -197,7 +197,7 @@ def match_order(
 def build_record_key(
     parts: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, FieldShape], *, username: str
 ) -> str | None:
-    """A name for the record made of its values, as archive paths show it; None where one is missing."""
+    """Build the record's key for archive paths from its values; None if one is missing."""
     told = {**values, "username": username}
     found = [_format_key_part(told.get(name), shapes.get(name)) for name in parts]
     return "-".join(found) if all(found) else None
@@ -227,9 +227,9 @@ def _is_equal(one: Any, other: Any, shape: FieldShape) -> bool:
 
 
 def _normalize(value: Any, shape: FieldShape) -> str:
-    """How a value is compared, by what it looks like: numbers by what they are worth, words without case.
+    """Normalize a value for comparison: numbers by value, text without case and punctuation.
 
-    A document's number keeps its hyphens and slashes: 2024-1-12 is not 2024-11-2.
+    Document numbers keep hyphens and slashes: 2024-1-12 is not 2024-11-2.
     """
     if value is None:
         return ""
@@ -239,7 +239,7 @@ def _normalize(value: Any, shape: FieldShape) -> str:
     if shape == "code":
         return re.sub(r"\s+", "", text.translate(_SAME_SEPARATORS))
     if shape == "party":
-        # Some write numbers of theirs (GLN) on lines above or beside the name.
+        # Some issuers print identifiers (GLN) above or beside their name.
         lines = [re.sub(r"\b(gln|\d{13})\b", "", line) for line in text.splitlines()]
         text = next((line for line in lines if re.search(r"[^\W\d_]", line)), text)
     return re.sub(r"[\W_]+", "", text)
@@ -254,7 +254,7 @@ def is_date(value: Any) -> bool:
 
 
 def _to_decimal(value: Any) -> Decimal | None:
-    """Decimals are kept with a dot; a number of a document with zeros in front is words, not a number."""
+    """Parse a stored decimal. A document number with leading zeros is text, not a number."""
     text = str(value).strip()
     if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) is None:
         return None

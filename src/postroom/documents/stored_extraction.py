@@ -1,4 +1,4 @@
-"""What a document was understood as: the shape in which every reader's answer is kept and routed."""
+"""The extraction of a document in the form in which it is stored and routed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from postroom.documents.analysis import DocumentAnalysis
     from postroom.documents.fields.extraction_result import FieldCheck as Tested
 
-E_INVOICE_READER: Final = "e-invoice"  # how the reader is called where XML said everything
+E_INVOICE_READER: Final = "e-invoice"  # the reader's name if all values come from XML
 HEAD_WORDS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class StoredField:
-    """A value as it is kept (decimals and dates as text), how sure it is, and where it stands."""
+    """A value as it is stored (decimals and dates as text), its confidence and its position."""
 
     value: Any
     confidence: float
@@ -32,7 +32,7 @@ class StoredField:
 class StoredCheck:
     words: str
     passed: bool
-    is_severe: bool = True  # a failed one is for a person
+    is_severe: bool = True  # if it fails, the document needs review
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +42,12 @@ class StoredExtraction:
     skip_reason: str | None = None
     fields: Mapping[str, StoredField] = field(default_factory=dict[str, StoredField])
     checks: tuple[StoredCheck, ...] = ()
-    differences: tuple[str, ...] = ()  # between exact data and the visible text
-    layout: str | None = None  # the same for documents that look alike
+    differences: tuple[str, ...] = ()  # between e-invoice XML and the visible text
+    layout: str | None = None  # equal for documents that look alike
     input_tokens: int = 0
     output_tokens: int = 0
     cost: float = 0
-    is_ocr: bool = False  # its words are those of a picture
+    is_ocr: bool = False  # its words come from OCR
 
     @property
     def is_exact(self) -> bool:
@@ -59,7 +59,7 @@ class StoredExtraction:
 
 
 def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> StoredExtraction:
-    """A reader's answer as it is kept."""
+    """Convert an analysis to the form in which it is stored."""
     values = found.values()
     return StoredExtraction(
         kind=kind,
@@ -80,7 +80,7 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
 
 
 def _to_stored_checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
-    """All of them, and why no language model read."""
+    """Convert all checks, and add the reason why no language model was used."""
     checks = [_to_stored_check(each) for each in found.checks]
     told = (
         [StoredCheck(f"read offline: {found.fallback_reason}", passed=True)] if found.fallback_reason else []
@@ -97,7 +97,7 @@ def _to_edges(box: Box | None) -> tuple[float, float, float, float] | None:
 
 
 def layout_fingerprint(transcript: Transcript) -> str | None:
-    """The same for documents with the same head: its first words and roughly where they stand."""
+    """Hash the first words and their rough positions: equal for documents with the same head."""
     head = [
         f"{word.text.casefold()} {word.box.left:.1f} {word.box.top:.1f}"
         for word in transcript.words
@@ -109,9 +109,9 @@ def layout_fingerprint(transcript: Transcript) -> str | None:
 def apply_corrections(
     understood: StoredExtraction, lessons: Mapping[str, Mapping[str, Any]], shapes: Mapping[str, FieldShape]
 ) -> StoredExtraction:
-    """Put right what people put right before: by field, what was read then and what it should have been.
+    """Apply corrections that people made before: by field, the wrong value and its correction.
 
-    What is put in is tested as what was read would be.
+    Corrected values get the same checks as values that were read.
     """
     fields = dict(understood.fields)
     for name, corrected in lessons.items():

@@ -11,8 +11,10 @@ import pytest
 from aiohttp import web
 
 from documents.fields.test_offline_reader import NOTE
-from postroom.documents.analysis import SourceFile, analyze_with
-from postroom.documents.fields.llm_reader import LanguageModelReader, OfflineReader, choose_field_reader
+from postroom.documents.analysis import analyze_with
+from postroom.documents.fields.field_reader import SourceFile
+from postroom.documents.fields.llm_reader import LanguageModelReader, choose_field_reader
+from postroom.documents.fields.offline_reader import OfflineReader
 from postroom.documents.files import plain_text
 from postroom.documents.files.transcript import FileReading
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE

@@ -1,6 +1,6 @@
 """Assigns numbers to amount fields, using labels and arithmetic.
 
-Works on the candidates of `label_matching`. A product or sum that adds up is stronger evidence than any label.
+Works on the candidates of `label_matching`. A matching product or sum is stronger evidence than any label.
 """
 
 from bisect import bisect_left

@@ -47,7 +47,7 @@ def confidence(signals: ConfidenceSignals) -> float:
     weights = _table()[CALIBRATED_LIKE.get(signals.shape, signals.shape)]
     score = sum(weight * value for weight, value in zip(weights, features(signals), strict=True))
     certainty = 1 / (1 + math.exp(-score))
-    # Generated documents have only valid check digits; elsewhere an invalid one is a misprint or another number.
+    # Generated documents have no invalid check digits; elsewhere one is a misprint or another number.
     certainty *= 0.75 if signals.shape in _CHECKED_SHAPES and not signals.checked else 1.0
     # Values inferred from weak words, such as who was credited, are not read directly.
     certainty *= 0.9 if signals.shape in _INFERABLE_SHAPES and signals.label < _MIN_STATED_LABEL else 1.0

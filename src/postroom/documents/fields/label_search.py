@@ -1,4 +1,4 @@
-"""Finds the labels of a document kind in a text, regardless of case, accents, hyphens and misread characters."""
+"""Finds the labels of a document kind, regardless of case, accents, hyphens and misread characters."""
 
 import re
 from collections.abc import Iterable

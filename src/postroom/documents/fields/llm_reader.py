@@ -15,12 +15,12 @@ from decimal import Decimal
 from functools import partial
 from typing import Any, Final, Literal, cast
 
-from postroom.documents.analysis import FieldReader, SourceFile
-from postroom.documents.fields import offline_reader
 from postroom.documents.fields.ambiguity import mark_ambiguous
 from postroom.documents.fields.document_text import DocumentText, build_document_text
 from postroom.documents.fields.extraction_result import FieldExtraction, FieldValue, ModelUsage
 from postroom.documents.fields.field_checks import check_fields
+from postroom.documents.fields.field_reader import FieldReader, SourceFile
+from postroom.documents.fields.offline_reader import OfflineReader
 from postroom.documents.fields.value_parsing import ParsedValue, find_values
 from postroom.documents.files.transcript import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
@@ -40,16 +40,6 @@ _INSTRUCTIONS: Final = (
 
 # Returns what the organization has spent today, in US dollars.
 SpentToday = Callable[[], Awaitable[float]]
-
-
-class OfflineReader:
-    """The reader that ships, behind the same protocol. Its work takes milliseconds, done in a thread."""
-
-    async def read(
-        self, reading: FileReading, kind: DocumentKind, file: SourceFile | None
-    ) -> FieldExtraction:
-        del file
-        return await asyncio.to_thread(offline_reader.read_fields, reading.transcript, kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +120,7 @@ class LanguageModelReader:
         return [SourceFile("image/webp", page) for page in await file.pages()] if file.pages else []
 
     def _looks_at(self, media_type: str) -> bool:
-        """Check the media type: both vendors accept images and PDFs, other servers only images for certain."""
+        """Both vendors accept images and PDFs; other servers are only known to accept images."""
         if media_type in {"image/png", "image/jpeg", "image/webp"}:
             return True
         return media_type == "application/pdf" and (self.vendor == "anthropic" or self.base_url is None)

@@ -58,7 +58,7 @@ def _columns(row: type[Any]) -> dict[str, TableColumn]:
 
 
 def parse_rows(name: str, given: Any, columns: Mapping[str, TableColumn]) -> list[TableRow] | None:
-    """Return the rows as they are stored, None for no rows. Raises FieldRefused for the first invalid cell."""
+    """Return the rows as they are stored, None for no rows. Raises on the first invalid cell."""
     told = _decode_rows(name, given)
     if len(told) > MAX_ROWS:
         raise InvalidField(f"{name} has more than {MAX_ROWS:,} rows.", field=name)
@@ -76,7 +76,7 @@ def _decode_rows(name: str, given: Any) -> list[Mapping[str, Any]]:
     told = cast("list[Any]", given) if isinstance(given, list) else [None]
     if not all(isinstance(each, dict) for each in told):
         raise InvalidField(
-            f'{name} is a table: enter a list of rows as JSON, such as [{{"column": "value"}}], or leave it empty.',
+            f'{name} is a table: give a list of rows as JSON, such as [{{"column": "value"}}], or nothing.',
             field=name,
         )
     return cast("list[Mapping[str, Any]]", told)

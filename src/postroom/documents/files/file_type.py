@@ -114,7 +114,7 @@ def _looks_like_zip(content: bytes) -> bool:
 
 
 def parse_zip_end(content: bytes) -> tuple[int, int, int] | None:
-    """Return the number of entries and the size and offset of the directory, from the last record of a ZIP file."""
+    """Parse the end record of a ZIP file: number of entries, directory size and offset."""
     position = content.rfind(b"PK\x05\x06", max(len(content) - 65_535 - _ZIP_END.size, 0))
     if position < 0 or position + _ZIP_END.size > len(content):
         return None

@@ -134,7 +134,7 @@ class _StripPart:
 
 
 def _split_strip(width: int, height: int) -> Iterator[_StripPart]:
-    """Yield the whole page, or overlapping parts of a long strip, so that every line is complete in one part."""
+    """Yield the whole page, or overlapping parts of a long strip with every line complete in one."""
     if height <= STRIP_RATIO * width:
         yield _StripPart(0, height, 0, height)
         return

@@ -50,7 +50,7 @@ _HYPHENS: Final = str.maketrans({"\x02": "-", "\ufffe": "-", "\xad": "-"})
 _WORD: Final = re.compile(r"[^\s\x00]+")
 _LIGATURES: Final = re.compile("[\ufb00-\ufb06]")
 _UNUSUAL: Final = re.compile("[\u0300-\u036f\ufb00-\ufb06]")
-# Fonts without a character map yield these: NUL, private-use and control characters, the replacement character.
+# Fonts without a character map yield NUL, private-use and control characters, and replacement characters.
 _GARBAGE: Final = re.compile("[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
 

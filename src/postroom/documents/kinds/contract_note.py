@@ -1,4 +1,4 @@
-"""A contract note: what a broker bought or sold for a client, and what was paid for it."""
+"""The document kind `contract-note`: a purchase or sale of securities by a broker for a client."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -39,7 +39,7 @@ class ContractNote:
     broker: Annotated[str | None, field_spec.party(de="Bank?", en="Broker", fr="Intermédiaire")] = None
     number: Annotated[
         str | None,
-        field_spec.code(  # of the note, not of the order: one order may be carried out in parts
+        field_spec.code(  # of the note, not of the order: one order may be executed in parts
             de="Abrechnungsnummer, Abrechnungs-Nr, Abrechnung Nr, Wertpapierabrechnung Nr, Belegnummer, "
             "Beleg-Nr, Geschäftsnummer, Geschäfts-Nr, Handelsreferenz, Transaktionsnummer, Transaktions-Nr, "
             "Abwicklungs-Nr, Vorgangsnummer?, Rechnungsnummer?, Referenznummer?, Referenz-Nr?, Referenz?",

@@ -1,4 +1,4 @@
-"""An invoice: who wants how much money for what, and where it is to be paid."""
+"""The document kind `invoice`: supplier, amounts, taxes, line items and payment details."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -11,7 +11,7 @@ from postroom.documents.kinds.document_kind import DocumentKind, SumRelation
 
 @dataclass(frozen=True, slots=True)
 class VatAmount:
-    """What is taxed at one rate, and the tax."""
+    """The net amount at one tax rate, and its tax."""
 
     rate: Decimal
     net: Decimal | None
