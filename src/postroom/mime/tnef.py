@@ -1,4 +1,4 @@
-"""winmail.dat: the files inside what Outlook sends when it should not (MS-OXTNEF), as far as it is whole."""
+"""Extracts the files of a winmail.dat (TNEF, MS-OXTNEF), as far as it is intact."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,18 +9,18 @@ from postroom.mime.text import decode_text, strip_unstorable
 _SIGNATURE = 0x223E9F78
 _ATTRIBUTE = Struct("<BII")
 _CODEPAGE, _RENDERING, _TITLE, _DATA, _PROPERTIES = 0x00069007, 0x00069002, 0x00018010, 0x0006800F, 0x00069005
-# Properties of an attachment, and the types that have a length in front of their values.
+# Properties of an attachment, and the property types with a length before their values.
 _CONTENT, _LONG_NAME, _MEDIA_TYPE = 0x3701, 0x3707, 0x370E
 _TEXT_KIND, _WIDE_TEXT, _OBJECT, _BINARY = 0x001E, 0x001F, 0x000D, 0x0102
 _FIXED_BYTES = {2: 4, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 10: 4, 11: 4, 20: 8, 64: 8, 72: 16}
 _WIDE = "utf-16-le"
 
-MOST_FILES = 1_000
+MAX_FILES = 1_000
 
 
 @dataclass(frozen=True, slots=True)
 class TnefFile:
-    """`place` counts the files of the stream from 0."""
+    """`place` is the index of the file in the stream."""
 
     place: int
     name: str | None
@@ -37,7 +37,7 @@ class _TnefAttachment:
 
 
 def extract_files(data: bytes) -> tuple[TnefFile, ...]:
-    """None where the bytes are no such stream."""
+    """The files of a TNEF stream; none if the bytes are something else."""
     found: list[_TnefAttachment] = []
     charset = "cp1252"
     for identity, value in _attributes(data):
@@ -45,13 +45,13 @@ def extract_files(data: bytes) -> tuple[TnefFile, ...]:
             charset = f"cp{unpack_from('<I', value)[0]}"
         elif identity == _RENDERING:
             found.append(_TnefAttachment())
-            if len(found) > MOST_FILES:
+            if len(found) > MAX_FILES:
                 break
         elif found:
             _apply_attribute(found[-1], identity, value, charset)
     return tuple(
         TnefFile(place, each.long_name or each.title or None, each.media_type or None, each.content)
-        for place, each in enumerate(found[:MOST_FILES])
+        for place, each in enumerate(found[:MAX_FILES])
     )
 
 
@@ -82,18 +82,18 @@ def _apply_attribute(file: _TnefAttachment, identity: int, value: memoryview, ch
             elif name == _CONTENT and not file.content:
                 file.content = (
                     given[16:] if kind == _OBJECT else given
-                )  # an object begins with its interface's id
+                )  # an object begins with the id of its interface
 
 
 def _text(data: bytes, charset: str) -> str:
-    """A text ends at its NUL."""
+    """Decode a text, which ends at a NUL."""
     if charset == _WIDE:
         return strip_unstorable(data.decode(_WIDE, "replace").partition("\0")[0]).strip()
     return decode_text(data.partition(b"\0")[0], charset)[0].strip()
 
 
 def _properties(value: memoryview) -> Iterator[tuple[int, int, bytes]]:
-    """Each property with its type and its first value; ends at the first that cannot be followed."""
+    """Each property with its type and first value, up to the first malformed one."""
     try:
         (count,) = unpack_from("<I", value)
         at = 4
@@ -107,7 +107,7 @@ def _properties(value: memoryview) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _after_name(value: memoryview, at: int) -> int:
-    """A property of somebody's own has its name in front: an interface's id, then a number or a text."""
+    """Skip the name of a custom property: the id of an interface, then a number or a text."""
     kind, number = unpack_from("<II", value, at + 16)
     return at + 24 + (_padded(number) if kind else 0)
 

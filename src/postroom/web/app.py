@@ -1,4 +1,4 @@
-"""The web application: its routes, the headers of every answer, and one table from error to HTTP status."""
+"""The web application: its routes, the security headers of responses, and one table from error to status."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -44,8 +44,8 @@ from postroom.web.trusted_proxies import TrustedProxiesMiddleware
 
 log = Log()
 
-# The most specific class decides; one that is not named here is answered as its family is. What we said goes
-# to the log; the visitor learns that, not what.
+# The most specific class decides; a class that is not listed has the status of its base class. The message
+# goes to the log only; the visitor gets a generic text.
 STATUSES: Final[Mapping[type[PostroomError], int]] = {
     PostroomError: 500,
     DatabaseUnavailable: 503,
@@ -71,15 +71,15 @@ _POLICY: Final = (
 _HEADERS: Final = [
     (b"content-security-policy", _POLICY.encode()),
     (b"x-content-type-options", b"nosniff"),
-    # Nothing is told to others; our own forms keep their origin, by which we know them.
+    # Other sites get no referrer. Our own forms keep their origin, which the CSRF check needs.
     (b"referrer-policy", b"same-origin"),
     (b"cross-origin-opener-policy", b"same-origin"),
 ]
-# Who came once over TLS comes by nothing else. Of this name alone: others under it may be somebody else's.
+# Browsers that connected over TLS must always do so. Without subdomains, which may belong to others.
 _OVER_TLS: Final = [(b"strict-transport-security", b"max-age=31536000")]
 
 
-# What is reached without a session. A test walks the routes: every other one is guarded.
+# Paths that need no session. A test walks all routes: every other one requires a session.
 OPEN: Final = frozenset(
     {
         "/healthz",
@@ -90,7 +90,7 @@ OPEN: Final = frozenset(
         "/sign-in/link",
         "/sign-in/openid",
         "/sign-in/openid/callback",
-        "/oauth/{provider}/authorize",  # by an invitation; else an admin's session is asked for
+        "/oauth/{provider}/authorize",  # with an invitation, or else with an admin's session
         "/oauth/{provider}/callback",
     }
 )
@@ -106,7 +106,7 @@ def create(
     streams: EventStreams | None = None,
     metrics_token: Secret | None = None,
 ) -> ASGIApp:
-    """The whole application. `performed` are the kinds of work that have a step: others cannot be late."""
+    """The whole application. `performed` are the work kinds with a handler: others cannot be overdue."""
     monitor, requests = HealthMonitor(site.database, site.organization, performed=performed), RequestMetrics()
     app = Starlette(
         routes=[
@@ -121,7 +121,7 @@ def create(
             Route("/readyz", _ready),
             Mount("/static", StaticFiles(directory=pages.HERE / "static")),
         ],
-        middleware=[Middleware(_Fitting)],
+        middleware=[Middleware(_ValueRangeMiddleware)],
         exception_handlers={
             PostroomError: _known_error,
             HTTPException: _http_error,
@@ -130,12 +130,12 @@ def create(
     )
     app.state.health_monitor = monitor
     headers = _HEADERS + (_OVER_TLS if site.url.startswith("https:") else [])
-    safe = _Guarded(AllowedHostsMiddleware(app, site.url), requests, headers)
+    safe = _ResponseMiddleware(AllowedHostsMiddleware(app, site.url), requests, headers)
     return TrustedProxiesMiddleware(safe, trusted_proxies) if trusted_proxies else safe
 
 
 async def _alive(_request: Request) -> Response:
-    """The process runs; says nothing about the database, so that a probe does not restart it in vain."""
+    """Whether the process runs. Ignores the database: restarting the process would not help it."""
     return PlainTextResponse("alive\n")
 
 
@@ -147,14 +147,14 @@ async def _ready(request: Request) -> Response:
     return PlainTextResponse("ready\n")
 
 
-def status_of(error: PostroomError) -> int:
-    return next(STATUSES[each] for each in type(error).__mro__ if each in STATUSES)
+def find_status(error: PostroomError) -> int:
+    return next(STATUSES[ancestor] for ancestor in type(error).__mro__ if ancestor in STATUSES)
 
 
 async def _known_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, PostroomError)
     log.warning("request.failed", error=error)
-    return pages.problem_page(status_of(error))
+    return pages.problem_page(find_status(error))
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:
@@ -166,8 +166,8 @@ async def _unknown_error(_request: Request, _error: Exception) -> Response:
     return pages.problem_page(500)
 
 
-class _Fitting:
-    """A value of a path, a query or a form that no column can hold is a mistake of who asks, not of ours."""
+class _ValueRangeMiddleware:
+    """Answers 400 if a value of the request is out of range for its database column."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -181,8 +181,8 @@ class _Fitting:
             await pages.problem_page(400)(scope, receive, send)
 
 
-class _Guarded:
-    """Around everything: safe headers on every answer, one log line by route and status, never by path."""
+class _ResponseMiddleware:
+    """Adds security headers, and writes one log line per request: route and status, never the path."""
 
     def __init__(
         self, app: ASGIApp, requests: RequestMetrics, headers: Sequence[tuple[bytes, bytes]]
@@ -204,14 +204,14 @@ class _Guarded:
                 given = {name for name, _ in message["headers"]}
                 safe = [
                     each for each in self._headers if each[0] not in given
-                ]  # a stricter one of its own stays
+                ]  # a stricter one of the page stays
                 message = {**message, "headers": [*message["headers"], *safe]}
             await send(message)
 
         try:
             await self._app(scope, receive, guarded)
-        except Exception as error:  # noqa: BLE001  answered already; the log gets its class and place
-            log.error("request.failed", error=error)  # noqa: TRY400  ours takes the error, and no words of it
+        except Exception as error:  # noqa: BLE001  a response was sent already; the log gets its class and place
+            log.error("request.failed", error=error)  # noqa: TRY400  our log takes the error without its message
         _note(scope, status, time.perf_counter() - started, self._requests)
 
 
