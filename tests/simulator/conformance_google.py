@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
 
-from simulator.written import wrong
+from simulator.json_schemas import wrong
 
 # Kept short, and each with its reason.
 EXCEPTIONS = {
@@ -140,7 +140,7 @@ def _json(exchange: dict[str, Any], status: int, body: str) -> Iterator[str]:
                 if always:
                     yield from _whole(value, exchange, query.get("format", "full").lower())
             elif value != {}:
-                yield "an answer that nobody expects"
+                yield "an unexpected response"
             return
     yield f"no method of the API has {exchange['method']} {exchange['path']}"
 
@@ -243,7 +243,7 @@ def _plain(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
     elif schema["type"] == "string":
         yield from _text(value, schema, where)
     else:
-        yield f"{where} has a type that nobody checks: {schema['type']}"
+        yield f"{where} has an unchecked type: {schema['type']}"
 
 
 def _text(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
@@ -256,10 +256,10 @@ def _text(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
         if not re.fullmatch(r"-?\d+", value) or not low <= int(value) < high:
             yield f"{where} is no {form}: {value!r}"
     elif form == "byte":
-        letters = (
+        alphabet = (
             r"[\w+/]" if where.startswith("PubsubMessage") else r"[\w-]"
         )  # Pub/Sub's is the usual base64
-        if not re.fullmatch(rf"{letters}*={{0,2}}", value, re.ASCII) or len(value.rstrip("=")) % 4 == 1:
+        if not re.fullmatch(rf"{alphabet}*={{0,2}}", value, re.ASCII) or len(value.rstrip("=")) % 4 == 1:
             yield f"{where} is not base64"
     if "enum" in schema and value not in schema["enum"]:
         yield f"{where} is none of {schema['enum']}: {value!r}"

@@ -1,4 +1,4 @@
-"""Starts mailsim as people do, as a process of its own, and speaks to its control."""
+"""Runs mailsim as a separate process, as users do, and calls its control API."""
 
 import contextlib
 import json
@@ -23,7 +23,7 @@ SOURCES = Path(__file__).parents[2] / "mailsim/src"
 
 @dataclass(frozen=True)
 class Simulation:
-    """A running mailsim. `ready` is its ready line; `control` answers relative to /_sim/."""
+    """A running mailsim. `ready` is its ready line; `control` is a client relative to /_sim/."""
 
     process: subprocess.Popen[str]
     ready: dict[str, Any]
@@ -43,43 +43,41 @@ class Simulation:
         return self.ready["ca"]
 
     def get(self, path: str, **query: Any) -> Any:
-        return _checked(self.control.get(path, params=query))
+        return _check_response(self.control.get(path, params=query))
 
     def post(self, path: str, **body: Any) -> Any:
-        return _checked(self.control.post(path, json=body))
+        return _check_response(self.control.post(path, json=body))
 
     def delete(self, path: str) -> None:
-        _checked(self.control.delete(path))
+        _check_response(self.control.delete(path))
 
     def create(self, provider: str, address: str, messages: int = 0, **more: Any) -> dict[str, Any]:
         return self.post("mailboxes", provider=provider, address=address, messages=messages, **more)
 
-    def deliver(self, address: str, raw: bytes | None = None, **order: Any) -> dict[str, Any]:
-        """One message: these bytes, or an order for generated mail. Returns its number, id and thread."""
+    def deliver(self, address: str, raw: bytes | None = None, **spec: Any) -> dict[str, Any]:
+        """Deliver these bytes or a generated message; return its number, ID and thread."""
         path = f"mailboxes/{address}/messages"
         if raw is None:
-            return self.post(path, **order)["messages"][0]
-        answer = self.control.post(
-            path, params=order, content=raw, headers={"content-type": "message/rfc822"}
-        )
-        return _checked(answer)["messages"][0]
+            return self.post(path, **spec)["messages"][0]
+        answer = self.control.post(path, params=spec, content=raw, headers={"content-type": "message/rfc822"})
+        return _check_response(answer)["messages"][0]
 
     def act(self, address: str, message: object, action: str, **body: Any) -> Any:
-        """move, mark, label, trash, send: see the control's document."""
+        """Run an action of the control API: move, mark, label, trash or send."""
         return self.post(f"mailboxes/{address}/messages/{message}/{action}", **body)
 
     def truth(self, address: str, **query: Any) -> list[dict[str, Any]]:
-        """Every message, oldest first, over all pages."""
-        found: list[dict[str, Any]] = []
+        """List the truth of all messages, oldest first, over all pages."""
+        messages: list[dict[str, Any]] = []
         start: int | None = 0
         while start is not None:
             page = self.get(f"mailboxes/{address}/truth", start=start, **query)
-            found += page["messages"]
+            messages += page["messages"]
             start = page["next"]
-        return found
+        return messages
 
     def fault(self, kind: str, **details: Any) -> dict[str, Any]:
-        return _checked(self.control.post("faults", json={"kind": kind, **details}))
+        return _check_response(self.control.post("faults", json={"kind": kind, **details}))
 
     def move_clock(self, seconds: float) -> str:
         return self.post("clock", seconds=seconds)["now"]
@@ -88,7 +86,7 @@ class Simulation:
         return next(meter for meter in self.get("meters") if meter["mailbox"] == address)
 
 
-def _checked(answer: httpx2.Response) -> Any:
+def _check_response(answer: httpx2.Response) -> Any:
     assert answer.is_success, (
         f"{answer.request.method} {answer.request.url} -> {answer.status_code} {answer.text}"
     )
@@ -98,9 +96,9 @@ def _checked(answer: httpx2.Response) -> Any:
 def ready_line(stdout: IO[str]) -> dict[str, Any]:
     with selectors.DefaultSelector() as selector:
         selector.register(stdout, selectors.EVENT_READ)
-        assert selector.select(START_SECONDS), "mailsim did not get ready"
+        assert selector.select(START_SECONDS), "mailsim did not become ready"
     line = stdout.readline()
-    assert line, "mailsim ended before it was ready"
+    assert line, "mailsim exited before it was ready"
     return json.loads(line)
 
 
@@ -109,16 +107,18 @@ def command(*options: str) -> list[str]:
 
 
 def environment() -> dict[str, str]:
-    """Ours, with the sources beside these tests first on the path. Its lines are not counted: too slow."""
+    """Return the environment with this repository first on the path, without coverage (too slow)."""
     path = os.pathsep.join(filter(None, (str(SOURCES), os.environ.get("PYTHONPATH"))))
-    ours = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
-    return {**ours, "PYTHONPATH": path, "TZ": "UTC"}
+    variables = {name: value for name, value in os.environ.items() if not name.startswith("COVERAGE_PROCESS")}
+    return {**variables, "PYTHONPATH": path, "TZ": "UTC"}
 
 
 @contextlib.contextmanager
 def running(*options: str, checked: bool = True) -> Generator[Simulation]:
-    """A mailsim for the block. At its end its answers are held against the providers' descriptions (`checked`
-    false: not, for loads that would fill the log), and it must end cleanly, having complained about nothing.
+    """Run mailsim for the block; it must exit cleanly and write nothing to stderr.
+
+    At the end, its responses are validated against the providers' API descriptions. `checked` False skips
+    this, for loads that would fill the log.
     """
     with tempfile.TemporaryDirectory() as directory:
         errors = Path(directory, "stderr")
@@ -142,7 +142,7 @@ def running(*options: str, checked: bool = True) -> Generator[Simulation]:
                     conformance.check(control)
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
-            assert not (complaints := errors.read_text()), complaints
+            assert not (output := errors.read_text()), output
         finally:
             process.kill()
             process.wait()

@@ -1,4 +1,4 @@
-"""The check that every other test relies on: it must notice what Google's documents do not allow."""
+"""The conformance check detects responses that Google's documents do not allow."""
 
 import base64
 import json
@@ -6,7 +6,7 @@ import json
 import pytest
 
 from simulator import conformance, conformance_google, conformance_sign_in
-from simulator.google_user import letter
+from simulator.google_user import make_message
 
 MESSAGE = {
     "id": "18c2",
@@ -28,7 +28,7 @@ def exchange(value, status=200, path="/gmail/v1/users/me/messages/18c2", **more)
     } | more
 
 
-def test_what_the_document_describes_passes():
+def test_described_responses_pass():
     assert conformance_google.problems(exchange(MESSAGE)) == []
 
 
@@ -49,12 +49,12 @@ def test_what_the_document_describes_passes():
         {"snippet": None},
     ],
 )
-def test_what_it_does_not_describe_fails(more):
+def test_undescribed_responses_fail(more):
     assert len(conformance_google.problems(exchange(MESSAGE | more))) == 1
 
 
 @pytest.mark.parametrize("name", ["snippet", "internalDate", "payload"])
-def test_a_message_that_lacks_what_its_format_has_is_noticed(name):
+def test_a_message_without_fields_of_its_format_fails(name):
     part = {"partId": "", "mimeType": "text/plain", "filename": "", "body": {"size": 0}}
     whole = {**MESSAGE, "snippet": "", "internalDate": "7", "payload": part}
     del whole["raw"]
@@ -74,7 +74,7 @@ def test_a_message_that_lacks_what_its_format_has_is_noticed(name):
         ("history", {"history": [{"id": "7"}], "historyId": "7"}),
     ],
 )
-def test_an_answer_that_lacks_what_clients_rely_on_is_noticed(path, value):
+def test_a_response_without_fields_that_clients_need_fails(path, value):
     assert conformance_google.problems(exchange(value, path=f"/gmail/v1/users/me/{path}"))
 
 
@@ -89,7 +89,7 @@ def push(event=EVENT, **more):
     return {"endpoint": "push", "mailbox": "a@example.com", "request_body": json.dumps(body)}
 
 
-def test_a_push_as_described_passes_with_and_without_its_wrapper():
+def test_a_valid_push_passes_with_and_without_its_wrapper():
     assert conformance_google.push_problems(push()) == []
     assert conformance_google.push_problems(push({**EVENT, "historyId": "7"})) == []
     assert conformance_google.push_problems(push() | {"request_body": json.dumps(EVENT)}) == []
@@ -108,7 +108,7 @@ def test_a_push_as_described_passes_with_and_without_its_wrapper():
         push() | {"request_body": "{}"},
     ],
 )
-def test_a_push_that_is_otherwise_is_noticed(wrong):
+def test_an_invalid_push_fails(wrong):
     assert conformance_google.push_problems(wrong)
 
 
@@ -124,7 +124,7 @@ def test_a_push_that_is_otherwise_is_noticed(wrong):
         ("/token", "oauth.token"),
     ],
 )
-def test_a_document_of_the_sign_in_without_its_parts_is_noticed(path, endpoint):
+def test_an_incomplete_sign_in_document_fails(path, endpoint):
     assert conformance_sign_in.google(exchange({}, path=path, endpoint=endpoint))
     assert conformance_sign_in.google(exchange({"reason": "x"}, 400, path=path, endpoint=endpoint))
 
@@ -149,9 +149,9 @@ def test_wrong_envelopes_types_and_paths_fail(wrong):
     assert conformance_google.problems(wrong)
 
 
-def test_answers_of_a_test_are_looked_at_one_by_one_and_inside_batches(sim, google, address):
+def test_responses_are_checked_singly_and_inside_batches(sim, google, address):
     user = google.connect(sim, address)
-    message_id = sim.deliver(address, letter())["id"]
+    message_id = sim.deliver(address, make_message())["id"]
     user.get(f"messages/{message_id}")
     part = (
         f"--b\r\nContent-Type: application/http\r\n\r\nGET /gmail/v1/users/me/messages/{message_id}\r\n\r\n"

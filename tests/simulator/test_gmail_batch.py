@@ -1,4 +1,4 @@
-"""Batch requests: the multipart envelope in and out, limits, errors inside and outside."""
+"""Batch requests: envelope, limits, and errors of single calls and of the whole batch."""
 
 from contextlib import suppress
 
@@ -46,7 +46,7 @@ def answers(response):
     return found
 
 
-def test_answers_come_in_order_under_their_ids(user):
+def test_batch_answers_keep_order_and_content_ids(user):
     body = envelope(
         part("GET /gmail/v1/users/me/profile?prettyPrint=false", "<one + 1>"),
         part("GET /gmail/v1/users/me/messages/zz", "<two>"),
@@ -65,12 +65,12 @@ def test_answers_come_in_order_under_their_ids(user):
     assert got[2][2] == '{"id":"INBOX"}\r\n'
 
 
-def test_line_feeds_alone_are_read_too(user):
+def test_bare_line_feeds_are_accepted(user):
     body = envelope(part("GET /gmail/v1/users/me/profile", "<a>")).replace(b"\r\n", b"\n")
     assert answers(send(user, body, path="/batch"))[0][1] == "HTTP/1.1 200 OK"
 
 
-def test_outer_headers_hold_for_parts_and_inner_ones_win(user):
+def test_outer_headers_apply_to_calls_and_inner_headers_win(user):
     body = envelope(
         part("GET /gmail/v1/users/me/profile", "<a>"),
         part("GET /gmail/v1/users/me/profile", "<b>", "Authorization: Bearer wrong\r\n"),
@@ -83,7 +83,7 @@ def test_outer_headers_hold_for_parts_and_inner_ones_win(user):
     assert [entry[1] for entry in answers(bare)] == ["HTTP/1.1 401 Unauthorized", "HTTP/1.1 401 Unauthorized"]
 
 
-def test_parts_with_a_body_do_their_work(sim, google, user):
+def test_calls_with_a_body_are_executed(sim, google, user):
     owner = google.sign_in(sim, user.address, "https://mail.google.com/")
     newest = owner.get("messages", labelIds="INBOX")["messages"][0]["id"]
     text = '{"addLabelIds":["STARRED"]}'
@@ -93,7 +93,7 @@ def test_parts_with_a_body_do_their_work(sim, google, user):
     assert "STARRED" in got[0][2]
 
 
-def test_a_hundred_calls_and_no_more(sim, user):
+def test_a_batch_has_at_most_a_hundred_calls(sim, user):
     sim.control.patch("google/options", json={"concurrent_calls": 0})
     one = part("GET /gmail/v1/users/me/profile", "<a>")
     assert len(answers(send(user, envelope(*[one] * 100)))) == 100
@@ -103,7 +103,7 @@ def test_a_hundred_calls_and_no_more(sim, user):
     sim.control.patch("google/options", json={"concurrent_calls": 50})
 
 
-def test_calls_count_each_and_run_at_the_same_time(sim, user):
+def test_calls_of_a_batch_count_singly_and_as_concurrent(sim, user):
     one = part("GET /gmail/v1/users/me/profile", "<a>")
     got = answers(send(user, envelope(*[one] * 60)))
     assert [entry[1] for entry in got].count("HTTP/1.1 200 OK") == 50
@@ -112,7 +112,7 @@ def test_calls_count_each_and_run_at_the_same_time(sim, user):
     assert (meter["units"], meter["rejections"], meter["calls"]["getProfile"]) == (50, 10, 60)
 
 
-def test_faults_strike_single_parts(sim, user):
+def test_faults_affect_single_calls_of_a_batch(sim, user):
     sim.fault("throttle", mailbox=user.address, endpoint="getProfile", skip=1, times=1)
     one = part("GET /gmail/v1/users/me/profile", "<a>")
     codes = [entry[1].split()[1] for entry in answers(send(user, envelope(one, one, one)))]
@@ -139,13 +139,13 @@ def test_faults_strike_single_parts(sim, user):
         (envelope(part("GET /gmail/v1/users/me/profile")), "multipart/mixed; boundary=other"),
     ],
 )
-def test_an_envelope_that_cannot_be_read_is_refused_as_a_whole(user, body, content_type):
+def test_a_malformed_envelope_is_rejected_as_a_whole(user, body, content_type):
     response = send(user, body, content_type)
     assert response.status_code == 400
     assert response.json()["error"]["message"].startswith("Failed to parse batch request")
 
 
 @given(st.binary(max_size=400))
-def test_any_bytes_are_calls_or_a_refusal(noise):
+def test_arbitrary_bytes_give_calls_or_an_error(noise):
     with suppress(GmailError):
         assert batch.parse_batch(b"--b\r\n" + noise + b"\r\n--b--", "b")

@@ -1,4 +1,4 @@
-"""How Gmail refuses: the envelope, tokens, unknown paths, parameters, quotas, faults."""
+"""Gmail's errors: format, tokens, unknown paths, parameters, quotas, faults."""
 
 import re
 from concurrent.futures import ThreadPoolExecutor
@@ -7,7 +7,7 @@ from datetime import datetime
 import httpx2
 import pytest
 
-from simulator.google_user import FULL, letter
+from simulator.google_user import FULL, make_message
 
 LONG = "Expected OAuth 2 access token, login cookie or other valid authentication credential."
 
@@ -17,7 +17,7 @@ def user(sim, google, address):
     return google.connect(sim, address, messages=10, spread=False)
 
 
-def test_no_token_and_a_wrong_token_are_told_apart(user):
+def test_missing_and_invalid_tokens_give_different_errors(user):
     bare = httpx2.get(f"{user.simulation.http}/gmail/v1/users/me/profile", trust_env=False)
     assert bare.status_code == 401
     assert bare.headers["content-type"] == "application/json; charset=UTF-8"
@@ -47,14 +47,14 @@ def test_a_token_in_the_query_works(user):
     assert answer.json()["emailAddress"] == user.address
 
 
-def test_access_tokens_end_after_an_hour(sim, user):
+def test_access_tokens_expire_after_an_hour(sim, user):
     sim.move_clock(3598)
     user.get("profile")
     sim.move_clock(2)
     user.refused(401, "profile")
 
 
-def test_another_users_mailbox_is_closed(sim, google, user, address):
+def test_another_users_mailbox_is_forbidden(sim, google, user, address):
     google.connect(sim, f"other.{address}")
     error = user.refused(403, "profile", user=f"/gmail/v1/users/other.{address}/")
     assert error["message"] == f"Delegation denied for {address}"
@@ -62,7 +62,7 @@ def test_another_users_mailbox_is_closed(sim, google, user, address):
     user.refused(400, "profile", user="/gmail/v1/users/someone/")
 
 
-def test_answers_are_pretty_unless_asked_otherwise(user):
+def test_responses_are_pretty_printed_by_default(user):
     assert user.ask("GET", "profile").text.startswith('{\n  "emailAddress"')
     assert user.ask("GET", "profile", params={"prettyPrint": "false"}).text.startswith('{"emailAddress"')
 
@@ -84,13 +84,13 @@ def test_the_error_format_can_be_chosen(user):
         ("history?startHistoryId=1&historyTypes=messagesAdded", "history_types"),
     ],
 )
-def test_parameters_of_the_wrong_type_are_named(user, path, field):
+def test_parameters_of_the_wrong_type_are_named_in_the_error(user, path, field):
     error = user.refused(400, path)
     assert error["message"].startswith(f"Invalid value at '{field}'")
     assert error["details"][0]["fieldViolations"][0]["field"] == field
 
 
-def test_unknown_parameters_and_properties_are_refused(user, sim, google):
+def test_unknown_parameters_and_properties_are_rejected(user, sim, google):
     assert 'Unknown name "page"' in user.refused(400, "messages?page=2")["message"]
     owner = google.sign_in(sim, user.address, FULL)
     error = owner.refused(400, "labels", "POST", json={"name": "x", "colour": "red"})
@@ -100,7 +100,7 @@ def test_unknown_parameters_and_properties_are_refused(user, sim, google):
     owner.refused(400, "labels", "POST", json={"name": 5})
 
 
-def test_unknown_paths_get_a_page(user):
+def test_unknown_paths_return_an_html_page(user):
     for method, path in (
         ("GET", "nothing"),
         ("PUT", "profile"),
@@ -118,7 +118,7 @@ def test_alt_must_be_known(user):
     user.get("profile?alt=json")
 
 
-def test_operators_and_administrators_cause_their_own_errors(sim, user):
+def test_client_and_account_problems_have_their_own_errors(sim, user):
     client = sim.ready["clients"]["gmail"]["client_id"]
     sim.post(f"google/clients/{client}", trouble="api_disabled")
     error = user.refused(403, "profile")
@@ -147,7 +147,7 @@ SHAPES = {
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_an_exhausted_minute_is_told_in_each_shape(sim, google, address, shape):
+def test_an_exhausted_quota_is_reported_in_each_shape(sim, google, address, shape):
     user = google.connect(sim, address, messages=3, spread=False)
     sim.control.patch("google/options", json={"quota_shape": shape, "user_units": 50})
     newest = user.get("messages")["messages"][0]["id"]
@@ -164,7 +164,7 @@ def test_an_exhausted_minute_is_told_in_each_shape(sim, google, address, shape):
     sim.control.patch("google/options", json={"quota_shape": "mixed", "user_units": None})
 
 
-def test_the_minute_moves_and_the_retry_time_is_true(sim, google, address):
+def test_the_quota_window_slides_and_the_retry_time_is_correct(sim, google, address):
     user = google.connect(sim, address, messages=3, spread=False)
     sim.control.patch("google/options", json={"quota_shape": "429-retry-after", "user_units": 40})
     newest = user.get("messages")["messages"][0]["id"]
@@ -192,7 +192,7 @@ def test_a_project_has_its_own_limit(sim, google, address):
 
 
 @pytest.mark.parametrize("table, units", [("new", 20), ("old", 5), ("off", 20)])
-def test_the_table_decides_what_a_message_costs(sim, start, google, address, table, units):
+def test_the_quota_table_determines_the_cost_of_a_message(sim, start, google, address, table, units):
     running = sim if table == "new" else start("--quota", table)
     user = google.connect(running, address, messages=1, spread=False)
     newest = user.get("messages", includeSpamTrash="true")["messages"][0]["id"]
@@ -201,7 +201,7 @@ def test_the_table_decides_what_a_message_costs(sim, start, google, address, tab
     assert running.meter(user.address)["units"] == 5 + 3 * units
 
 
-def test_too_many_calls_at_once_are_refused(start, google):
+def test_too_many_concurrent_calls_are_rejected(start, google):
     sim = start("--latency-ms", "400", "--clock", "manual")
     sim.control.patch("google/options", json={"concurrent_calls": 4})
     user = google.connect(sim, "busy@example.com")
@@ -213,7 +213,7 @@ def test_too_many_calls_at_once_are_refused(start, google):
     assert sim.meter(user.address)["peak"] == 8
 
 
-def test_faults_speak_googles_words(sim, user):
+def test_faults_use_googles_error_format(sim, user):
     sim.fault("throttle", mailbox=user.address, endpoint="getProfile", retry_after=30, times=1)
     assert "Retry after 2026-" in user.refused(429, "profile")["message"]
     sim.fault("throttle", mailbox=user.address, times=1)
@@ -229,7 +229,7 @@ def test_faults_speak_googles_words(sim, user):
 def test_new_mail_can_be_unreadable_for_a_while(sim, user):
     sim.fault("not_readable", mailbox=user.address, seconds=3, times=1)
     start = user.history_id()
-    message_id = sim.deliver(user.address, letter())["id"]
+    message_id = sim.deliver(user.address, make_message())["id"]
     assert user.get("history", startHistoryId=start)["history"][0]["messages"][0]["id"] == message_id
     user.refused(404, f"messages/{message_id}")
     assert sim.truth(user.address)[-1]["id"] == message_id

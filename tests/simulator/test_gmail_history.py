@@ -1,10 +1,10 @@
-"""history.list: what it tells, what it forgets, and how it pages."""
+"""history.list: records, filters, expiry and paging."""
 
 from itertools import pairwise
 
 import pytest
 
-from simulator.google_user import letter
+from simulator.google_user import make_message
 
 
 @pytest.fixture
@@ -16,10 +16,10 @@ def kinds(records):
     return [next(key for key in record if key not in {"id", "messages"}) for record in records]
 
 
-def test_ids_have_gaps_and_the_answer_names_the_newest(user):
+def test_history_ids_have_gaps_and_the_response_has_the_newest(user):
     start = user.history_id()
     for number in range(5):
-        user.simulation.deliver(user.address, letter(f"number {number}"))
+        user.simulation.deliver(user.address, make_message(f"number {number}"))
     answer = user.get("history", startHistoryId=start)
     ids = [int(record["id"]) for record in answer["history"]]
     assert len(ids) == 5
@@ -28,24 +28,24 @@ def test_ids_have_gaps_and_the_answer_names_the_newest(user):
     assert answer["historyId"] == str(ids[-1]) == user.history_id()
 
 
-def test_nothing_new_is_an_answer_without_history(user):
+def test_no_changes_give_a_response_without_history(user):
     assert user.get("history", startHistoryId=user.history_id()) == {"historyId": user.history_id()}
 
 
-def test_a_message_added_and_deleted_in_one_window_is_told_twice_and_not_found(user):
+def test_a_message_added_and_deleted_has_two_records_and_is_not_found(user):
     start = user.history_id()
-    gone = user.simulation.deliver(user.address, letter())["id"]
+    gone = user.simulation.deliver(user.address, make_message())["id"]
     user.simulation.control.delete(f"mailboxes/{user.address}/messages/{gone}")
     assert kinds(user.get("history", startHistoryId=start)["history"]) == ["messagesAdded", "messagesDeleted"]
     user.refused(404, f"messages/{gone}")
 
 
-def test_types_and_labels_filter_after_the_page_is_cut_so_pages_can_be_empty(user):
+def test_filters_apply_after_paging_so_pages_can_be_empty(user):
     sim, start = user.simulation, user.history_id()
-    first = sim.deliver(user.address, letter())["id"]
+    first = sim.deliver(user.address, make_message())["id"]
     for read in (True, False, True, False):
         sim.act(user.address, first, "mark", read=read)
-    second = sim.deliver(user.address, letter())["id"]
+    second = sim.deliver(user.address, make_message())["id"]
     filtered = {"startHistoryId": start, "historyTypes": "messageAdded", "maxResults": 2}
     page = user.get("history", **filtered)
     empty = user.get("history", **filtered, pageToken=page["nextPageToken"])
@@ -59,9 +59,9 @@ def test_types_and_labels_filter_after_the_page_is_cut_so_pages_can_be_empty(use
     assert len(user.get("history", startHistoryId=start, labelId="UNREAD")["history"]) == 4
 
 
-def test_the_label_filter_can_look_at_both_sides_of_a_change(user):
+def test_the_label_filter_can_match_before_or_after_a_change(user):
     sim, start = user.simulation, user.history_id()
-    sim.act(user.address, sim.deliver(user.address, letter())["id"], "label", remove=["INBOX"])
+    sim.act(user.address, sim.deliver(user.address, make_message())["id"], "label", remove=["INBOX"])
     asked = {"startHistoryId": start, "labelId": "INBOX"}
     assert kinds(user.get("history", **asked)["history"]) == ["messagesAdded"]
     sim.control.patch("google/options", json={"history_label": "either"})
@@ -69,13 +69,13 @@ def test_the_label_filter_can_look_at_both_sides_of_a_change(user):
     sim.control.patch("google/options", json={"history_label": "after"})
 
 
-def test_history_older_than_a_week_is_gone(sim, google, user):
+def test_history_expires_after_a_week(sim, google, user):
     start = user.history_id()
-    sim.deliver(user.address, letter())
+    sim.deliver(user.address, make_message())
     middle = user.history_id()
     sim.move_clock(6 * 86_400)
     user = google.sign_in(sim, user.address)
-    sim.deliver(user.address, letter())
+    sim.deliver(user.address, make_message())
     assert len(user.get("history", startHistoryId=start)["history"]) == 2
     sim.move_clock(2 * 86_400)
     user = google.sign_in(sim, user.address)
@@ -88,7 +88,7 @@ def test_history_older_than_a_week_is_gone(sim, google, user):
     assert len(user.get("history", startHistoryId=middle)["history"]) == 1
 
 
-def test_cursors_expire_on_order_even_when_nothing_happened(sim, user):
+def test_cursors_can_be_expired_even_without_changes(sim, user):
     start = user.history_id()
     sim.post(f"mailboxes/{user.address}/expire-cursors")
     user.refused(404, "history", params={"startHistoryId": start})
@@ -99,23 +99,23 @@ def test_cursors_expire_on_order_even_when_nothing_happened(sim, user):
 
 
 @pytest.mark.parametrize("start", ["1", "99999999999", "18446744073709551615"])
-def test_ids_that_the_log_does_not_hold_are_not_found(user, start):
+def test_history_ids_outside_the_log_are_not_found(user, start):
     user.refused(404, "history", params={"startHistoryId": start})
 
 
 @pytest.mark.parametrize("start", ["abc", "-1", "18446744073709551616", "1.5", "0", ""])
-def test_ids_that_are_none_are_refused(user, start):
+def test_malformed_history_ids_are_rejected(user, start):
     assert user.refused(400, "history", params={"startHistoryId": start})["status"] == "INVALID_ARGUMENT"
 
 
-def test_a_missing_start_is_named(user):
+def test_a_missing_start_history_id_is_named_in_the_error(user):
     assert user.refused(400, "history")["message"] == "Missing/invalid parameter: startHistoryId"
 
 
-def test_an_empty_page_and_a_repeated_record_can_be_ordered(user):
+def test_faults_give_an_empty_page_and_a_repeated_record(user):
     sim, start = user.simulation, user.history_id()
     for _ in range(4):
-        sim.deliver(user.address, letter())
+        sim.deliver(user.address, make_message())
     sim.fault("delta_empty_page", mailbox=user.address, times=1)
     page = user.get("history", startHistoryId=start, maxResults=2)
     assert "history" not in page
@@ -125,5 +125,5 @@ def test_an_empty_page_and_a_repeated_record_can_be_ordered(user):
     assert second["history"][0] == first["history"][1]
 
 
-def test_page_tokens_of_others_are_refused(user):
+def test_foreign_page_tokens_are_rejected(user):
     user.refused(400, "history", params={"startHistoryId": user.history_id(), "pageToken": "12345"})

@@ -1,11 +1,19 @@
-"""Messages, threads, drafts and labels over the wire: listing, search, formats, attachments, changes."""
+"""Messages, threads, drafts and labels over HTTP: listing, search, formats, attachments, changes."""
 
 import base64
 from contextlib import ExitStack
 
 import pytest
 
-from simulator.google_user import FULL, METADATA, MODIFY, READONLY, GoogleUsers, decoded, letter
+from simulator.google_user import (
+    FULL,
+    METADATA,
+    MODIFY,
+    READONLY,
+    GoogleUsers,
+    decode_base64url,
+    make_message,
+)
 
 WITH_FILE = (
     b"From: Amy <amy@example.org>\r\nSubject: Lunch\r\nMIME-Version: 1.0\r\n"
@@ -30,7 +38,7 @@ def ids(entries):
     return [entry["id"] for entry in entries]
 
 
-def test_spam_and_trash_are_listed_only_when_asked_for(user):
+def test_spam_and_trash_are_listed_only_on_request(user):
     truth = user.simulation.truth(user.address, digests=False)
     hidden = {m["id"] for m in truth if {"SPAM", "TRASH"} & set(m["folders"])}
     assert hidden
@@ -44,7 +52,7 @@ def test_spam_and_trash_are_listed_only_when_asked_for(user):
     }
 
 
-def test_label_ids_must_all_be_there(user):
+def test_a_listing_requires_all_label_ids(user):
     truth = user.simulation.truth(user.address, digests=False)
     both = user.pages("messages", "messages", labelIds=["INBOX", "UNREAD"])
     assert set(ids(both)) == {m["id"] for m in truth if {"INBOX", "UNREAD"} <= set(m["folders"])}
@@ -60,7 +68,7 @@ def test_an_empty_listing_has_no_messages_key(sim, google, address):
 def test_pages_are_stable_while_mail_arrives(user):
     before = ids(user.pages("messages", "messages", maxResults=500))
     first = user.get("messages", maxResults=10)
-    user.simulation.deliver(user.address, letter())
+    user.simulation.deliver(user.address, make_message())
     token, rest = first["nextPageToken"], []
     while token:
         page = user.get("messages", maxResults=10, pageToken=token)
@@ -70,7 +78,7 @@ def test_pages_are_stable_while_mail_arrives(user):
 
 
 @pytest.mark.parametrize("size, count", [("0", 100), ("1", 1), ("500", 108), ("9999", 108)])
-def test_page_sizes(sim, google, address, size, count):
+def test_page_sizes_are_limited(sim, google, address, size, count):
     user = google.connect(sim, address, messages=108, spread=False)
     assert len(user.get("messages", maxResults=size)["messages"]) == count
 
@@ -113,10 +121,10 @@ def searchable(shared):
     with ExitStack() as stack:
         address = "searched@example.com"
         user = GoogleUsers(stack).connect(shared, address)
-        first = shared.deliver(address, letter("Your invoice", "Please pay", From="amy@example.org"))
+        first = shared.deliver(address, make_message("Your invoice", "Please pay", From="amy@example.org"))
         second = shared.deliver(
             address,
-            letter(
+            make_message(
                 "Monday",
                 "A full English breakfast",
                 From="Ben <ben@example.org>",
@@ -130,9 +138,9 @@ def searchable(shared):
         yield user, {first["id"]: "a", second["id"]: "b", third["id"]: "c"}
 
 
-def test_a_search_that_opens_too_many_letters_gives_short_pages(sim, google, address):
+def test_a_search_that_parses_too_many_messages_gives_short_pages(sim, google, address):
     user = google.connect(sim, address, messages=300, spread=False, kinds=["plain"])
-    sim.deliver(address, letter("needle"))
+    sim.deliver(address, make_message("needle"))
     sim.control.patch("google/options", json={"search_depth": 50})
     page = user.get("messages", q="subject:nowhere")
     assert page["nextPageToken"]
@@ -143,19 +151,19 @@ def test_a_search_that_opens_too_many_letters_gives_short_pages(sim, google, add
 
 def test_snippets_are_escaped_and_bodies_are_transfer_decoded(sim, google, address):
     user = google.connect(sim, address)
-    raw = letter(
+    raw = make_message(
         body="Caf=C3=A9 'n' <b>=\r\n!",
         Content_Type="text/plain; charset=utf-8",
         Content_Transfer_Encoding="quoted-printable",
     )
     message = user.get(f"messages/{sim.deliver(address, raw)['id']}")
     assert message["snippet"] == "Café &#39;n&#39; &lt;b&gt;!"
-    assert decoded(message["payload"]["body"]["data"]).decode() == "Café 'n' <b>!\r\n"
+    assert decode_base64url(message["payload"]["body"]["data"]).decode() == "Café 'n' <b>!\r\n"
     assert message["payload"]["body"]["size"] == len("Café 'n' <b>!\r\n".encode())
     assert message["payload"]["filename"] == message["payload"]["partId"] == ""
 
 
-def test_padding_is_not_dependable(user):
+def test_only_every_second_message_has_base64_padding(user):
     texts = [
         user.get(f"messages/{entry['id']}", format="raw")["raw"] for entry in user.get("messages")["messages"]
     ]
@@ -163,7 +171,7 @@ def test_padding_is_not_dependable(user):
     assert any(len(text) % 4 for text in texts)
 
 
-def test_headers_keep_their_casing_and_repetitions(sim, google, address):
+def test_headers_keep_case_and_duplicates(sim, google, address):
     user = google.connect(sim, address)
     raw = b"received: 1\r\nRECEIVED: 2\r\nSubject: =?utf-8?q?Gr=C3=BC=C3=9Fe?=\r\nMessage-Id: <x@y>\r\n\r\nx"
     headers = user.get(f"messages/{sim.deliver(address, raw)['id']}", format="metadata")["payload"]["headers"]
@@ -193,12 +201,12 @@ def test_attachment_ids_expire(sim, google, address):
     assert fresh.refused(400, path)["message"] == "Invalid attachment token"
 
 
-def test_long_texts_come_as_attachments(sim, google, address):
+def test_long_texts_are_returned_as_attachments(sim, google, address):
     user = google.connect(sim, address)
-    message_id = sim.deliver(address, letter(body="word " * 60_000))["id"]
+    message_id = sim.deliver(address, make_message(body="word " * 60_000))["id"]
     body = user.get(f"messages/{message_id}")["payload"]["body"]
     assert set(body) == {"attachmentId", "size"}
-    text = decoded(user.get(f"messages/{message_id}/attachments/{body['attachmentId']}")["data"])
+    text = decode_base64url(user.get(f"messages/{message_id}/attachments/{body['attachmentId']}")["data"])
     assert text == b"word " * 60_000 + b"\r\n"
 
 
@@ -206,7 +214,7 @@ def test_long_texts_come_as_attachments(sim, google, address):
     "message_id, status",
     [("abc123", 404), ("1", 404), ("ffffffffffffffff", 400), ("18c9a1b2c3d4e5f6aa", 400), ("xyz", 400)],
 )
-def test_an_id_that_cannot_be_one_is_refused_differently_from_one_that_is_not_there(user, message_id, status):
+def test_malformed_and_unknown_ids_give_different_errors(user, message_id, status):
     for path in (f"messages/{message_id}", f"threads/{message_id}"):
         error = user.refused(status, path)
         assert error["errors"][0]["reason"] == {404: "notFound", 400: "invalidArgument"}[status]
@@ -229,7 +237,7 @@ def test_drafts_keep_their_id_while_their_message_changes(owner):
         ["messagesAdded"],
     ]
     shown = owner.get(f"drafts/{draft['id']}", format="raw")
-    assert decoded(shown["message"]["raw"]) == b"Subject: two\r\n\r\ntwo"
+    assert decode_base64url(shown["message"]["raw"]) == b"Subject: two\r\n\r\ntwo"
     assert draft["id"] in ids(owner.pages("drafts", "drafts"))
     owner.ask("DELETE", f"drafts/{draft['id']}")
     owner.refused(404, f"drafts/{draft['id']}")
@@ -237,21 +245,21 @@ def test_drafts_keep_their_id_while_their_message_changes(owner):
 
 def test_sending_a_draft_makes_a_new_message_and_delivers_it(sim, google, owner, address):
     friend = google.connect(sim, f"friend.{address}")
-    raw = letter("Hello friend", To=f"friend.{address}")
+    raw = make_message("Hello friend", To=f"friend.{address}")
     draft = owner.post("drafts", {"message": {"raw": base64.urlsafe_b64encode(raw).decode()}})
     sent = owner.post("drafts/send", {"id": draft["id"]})
     assert sent["labelIds"] == ["SENT"]
     assert sent["id"] != draft["message"]["id"]
     owner.refused(404, f"drafts/{draft['id']}")
-    nobody = owner.refused(400, "messages/send", "POST", json={"raw": "U3ViamVjdDogeA0KDQp4"})
-    assert nobody["message"] == "Recipient address required"
+    error = owner.refused(400, "messages/send", "POST", json={"raw": "U3ViamVjdDogeA0KDQp4"})
+    assert error["message"] == "Recipient address required"
     assert len(owner.get("messages", labelIds="SENT", q="newer_than:1h")["messages"]) == 1
     received = friend.get("messages")["messages"]
     assert friend.raw(received[0]["id"]) == raw
 
 
-def test_label_changes_through_the_api_stand_in_the_history(owner):
-    one, two = (owner.simulation.deliver(owner.address, letter())["id"] for _ in range(2))
+def test_label_changes_through_the_api_appear_in_the_history(owner):
+    one, two = (owner.simulation.deliver(owner.address, make_message())["id"] for _ in range(2))
     start = owner.history_id()
     label = owner.post("labels", {"name": "Clients/Acme"})
     changed = owner.post(
@@ -265,13 +273,13 @@ def test_label_changes_through_the_api_stand_in_the_history(owner):
     assert owner.ask("DELETE", f"messages/{two}").status_code == 204
     owner.refused(404, f"messages/{two}")
     records = owner.get("history", startHistoryId=start)["history"]
-    told = [
-        (kind, each["message"]["id"], each.get("labelIds"))
+    changes = [
+        (kind, change["message"]["id"], change.get("labelIds"))
         for record in records
         for kind in ("labelsAdded", "labelsRemoved", "messagesDeleted")
-        for each in record.get(kind, [])
+        for change in record.get(kind, [])
     ]
-    assert told == [
+    assert changes == [
         ("labelsAdded", one, [label["id"]]),
         ("labelsRemoved", one, ["INBOX"]),
         ("labelsAdded", one, ["STARRED"]),
@@ -284,8 +292,8 @@ def test_label_changes_through_the_api_stand_in_the_history(owner):
 
 def test_threads_are_modified_trashed_and_deleted_as_a_whole(owner):
     sim, address = owner.simulation, owner.address
-    first = sim.deliver(address, letter(Message_ID="<root@example.org>"))
-    reply = sim.deliver(address, letter(In_Reply_To="<root@example.org>"))
+    first = sim.deliver(address, make_message(Message_ID="<root@example.org>"))
+    reply = sim.deliver(address, make_message(In_Reply_To="<root@example.org>"))
     assert reply["thread"] == first["id"]
     path = f"threads/{first['id']}"
     changed = owner.post(f"{path}/modify", {"removeLabelIds": ["UNREAD"]})
@@ -298,8 +306,8 @@ def test_threads_are_modified_trashed_and_deleted_as_a_whole(owner):
     owner.refused(404, path)
 
 
-def test_mail_is_brought_in_by_insert_import_and_upload(owner):
-    raw = letter("Brought in")
+def test_messages_can_be_inserted_imported_and_uploaded(owner):
+    raw = make_message("Brought in")
     upload = owner.ask(
         "POST",
         "/upload/gmail/v1/users/me/messages",
@@ -325,7 +333,7 @@ def test_mail_is_brought_in_by_insert_import_and_upload(owner):
     assert {"INBOX", "UNREAD"} <= set(imported["labelIds"])
 
 
-def test_labels_are_made_renamed_and_deleted(owner):
+def test_labels_are_created_renamed_and_deleted(owner):
     label = owner.post("labels", {"name": "One"})
     assert (label["type"], label["name"]) == ("user", "One")
     assert owner.refused(409, "labels", "POST", json={"name": "one"})["status"] == "ABORTED"
@@ -341,7 +349,7 @@ def test_labels_are_made_renamed_and_deleted(owner):
     owner.refused(400, "labels/INBOX", "DELETE")
 
 
-def test_scopes_allow_what_they_name(sim, google, address):
+def test_scopes_allow_only_their_methods(sim, google, address):
     reader = google.connect(sim, address, READONLY, messages=3, spread=False)
     newest = reader.get("messages")["messages"][0]["id"]
     error = reader.refused(403, f"messages/{newest}/modify", "POST", json={"addLabelIds": ["STARRED"]})
@@ -365,7 +373,7 @@ def test_scopes_allow_what_they_name(sim, google, address):
     narrow.refused(403, f"messages/{newest}/attachments/x")
 
 
-def test_the_metadata_scope_spoils_a_wider_one_unless_switched(sim, google, address):
+def test_the_metadata_scope_limits_wider_scopes_unless_disabled(sim, google, address):
     user = google.connect(sim, address, METADATA, READONLY, messages=2, spread=False)
     user.refused(403, "messages", params={"q": "x"})
     sim.control.patch("google/options", json={"metadata_scope_wins": False})

@@ -1,4 +1,4 @@
-"""Signing in with Google: consent, codes, tokens, and every way they end."""
+"""Google sign-in: consent, codes, tokens, and every way they end."""
 
 import base64
 import hashlib
@@ -100,11 +100,11 @@ def test_allowing_gives_a_code_with_state_and_granted_scopes(oauth):
     assert (back["state"], back["scope"]) == ("s t&te", f"openid {READONLY}")
 
 
-def test_denying_says_so(oauth):
+def test_denial_redirects_with_access_denied(oauth):
     assert dict(oauth.decide(decision="deny")) == {"state": "s t&te", "error": "access_denied"}
 
 
-def test_a_code_gives_tokens_once(oauth, person):
+def test_a_code_can_be_exchanged_once(oauth, person):
     code = oauth.decide(nonce="abc")["code"]
     body = oauth.token(code=code).json()
     assert body["access_token"].startswith("ya29.")
@@ -125,7 +125,7 @@ def test_a_code_gives_tokens_once(oauth, person):
     assert oauth.profile(body["access_token"]) == 200
 
 
-def test_the_identity_is_the_same_in_token_userinfo_and_tokeninfo(oauth, browser, person):
+def test_id_token_userinfo_and_tokeninfo_agree(oauth, browser, person):
     body = oauth.connect(scope=f"openid email profile {READONLY}")
     assert EMAIL in body["scope"].split()
     claims = jwt.decode(body["id_token"], options={"verify_signature": False})
@@ -135,10 +135,10 @@ def test_the_identity_is_the_same_in_token_userinfo_and_tokeninfo(oauth, browser
     assert {key: claims[key] for key in info} == info
     assert (info["email"], info["name"], info["given_name"]) == (person, "Ada Lovelace", "Ada")
     assert browser.get("/oauth2/v2/userinfo", headers=headers).json()["id"] == claims["sub"]
-    told = browser.get("/tokeninfo", params={"id_token": body["id_token"]}).json()
-    assert (told["sub"], told["email_verified"]) == (claims["sub"], "true")
-    told = browser.get("/oauth2/v3/tokeninfo", params={"access_token": body["access_token"]}).json()
-    assert (told["sub"], told["access_type"]) == (claims["sub"], "offline")
+    token_info = browser.get("/tokeninfo", params={"id_token": body["id_token"]}).json()
+    assert (token_info["sub"], token_info["email_verified"]) == (claims["sub"], "true")
+    token_info = browser.get("/oauth2/v3/tokeninfo", params={"access_token": body["access_token"]}).json()
+    assert (token_info["sub"], token_info["access_type"]) == (claims["sub"], "offline")
     assert browser.get("/v1/userinfo").status_code == 401
     assert browser.get("/tokeninfo", params={"id_token": "x.y.z"}).status_code == 400
 
@@ -155,7 +155,7 @@ def test_a_code_needs_its_verifier(oauth, method):
     assert oauth.token(code=oauth.decide(**challenge)["code"], code_verifier=verifier).status_code == 200
 
 
-def test_a_code_is_bound_to_redirect_client_and_ten_minutes(sim, oauth):
+def test_a_code_is_bound_to_redirect_uri_client_and_ten_minutes(sim, oauth):
     other = sim.post("applications", provider="gmail", name="other")
     mismatch = oauth.token(code=oauth.decide()["code"], redirect_uri="http://127.0.0.1:1/x")
     assert (mismatch.status_code, mismatch.json()["error"]) == (400, "redirect_uri_mismatch")
@@ -168,7 +168,7 @@ def test_a_code_is_bound_to_redirect_client_and_ten_minutes(sim, oauth):
     assert oauth.token(code=code).json()["error"] == "invalid_grant"
 
 
-def test_unticked_scopes_are_not_granted(oauth):
+def test_deselected_scopes_are_not_granted(oauth):
     modify = "https://www.googleapis.com/auth/gmail.modify"
     back = oauth.decide(READONLY, scope=f"openid {READONLY} {modify}")
     assert back["scope"] == f"openid {READONLY}"
@@ -238,7 +238,7 @@ def test_revoking_either_token_ends_the_grant_to_the_project(sim, oauth, browser
     assert "refresh_token" in oauth.connect()
 
 
-def test_a_new_password_ends_only_tokens_that_read_mail(sim, oauth, person):
+def test_a_password_change_revokes_only_tokens_with_mail_scopes(sim, oauth, person):
     mail = oauth.connect()
     identity = oauth.connect("none", prompt="consent", scope="openid")
     assert sim.post(f"mailboxes/{person}/revoke", reason="password")["count"] == 1
@@ -246,13 +246,13 @@ def test_a_new_password_ends_only_tokens_that_read_mail(sim, oauth, person):
     assert oauth.refresh(identity["refresh_token"]).status_code == 200
 
 
-def test_a_reason_to_revoke_must_be_known(sim, person):
+def test_an_unknown_revocation_reason_is_rejected(sim, person):
     answer = sim.control.post(f"mailboxes/{person}/revoke", json={"reason": "whim"})
     assert answer.status_code == 400
     assert "password" in answer.json()["error"]
 
 
-def test_unused_tokens_end_after_six_months(sim, oauth):
+def test_unused_refresh_tokens_expire_after_six_months(sim, oauth):
     kept, left = oauth.connect(), oauth.connect(prompt="consent")
     sim.move_clock(150 * DAY)
     assert oauth.refresh(kept["refresh_token"]).status_code == 200
@@ -261,7 +261,7 @@ def test_unused_tokens_end_after_six_months(sim, oauth):
     assert oauth.refresh(left["refresh_token"]).json() == EXPIRED
 
 
-def test_tokens_of_a_client_in_testing_live_for_seven_days(sim, browser, person):
+def test_refresh_tokens_of_a_testing_client_expire_after_seven_days(sim, browser, person):
     client = sim.post(
         "applications", provider="gmail", name="testing", testing=True, redirect_uris=[REDIRECT]
     )
@@ -275,20 +275,20 @@ def test_tokens_of_a_client_in_testing_live_for_seven_days(sim, browser, person)
     assert oauth.refresh(identity["refresh_token"]).status_code == 200
 
 
-def test_time_limited_consent_announces_its_end(sim, oauth):
+def test_time_limited_consent_announces_its_expiry(sim, oauth):
     tokens = oauth.connect(duration="3600")
     assert tokens["refresh_token_expires_in"] == 3599
     sim.move_clock(3601)
     assert oauth.refresh(tokens["refresh_token"]).json() == EXPIRED
 
 
-def test_the_hundred_and_first_token_ends_the_oldest(oauth):
+def test_the_hundred_and_first_refresh_token_revokes_the_oldest(oauth):
     tokens = [oauth.connect(prompt="consent")["refresh_token"] for _ in range(101)]
     assert oauth.refresh(tokens[0]).json() == EXPIRED
     assert oauth.refresh(tokens[1]).status_code == oauth.refresh(tokens[-1]).status_code == 200
 
 
-def test_session_control_and_administrators_stop_a_refresh(sim, oauth, person):
+def test_account_problems_prevent_a_refresh(sim, oauth, person):
     tokens = oauth.connect()
     sim.post(f"google/accounts/{person}", trouble="invalid_rapt")
     assert oauth.refresh(tokens["refresh_token"]).json() == {
@@ -311,7 +311,7 @@ def test_session_control_and_administrators_stop_a_refresh(sim, oauth, person):
         ("internal_failure", 500, "internal_failure"),
     ],
 )
-def test_token_errors_can_be_ordered(sim, oauth, person, code, status, error):
+def test_token_errors_can_be_injected(sim, oauth, person, code, status, error):
     tokens = oauth.connect()
     sim.fault("token_error", mailbox=person, code=code, times=1)
     answer = oauth.refresh(tokens["refresh_token"])
@@ -346,12 +346,12 @@ def test_token_errors_can_be_ordered(sim, oauth, person, code, status, error):
         ),
     ],
 )
-def test_the_token_endpoint_names_what_is_wrong(oauth, form, status, error, words):
+def test_the_token_endpoint_reports_invalid_requests(oauth, form, status, error, words):
     answer = oauth.token(**form)
     assert (answer.status_code, answer.json()) == (status, {"error": error, "error_description": words})
 
 
-def test_a_client_may_show_its_secret_in_the_header(oauth):
+def test_a_client_may_authenticate_with_basic_auth(oauth):
     tokens = oauth.connect()
     pair = (oauth.client["client_id"], oauth.client["client_secret"])
     form = {"grant_type": "refresh_token", "refresh_token": tokens["refresh_token"]}
@@ -375,7 +375,7 @@ def test_a_client_may_show_its_secret_in_the_header(oauth):
         ({"code_challenge_method": "S512"}, 400, "invalid_request"),
     ],
 )
-def test_what_the_client_got_wrong_is_shown_to_the_person(oauth, more, status, error):
+def test_client_errors_are_shown_on_a_page(oauth, more, status, error):
     page = oauth.page(**more)
     assert page.status_code == status
     assert f"Error {status}: {error}" in page.text
@@ -385,7 +385,7 @@ def test_loopback_redirects_may_use_any_port(oauth):
     assert oauth.page(redirect_uri="http://127.0.0.1:9999/callback").status_code == 200
 
 
-def test_deleted_internal_and_embedded_are_blocked(sim, oauth, browser):
+def test_deleted_and_internal_clients_and_embedded_browsers_are_blocked(sim, oauth, browser):
     client_id = oauth.client["client_id"]
     sim.post(f"google/clients/{client_id}", trouble="deleted")
     assert "Error 401: deleted_client" in oauth.page().text
@@ -405,7 +405,7 @@ def test_consent_can_be_automatic(sim, oauth, person):
     assert oauth.token(code=code).status_code == 200
 
 
-def test_the_configuration_points_here_and_names_googles_issuer(sim, browser):
+def test_the_discovery_document_has_local_endpoints_and_googles_issuer(sim, browser):
     known = browser.get("/.well-known/openid-configuration").json()
     assert known["issuer"] == "https://accounts.google.com"
     assert known["token_endpoint"] == f"{sim.http}/token"

@@ -1,4 +1,4 @@
-"""The consent page in a real browser: choosing, unticking, allowing, refusing."""
+"""The consent page in a real browser: choose an account, deselect a scope, allow, deny."""
 
 from urllib.parse import urlencode
 
@@ -7,7 +7,7 @@ import pytest
 from playwright.sync_api import expect
 
 from simulator.google_user import METADATA, READONLY
-from simulator.receiver import receiving
+from simulator.push_receiver import receiving
 from simulator.test_page import browser, page  # noqa: F401 (fixtures)
 
 
@@ -26,7 +26,7 @@ def wanted(sim):
         yield "/o/oauth2/v2/auth?" + urlencode(asked)
 
 
-def test_a_person_chooses_an_account_unticks_a_scope_and_allows(page, sim, address, wanted):  # noqa: F811
+def test_a_user_selects_an_account_deselects_a_scope_and_allows(page, sim, address, wanted):  # noqa: F811
     sim.create("gmail", f"other.{address}", name="Grace Hopper")
     sim.create("gmail", address, name="Ada Lovelace")
     page.goto(wanted)
@@ -41,7 +41,7 @@ def test_a_person_chooses_an_account_unticks_a_scope_and_allows(page, sim, addre
     assert answer["code"].startswith("4/0A")
 
 
-def test_a_person_refuses(page, sim, address, wanted):  # noqa: F811
+def test_a_user_denies_access(page, sim, address, wanted):  # noqa: F811
     sim.create("gmail", address)
     page.goto(wanted)
     with page.expect_request("**/callback?*") as caught:
@@ -49,7 +49,7 @@ def test_a_person_refuses(page, sim, address, wanted):  # noqa: F811
     assert dict(httpx2.URL(caught.value.url).params) == {"state": "a&b c", "error": "access_denied"}
 
 
-def test_a_person_sees_what_is_wrong_with_the_request(page, wanted):  # noqa: F811
+def test_an_invalid_request_shows_an_error_page(page, wanted):  # noqa: F811
     page.on("console", lambda _: None)
     answer = page.request.get(wanted.replace("response_type=code", "response_type=token"))
     page.set_content(answer.text())

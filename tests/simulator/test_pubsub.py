@@ -1,4 +1,4 @@
-"""Watch, stop and push: who is told, when, how often, and with which token."""
+"""Watches and Pub/Sub pushes: which changes, when, how often, and with which token."""
 
 import base64
 import json
@@ -8,8 +8,8 @@ import httpx2
 import jwt
 import pytest
 
-from simulator.google_user import letter
-from simulator.receiver import receiving
+from simulator.google_user import make_message
+from simulator.push_receiver import receiving
 
 DAY = 86_400
 ACCOUNT = "pusher@mailsim.iam.gserviceaccount.com"
@@ -47,7 +47,7 @@ def user(sim, google, address):
     return google.connect(sim, address, messages=5)
 
 
-def told(delivery):
+def notification_of(delivery):
     return json.loads(base64.b64decode(delivery.json["message"]["data"]))
 
 
@@ -55,7 +55,7 @@ def settle(sim):
     sim.post("settle")
 
 
-def test_watching_answers_with_the_cursor_and_notifies_at_once(sim, user, topic, subscribe, receiver):
+def test_a_watch_returns_the_history_id_and_publishes_at_once(sim, user, topic, subscribe, receiver):
     subscription = subscribe()
     answer = user.post("watch", {"topicName": topic, "labelIds": ["INBOX"], "labelFilterBehavior": "INCLUDE"})
     assert answer["historyId"] == user.history_id()
@@ -66,44 +66,42 @@ def test_watching_answers_with_the_cursor_and_notifies_at_once(sim, user, topic,
     assert set(body) == {"message", "subscription"}
     assert set(body["message"]) == {"data", "messageId", "message_id", "publishTime", "publish_time"}
     assert body["subscription"] == subscription["name"]
-    assert told(delivery) == {"emailAddress": user.address, "historyId": int(answer["historyId"])}
+    assert notification_of(delivery) == {"emailAddress": user.address, "historyId": int(answer["historyId"])}
     assert "authorization" not in delivery.headers
 
 
-def test_mail_is_announced_with_the_newest_history_id(sim, user, topic, subscribe, receiver):
+def test_new_mail_is_published_with_the_newest_history_id(sim, user, topic, subscribe, receiver):
     subscribe()
     user.post("watch", {"topicName": topic})
     receiver.next()
     for form, kind in (("text", str), ("number", int)):
         sim.control.patch("google/options", json={"push_history_id": form})
         sim.move_clock(2)
-        sim.deliver(user.address, letter())
-        note = told(receiver.next())
+        sim.deliver(user.address, make_message())
+        note = notification_of(receiver.next())
         assert isinstance(note["historyId"], kind)
         assert str(note["historyId"]) == user.history_id()
 
 
-def test_more_than_one_event_a_second_is_dropped_not_delayed(sim, user, topic, subscribe, receiver):
+def test_more_than_one_notification_per_second_is_dropped(sim, user, topic, subscribe, receiver):
     subscribe()
     user.post("watch", {"topicName": topic})
     receiver.next()
     sim.move_clock(2)
     for _ in range(5):
-        sim.deliver(user.address, letter())
+        sim.deliver(user.address, make_message())
     receiver.next()
     sim.move_clock(60)
     assert receiver.nothing_came()
     assert sim.meter(user.address)["pushes_dropped"] == 4
     sim.control.patch("google/options", json={"push_per_second": 0})
     for _ in range(5):
-        sim.deliver(user.address, letter())
+        sim.deliver(user.address, make_message())
     assert len({receiver.next().json["message"]["messageId"] for _ in range(5)}) == 5
     sim.control.patch("google/options", json={"push_per_second": 1})
 
 
-def test_a_watch_is_silent_after_seven_days_and_renewal_moves_its_end(
-    sim, google, user, topic, subscribe, receiver
-):
+def test_a_watch_expires_after_seven_days_unless_renewed(sim, google, user, topic, subscribe, receiver):
     subscribe()
     first = user.post("watch", {"topicName": topic})
     receiver.next()
@@ -113,22 +111,22 @@ def test_a_watch_is_silent_after_seven_days_and_renewal_moves_its_end(
     receiver.next()
     assert int(second["expiration"]) - int(first["expiration"]) == 3 * DAY * 1000
     sim.move_clock(7 * DAY - 5)
-    sim.deliver(user.address, letter())
+    sim.deliver(user.address, make_message())
     receiver.next()
     sim.move_clock(6)
-    sim.deliver(user.address, letter())
+    sim.deliver(user.address, make_message())
     settle(sim)
     assert receiver.nothing_came()
 
 
-def test_stopping_ends_the_notifications(sim, user, topic, subscribe, receiver):
+def test_stop_ends_the_notifications(sim, user, topic, subscribe, receiver):
     subscribe()
     user.post("watch", {"topicName": topic})
     receiver.next()
     assert user.ask("POST", "stop").status_code == 204
     assert user.ask("POST", "stop").status_code == 204
     sim.move_clock(2)
-    sim.deliver(user.address, letter())
+    sim.deliver(user.address, make_message())
     settle(sim)
     assert receiver.nothing_came()
 
@@ -140,14 +138,14 @@ def test_the_label_filter_includes_or_excludes(sim, user, topic, subscribe, rece
     receiver.next()
     for folder in ("INBOX", "SPAM"):
         sim.move_clock(2)
-        sim.deliver(user.address, letter(), folder=folder)
+        sim.deliver(user.address, make_message(), folder=folder)
         settle(sim)
         if folder in told_of:
-            assert told(receiver.next())["historyId"] == int(user.history_id())
+            assert notification_of(receiver.next())["historyId"] == int(user.history_id())
         assert receiver.nothing_came()
 
 
-def test_every_mistake_of_the_operator_has_its_own_error(sim, user, topic):
+def test_every_configuration_mistake_has_its_own_error(sim, user, topic):
     def refused(status, **wish):
         return user.refused(status, "watch", "POST", json=wish)["message"]
 
@@ -174,7 +172,7 @@ def test_every_mistake_of_the_operator_has_its_own_error(sim, user, topic):
 
 
 @pytest.mark.parametrize("status", [200, 201, 202, 204])
-def test_these_statuses_acknowledge(sim, user, topic, subscribe, receiver, status):
+def test_success_statuses_acknowledge_a_push(sim, user, topic, subscribe, receiver, status):
     subscribe()
     receiver.answer(status)
     user.post("watch", {"topicName": topic})
@@ -185,7 +183,7 @@ def test_these_statuses_acknowledge(sim, user, topic, subscribe, receiver, statu
 
 
 @pytest.mark.parametrize("status", [203, 302, 400, 403, 500, 503])
-def test_any_other_status_brings_it_back(sim, user, topic, subscribe, receiver, status):
+def test_other_statuses_are_retried(sim, user, topic, subscribe, receiver, status):
     subscribe(retry_min_seconds=10)
     receiver.answer(status, status)
     user.post("watch", {"topicName": topic})
@@ -203,7 +201,7 @@ def test_any_other_status_brings_it_back(sim, user, topic, subscribe, receiver, 
     assert (meter["pushes_sent"], meter["pushes_failed"], meter["pushes_acknowledged"]) == (3, 2, 1)
 
 
-def test_an_endpoint_that_is_gone_is_tried_until_the_message_is_too_old(sim, user, topic, subscribe):
+def test_an_unreachable_endpoint_is_retried_until_the_message_expires(sim, user, topic, subscribe):
     subscribe(push_endpoint="http://127.0.0.1:9/push", retry_min_seconds=600, retention_seconds=3600)
     user.post("watch", {"topicName": topic})
     sim.move_clock(2 * 3600)
@@ -211,17 +209,17 @@ def test_an_endpoint_that_is_gone_is_tried_until_the_message_is_too_old(sim, use
     assert (meter["pushes_sent"], meter["pushes_dropped"], meter["pushes_acknowledged"]) == (6, 1, 0)
 
 
-def test_a_dead_letter_policy_counts_attempts_and_gives_up(sim, user, topic, subscribe, receiver):
+def test_a_dead_letter_topic_receives_messages_after_max_attempts(sim, user, topic, subscribe, receiver):
     dead = sim.post("google/topics", name=f"{topic}-dead")["name"]
-    with receiving() as morgue:
-        subscribe(topic=dead, push_endpoint=morgue.url)
+    with receiving() as dead_letters:
+        subscribe(topic=dead, push_endpoint=dead_letters.url)
         subscribe(dead_letter_topic=dead, max_attempts=5, retry_min_seconds=1)
         receiver.answer(*[500] * 5)
         user.post("watch", {"topicName": topic})
         sim.move_clock(120)
         attempts = [receiver.next().json["deliveryAttempt"] for _ in range(5)]
         assert attempts == [1, 2, 3, 4, 5]
-        assert told(morgue.next())["emailAddress"] == user.address
+        assert notification_of(dead_letters.next())["emailAddress"] == user.address
         assert receiver.nothing_came()
 
 
@@ -250,9 +248,7 @@ def claims_of(sim, delivery, **options):
     )
 
 
-def test_the_token_names_account_and_audience_and_is_used_again(
-    sim, google, user, topic, subscribe, receiver
-):
+def test_the_push_token_has_account_and_audience_and_is_reused(sim, google, user, topic, subscribe, receiver):
     subscribe(service_account=ACCOUNT)
     user.post("watch", {"topicName": topic})
     first = receiver.next()
@@ -266,15 +262,15 @@ def test_the_token_names_account_and_audience_and_is_used_again(
     assert claims["aud"] == receiver.url + "/push?token=secret"  # the default audience holds the secret
     assert (claims["iat"], claims["exp"]) == (now, now + 3600)
     sim.move_clock(1800)
-    sim.deliver(user.address, letter())
+    sim.deliver(user.address, make_message())
     assert receiver.next().headers["authorization"] == first.headers["authorization"]
     sim.move_clock(1800)
-    sim.deliver(user.address, letter())
+    sim.deliver(user.address, make_message())
     assert receiver.next().headers["authorization"] != first.headers["authorization"]
 
 
 @pytest.mark.parametrize("wrong", ["aud", "email", "expired", "signature", "iss", "unverified"])
-def test_the_token_can_be_wrong_in_one_way(sim, user, topic, subscribe, receiver, wrong):
+def test_the_push_token_can_be_invalid_in_one_way(sim, user, topic, subscribe, receiver, wrong):
     subscribe(service_account=ACCOUNT, audience="https://postroom.example/push")
     sim.fault("push_token", mailbox=user.address, code=wrong, times=1)
     user.post("watch", {"topicName": topic})
@@ -293,14 +289,14 @@ def test_the_token_can_be_wrong_in_one_way(sim, user, topic, subscribe, receiver
     assert [name for name, fine in right.items() if not fine] == [wrong]
 
 
-def test_pushes_get_lost_doubled_late_and_reordered_on_order(sim, user, topic, subscribe, receiver):
+def test_faults_lose_duplicate_delay_and_reorder_pushes(sim, user, topic, subscribe, receiver):
     subscribe()
     sim.control.patch("google/options", json={"push_per_second": 0})
     user.post("watch", {"topicName": topic})
     receiver.next()
 
     def deliver():
-        sim.deliver(user.address, letter())
+        sim.deliver(user.address, make_message())
         return int(user.history_id())
 
     sim.fault("push_lost", mailbox=user.address, times=1)
@@ -315,21 +311,21 @@ def test_pushes_get_lost_doubled_late_and_reordered_on_order(sim, user, topic, s
     settle(sim)
     assert receiver.nothing_came()
     sim.move_clock(91)
-    assert told(receiver.next())["historyId"] == late
+    assert notification_of(receiver.next())["historyId"] == late
     sim.fault("push_reordered", mailbox=user.address, times=1)
     first, second = deliver(), deliver()
-    assert [told(receiver.next())["historyId"] for _ in range(2)] == [second, first]
+    assert [notification_of(receiver.next())["historyId"] for _ in range(2)] == [second, first]
     sim.fault("push_reordered", mailbox=user.address, times=1)
     alone = deliver()
     sim.move_clock(6)
-    assert told(receiver.next())["historyId"] == alone
+    assert notification_of(receiver.next())["historyId"] == alone
     sim.control.patch("google/options", json={"push_per_second": 1})
 
 
 def test_anything_can_be_published_on_a_topic(sim, topic, subscribe, receiver):
     subscribe()
     sim.post("google/publish", topic=topic, data='{"emailAddress":"nobody@example.com","historyId":"1"}')
-    assert told(receiver.next()) == {"emailAddress": "nobody@example.com", "historyId": "1"}
+    assert notification_of(receiver.next()) == {"emailAddress": "nobody@example.com", "historyId": "1"}
 
 
 @pytest.mark.parametrize(
@@ -351,13 +347,13 @@ def test_anything_can_be_published_on_a_topic(sim, topic, subscribe, receiver):
         ("clients/nobody", {"trouble": ""}),
     ],
 )
-def test_wrong_orders_are_refused_with_a_sentence(sim, path, body):
+def test_invalid_control_requests_are_rejected_with_a_message(sim, path, body):
     answer = sim.control.post(f"google/{path}", json=body)
     assert answer.status_code in {400, 404}
     assert answer.json()["error"]
 
 
-def test_options_are_checked(sim):
+def test_options_are_validated(sim):
     for wrong in ({"padding": "sometimes"}, {"nothing": 1}, {"history_days": "x"}):
         assert sim.control.patch("google/options", json=wrong).status_code == 400
     assert sim.get("google/options")["padding"] == "mixed"

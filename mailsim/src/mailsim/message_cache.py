@@ -12,8 +12,8 @@ from mailsim.mime import MimePart
 
 Value = TypeVar("Value")
 Key = tuple[int, int]  # mailbox, message
-LETTERS = 64 << 20  # the largest letters fit
-TREES = 4 << 20
+MESSAGE_CACHE_BYTES = 64 << 20  # larger than any generated message
+TREE_CACHE_BYTES = 4 << 20
 
 
 class SizeBoundedCache(Generic[Value]):
@@ -48,9 +48,9 @@ class SizeBoundedCache(Generic[Value]):
 
 class MessageCache:
     def __init__(self) -> None:
-        self.letters = SizeBoundedCache[bytes](LETTERS, len)
-        self.trees = SizeBoundedCache[MimePart](TREES, lambda tree: 2 * len(tree.whole))
+        self.messages = SizeBoundedCache[bytes](MESSAGE_CACHE_BYTES, len)
+        self.trees = SizeBoundedCache[MimePart](TREE_CACHE_BYTES, lambda tree: 2 * len(tree.whole))
 
     def clear(self) -> None:
-        self.letters.clear()
+        self.messages.clear()
         self.trees.clear()

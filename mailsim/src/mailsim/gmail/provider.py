@@ -98,7 +98,9 @@ def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:
         folder_id=lambda _mailbox, key: key,
         error_response=lambda status, seconds: _make_fault_response(gmail, status, seconds),
         identify_request=lambda scope, endpoint: identify_target(gmail, scope, endpoint),
-        subscriptions=lambda mailbox: [_to_watch_json(watch) for watch in gmail.watches.of(mailbox.address)],
+        subscriptions=lambda mailbox: [
+            _to_watch_json(watch) for watch in gmail.watches.list_for(mailbox.address)
+        ],
         endpoints=frozenset(names),
         fault_codes=_FAULT_CODES,
         prefixes=("/gmail/", "/o/oauth2/", "/oauth2/", "/batch/"),

@@ -207,11 +207,11 @@ async def revoke(google: GoogleContext, request: Request) -> Response:
 
 
 async def certificates(google: GoogleContext, _request: Request) -> Response:
-    return json_response(google.keys.certificates(), 200, _KEYS_CACHE)
+    return json_response(google.keys.list_certificates(), 200, _KEYS_CACHE)
 
 
 async def jwks(google: GoogleContext, _request: Request) -> Response:
-    return json_response(google.keys.jwks(), 200, _KEYS_CACHE)
+    return json_response(google.keys.to_jwks(), 200, _KEYS_CACHE)
 
 
 async def discovery(_realm: GoogleContext, request: Request) -> Response:

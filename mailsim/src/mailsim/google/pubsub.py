@@ -99,10 +99,10 @@ class PubSub:
     ) -> None:
         """Deliver a message after the next one, or after a while if none follows."""
         clock, background = self.google.sim.clock, self.google.sim.background
-        alarm = background.start(clock.sleep(_REORDER_SECONDS), "reordered push")
+        timer = background.start(clock.sleep(_REORDER_SECONDS), "reordered push")
         waiting = asyncio.ensure_future(turn.wait())
-        await background.wait_idle(asyncio.wait({alarm, waiting}, return_when=asyncio.FIRST_COMPLETED))
-        alarm.cancel()
+        await background.wait_idle(asyncio.wait({timer, waiting}, return_when=asyncio.FIRST_COMPLETED))
+        timer.cancel()
         waiting.cancel()
         await asyncio.sleep(0.05)  # let the overtaking message be sent first
         await self._deliver(subscription, event, 0.0)

@@ -3,17 +3,17 @@
 from mailsim.samples.seeded_random import SeededRandom
 
 
-def _letters_as_digits(text: str) -> str:
+def _to_digits(text: str) -> str:
     return "".join(str(int(character, 36)) for character in text)
 
 
 def make_iban(country: str, account: str) -> str:
-    rest = int(_letters_as_digits(f"{account}{country}00")) % 97
+    rest = int(_to_digits(f"{account}{country}00")) % 97
     return f"{country}{98 - rest:02d}{account}"
 
 
 def is_valid_iban(value: str) -> bool:
-    return int(_letters_as_digits(value[4:] + value[:4])) % 97 == 1
+    return int(_to_digits(value[4:] + value[:4])) % 97 == 1
 
 
 def draw_iban(country: str, rng: SeededRandom) -> str:
@@ -50,7 +50,7 @@ def compute_luhn_digit(digits: str) -> int:
 
 def make_isin(country: str, number: str) -> str:
     """Append the check digit to a country code and a number of nine characters."""
-    return f"{country}{number}{compute_luhn_digit(_letters_as_digits(country + number))}"
+    return f"{country}{number}{compute_luhn_digit(_to_digits(country + number))}"
 
 
 def is_valid_isin(value: str) -> bool:

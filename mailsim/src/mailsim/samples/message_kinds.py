@@ -13,7 +13,7 @@ class MessageKind:
 
     `writer` is a module of this package and a function in it, imported with the first message of the kind.
     `weight` is the share of an ordinary mailbox, in thousandths. `personal` kinds may get replies.
-    `sender` is person, news, daemon, supplier or broker.
+    `sender` is person, newsletter, daemon, supplier or broker.
     """
 
     writer: str
@@ -145,7 +145,7 @@ KINDS: dict[str, MessageKind] = {
     "html": MessageKind("personal_messages.write_html", 190, personal=True),
     "reply": MessageKind("personal_messages.write_reply", 230, ("text", "html"), personal=True),
     "sent": MessageKind("personal_messages.write_sent", 80, personal=True),
-    "newsletter": MessageKind("newsletters.write_newsletter", 130, sender="news"),
+    "newsletter": MessageKind("newsletters.write_newsletter", 130, sender="newsletter"),
     "forward": MessageKind("forwarded_messages.write_forward", 25, ("inline", "attached"), personal=True),
     "nested": MessageKind("forwarded_messages.write_nested", 2),
     "auto-reply": MessageKind("automatic_messages.write_auto_reply", 12, ("vacation", "exchange")),

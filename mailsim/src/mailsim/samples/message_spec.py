@@ -76,7 +76,7 @@ def _choose_sender(spec: MessageSpec) -> Person:
     match message_kinds.KINDS[spec.kind].sender:
         case "daemon":
             return "Mail Delivery System", "mailer-daemon@mx.example.net"
-        case "news":
+        case "newsletter":
             firm, domain = SeededRandom(spec.seed, 3).pick(PHRASES[spec.language].firms)
             return firm, f"news@{domain}"
         case "supplier":

@@ -1,4 +1,4 @@
-"""Documents say what their facts say, and the facts are right."""
+"""Documents contain the values of their facts, and the facts are consistent."""
 
 import email
 import email.policy
@@ -24,8 +24,8 @@ CII = "{urn:un:unece:uncefact:data:standard:ReusableAggregateBusinessInformation
 UBL = "{urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2}"
 
 
-def files(order: samples.MessageSpec) -> dict[str, bytes]:
-    message = email.message_from_bytes(samples.write_message(order), policy=email.policy.default)
+def files(spec: samples.MessageSpec) -> dict[str, bytes]:
+    message = email.message_from_bytes(samples.write_message(spec), policy=email.policy.default)
     found: dict[str, bytes] = {}
     for part in message.walk():
         if part.get_filename() and not part.is_multipart():
@@ -35,8 +35,8 @@ def files(order: samples.MessageSpec) -> dict[str, bytes]:
     return found
 
 
-def only_file(order: samples.MessageSpec) -> bytes:
-    (content,) = files(order).values()
+def only_file(spec: samples.MessageSpec) -> bytes:
+    (content,) = files(spec).values()
     return content
 
 
@@ -53,29 +53,29 @@ def cents(value: Decimal) -> Decimal:
     return value.quantize(Decimal("0.01"), ROUND_HALF_UP)
 
 
-def stands(day: str, language: str, text: str) -> bool:
+def is_printed(day: str, language: str, text: str) -> bool:
     wanted = date.fromisoformat(day)
     return format_short_date(wanted, language) in text or format_long_date(wanted, language) in text
 
 
 @pytest.mark.parametrize("layout", samples.list_variants("invoice"))
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_an_invoice_shows_its_facts(layout: str, language: str):
+def test_an_invoice_prints_its_facts(layout: str, language: str):
     for seed in SEEDS:
-        order = samples.MessageSpec(seed=seed, kind="invoice", variant=layout, language=language)
-        facts, text = samples.get_document_facts(order), text_of(only_file(order))
+        spec = samples.MessageSpec(seed=seed, kind="invoice", variant=layout, language=language)
+        facts, text = samples.get_document_facts(spec), text_of(only_file(spec))
         for key in ("number", "supplier", "buyer", "purchase_order", "customer", "supplier_vat_id", "bic"):
             assert str(facts[key]) in text, key
         for key in ("net", "vat", "gross"):
             assert shown(str(facts[key]), language) in text, key
         assert str(facts["iban"]) in text.replace(" ", "")
-        assert stands(str(facts["date"]), language, text)
-        assert stands(str(facts["due"]), language, text)
-        assert str(facts["number"]) in order.title
+        assert is_printed(str(facts["date"]), language, text)
+        assert is_printed(str(facts["due"]), language, text)
+        assert str(facts["number"]) in spec.title
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_an_invoices_sums_and_check_digits_are_right(language: str):
+def test_amounts_of_an_invoice_add_up_and_check_digits_are_valid(language: str):
     for seed in range(200):
         facts = samples.get_document_facts(samples.MessageSpec(seed=seed, kind="invoice", language=language))
         lines = facts["lines"]
@@ -94,7 +94,7 @@ def test_an_invoices_sums_and_check_digits_are_right(language: str):
         assert is_valid_iban(str(facts["iban"]))
 
 
-def test_invoices_come_in_several_currencies_and_lengths():
+def test_invoices_vary_in_currency_and_length():
     found = [
         samples.get_document_facts(samples.MessageSpec(seed=seed, kind="invoice")) for seed in range(200)
     ]
@@ -104,10 +104,10 @@ def test_invoices_come_in_several_currencies_and_lengths():
 
 @pytest.mark.parametrize("layout", samples.list_variants("contract-note"))
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_a_contract_note_shows_its_facts(layout: str, language: str):
+def test_a_contract_note_prints_its_facts(layout: str, language: str):
     for seed in SEEDS:
-        order = samples.MessageSpec(seed=seed, kind="contract-note", variant=layout, language=language)
-        facts, text = samples.get_document_facts(order), text_of(only_file(order))
+        spec = samples.MessageSpec(seed=seed, kind="contract-note", variant=layout, language=language)
+        facts, text = samples.get_document_facts(spec), text_of(only_file(spec))
         for key in (
             "number",
             "order_number",
@@ -125,13 +125,13 @@ def test_a_contract_note_shows_its_facts(layout: str, language: str):
         amounts += [*facts["fees"].values(), *facts["taxes"].values()]
         for amount in amounts:
             assert shown(str(amount), language) in text
-        assert stands(str(facts["trade_date"]), language, text)
-        assert stands(str(facts["settlement_date"]), language, text)
-        assert str(facts["number"]) in order.title
+        assert is_printed(str(facts["trade_date"]), language, text)
+        assert is_printed(str(facts["settlement_date"]), language, text)
+        assert str(facts["number"]) in spec.title
 
 
 @pytest.mark.parametrize("layout", samples.list_variants("contract-note"))
-def test_a_contract_notes_sums_and_check_digits_are_right(layout: str):
+def test_amounts_of_a_contract_note_add_up_and_check_digits_are_valid(layout: str):
     for seed in range(100):
         facts = samples.get_document_facts(
             samples.MessageSpec(seed=seed, kind="contract-note", variant=layout)
@@ -147,7 +147,7 @@ def test_a_contract_notes_sums_and_check_digits_are_right(layout: str):
         assert date.fromisoformat(str(facts["settlement_date"])).weekday() < 5
 
 
-def test_contract_notes_buy_and_sell_with_taxes_and_foreign_currencies():
+def test_contract_notes_include_sales_taxes_and_foreign_currencies():
     found = [
         samples.get_document_facts(samples.MessageSpec(seed=seed, kind="contract-note"))
         for seed in range(300)
@@ -164,9 +164,9 @@ def test_contract_notes_buy_and_sell_with_taxes_and_foreign_currencies():
 
 
 @pytest.mark.parametrize("profile", ["en16931", "basic"])
-def test_factur_x_carries_the_invoice_as_xml(profile: str):
-    order = samples.MessageSpec(seed=4, kind="invoice-facturx", variant=profile, language="de")
-    facts, pdf = samples.get_document_facts(order), only_file(order)
+def test_factur_x_embeds_the_invoice_as_xml(profile: str):
+    spec = samples.MessageSpec(seed=4, kind="invoice-facturx", variant=profile, language="de")
+    facts, pdf = samples.get_document_facts(spec), only_file(spec)
     reader = PdfReader(io.BytesIO(pdf))
     (xml,) = reader.attachments["factur-x.xml"]
     root = ET.fromstring(xml)
@@ -186,9 +186,9 @@ def test_factur_x_carries_the_invoice_as_xml(profile: str):
 
 
 @pytest.mark.parametrize("syntax", ["ubl", "cii"])
-def test_xrechnung_travels_beside_its_picture(syntax: str):
-    order = samples.MessageSpec(seed=4, kind="invoice-xrechnung", variant=syntax, language="de")
-    facts, found = samples.get_document_facts(order), files(order)
+def test_xrechnung_is_attached_with_a_pdf(syntax: str):
+    spec = samples.MessageSpec(seed=4, kind="invoice-xrechnung", variant=syntax, language="de")
+    facts, found = samples.get_document_facts(spec), files(spec)
     assert sorted(name.rpartition(".")[2] for name in found) == ["pdf", "xml"]
     root = ET.fromstring(next(content for name, content in found.items() if name.endswith(".xml")))
     names = {"ubl": f".//{UBL}PayableAmount", "cii": f".//{CII}DuePayableAmount"}
@@ -198,18 +198,18 @@ def test_xrechnung_travels_beside_its_picture(syntax: str):
 
 @pytest.mark.parametrize("kind", ["invoice-scan", "contract-note-scan"])
 @pytest.mark.parametrize("form", ["png", "jpeg", "tiff"])
-def test_a_scan_is_a_picture_of_a_page(kind: str, form: str):
-    order = samples.MessageSpec(seed=1, kind=kind, variant=form)
-    picture = Image.open(io.BytesIO(only_file(order)))
+def test_a_scan_is_an_image_of_a_page(kind: str, form: str):
+    spec = samples.MessageSpec(seed=1, kind=kind, variant=form)
+    picture = Image.open(io.BytesIO(only_file(spec)))
     assert picture.format == form.upper()
     assert picture.size == (1653, 2339)
     grey = picture.convert("L").histogram()
     assert sum(grey[200:]) > 0.85 * sum(grey)
     assert sum(grey[:100]) > 0.002 * sum(grey)
-    assert samples.get_document_facts(order)["number"]
+    assert samples.get_document_facts(spec)["number"]
 
 
-def test_a_scanned_pdf_has_pictures_and_no_text():
+def test_a_scanned_pdf_has_images_and_no_text():
     for kind in ("invoice-scan", "contract-note-scan"):
         reader = PdfReader(io.BytesIO(only_file(samples.MessageSpec(seed=1, kind=kind, variant="pdf"))))
         assert len(reader.pages[0].images) == 1
@@ -217,28 +217,28 @@ def test_a_scanned_pdf_has_pictures_and_no_text():
 
 
 @pytest.mark.parametrize("shape", ["flat", "nested"])
-def test_an_archive_holds_the_invoices_that_its_facts_list(shape: str):
-    order = samples.MessageSpec(seed=5, kind="invoice-zip", variant=shape)
-    archive = zipfile.ZipFile(io.BytesIO(only_file(order)))
+def test_an_archive_contains_the_invoices_that_its_facts_list(shape: str):
+    spec = samples.MessageSpec(seed=5, kind="invoice-zip", variant=shape)
+    archive = zipfile.ZipFile(io.BytesIO(only_file(spec)))
     if shape == "nested":
         archive = zipfile.ZipFile(io.BytesIO(archive.read("2024/Belege.zip")))
     texts = [text_of(archive.read(name)) for name in archive.namelist()]
-    documents = samples.get_document_facts(order)["documents"]
+    documents = samples.get_document_facts(spec)["documents"]
     assert isinstance(documents, list)
     assert len(documents) == len(texts) > 1
     assert all(facts["number"] in text for facts, text in zip(documents, texts, strict=True))
 
 
-def test_a_forwarded_invoice_lies_inside_the_enclosed_message():
-    order = samples.MessageSpec(seed=6, kind="invoice-forwarded")
-    message = email.message_from_bytes(samples.write_message(order), policy=email.policy.default)
+def test_a_forwarded_invoice_is_inside_the_attached_message():
+    spec = samples.MessageSpec(seed=6, kind="invoice-forwarded")
+    message = email.message_from_bytes(samples.write_message(spec), policy=email.policy.default)
     enclosed = next(message.iter_attachments()).get_content()
     pdf = next(enclosed.iter_attachments()).get_content()
-    assert str(samples.get_document_facts(order)["number"]) in text_of(pdf)
+    assert str(samples.get_document_facts(spec)["number"]) in text_of(pdf)
     assert enclosed["From"].addresses[0].addr_spec.startswith("billing@")
 
 
-def test_a_letter_without_a_document_has_no_facts():
+def test_a_message_without_a_document_has_no_facts():
     assert samples.get_document_facts(samples.MessageSpec(kind="newsletter")) == {}
 
 
@@ -251,9 +251,9 @@ def test_file_names_follow_the_language():
 
 
 @pytest.mark.parametrize("variant", samples.list_variants("invoice-odd"))
-def test_an_odd_invoice_can_be_read_if_its_facts_say_so(variant: str):
-    order = samples.MessageSpec(seed=8, kind="invoice-odd", variant=variant)
-    facts, content = samples.get_document_facts(order), only_file(order)
+def test_an_unusual_invoice_is_readable_if_its_facts_say_so(variant: str):
+    spec = samples.MessageSpec(seed=8, kind="invoice-odd", variant=variant)
+    facts, content = samples.get_document_facts(spec), only_file(spec)
     if facts["readable"]:
         assert str(facts["number"]) in text_of(content)
     else:
@@ -261,19 +261,19 @@ def test_an_odd_invoice_can_be_read_if_its_facts_say_so(variant: str):
             text_of(content)
 
 
-def test_a_locked_invoice_opens_with_the_password_in_its_letter():
-    order = samples.MessageSpec(seed=8, kind="invoice-odd", variant="locked", language="de")
-    message = email.message_from_bytes(samples.write_message(order), policy=email.policy.default)
+def test_the_password_in_the_message_opens_a_locked_invoice():
+    spec = samples.MessageSpec(seed=8, kind="invoice-odd", variant="locked", language="de")
+    message = email.message_from_bytes(samples.write_message(spec), policy=email.policy.default)
     body = message.get_body(("plain",))
     assert body is not None
     password = body.get_content().partition("Passwort: ")[2].strip()
-    reader = PdfReader(io.BytesIO(only_file(order)), password=password)
-    assert str(samples.get_document_facts(order)["number"]) in reader.pages[0].extract_text()
+    reader = PdfReader(io.BytesIO(only_file(spec)), password=password)
+    assert str(samples.get_document_facts(spec)["number"]) in reader.pages[0].extract_text()
 
 
 @pytest.mark.parametrize("variant", samples.list_variants("paper"))
-def test_a_paper_is_no_invoice_and_names_its_supplier(variant: str):
-    order = samples.MessageSpec(seed=2, kind="paper", variant=variant)
-    facts = samples.get_document_facts(order)
+def test_a_lookalike_is_not_an_invoice_and_names_its_supplier(variant: str):
+    spec = samples.MessageSpec(seed=2, kind="paper", variant=variant)
+    facts = samples.get_document_facts(spec)
     assert facts["document"] == variant
-    assert str(facts["supplier"]) in text_of(only_file(order))
+    assert str(facts["supplier"]) in text_of(only_file(spec))

@@ -1,4 +1,4 @@
-"""No letter names a domain that somebody could own."""
+"""Generated messages contain only domain names that are reserved for examples."""
 
 import email
 import io
@@ -13,7 +13,7 @@ from mailsim import samples
 
 HOST = re.compile(r"(?:https?://|@)([\w-]+(?:\.[\w-]+)+)")
 RESERVED = re.compile(r"(?:^|\.)(?:example\.(?:org|com|net)|example|test|invalid|localhost)$")
-# Names of XML vocabularies and of PDF's metadata; nobody calls there.
+# Namespaces of XML vocabularies and PDF metadata, not used as addresses.
 VOCABULARIES = {"schemas.openxmlformats.org", "www.w3.org", "www.aiim.org", "purl.org", "ns.adobe.com"}
 
 
@@ -47,15 +47,15 @@ def readable(message: bytes) -> list[str]:
 @pytest.mark.parametrize("kind", samples.list_kinds())
 def test_every_domain_is_reserved(kind: str):
     for variant in samples.list_variants(kind):
-        order = samples.MessageSpec(seed=0, kind=kind, variant=variant, size=9000)
+        spec = samples.MessageSpec(seed=0, kind=kind, variant=variant, size=9000)
         hosts = {
             host.rstrip(".").lower()
-            for text in readable(samples.write_message(order))
+            for text in readable(samples.write_message(spec))
             for host in HOST.findall(text)
         }
         assert {host for host in hosts - VOCABULARIES if not RESERVED.search(host)} == set()
 
 
-def test_people_write_from_reserved_domains():
+def test_senders_have_reserved_domains():
     for seed in range(400):
         assert RESERVED.search(samples.MessageSpec(seed=seed).sender[1].rpartition("@")[2])

@@ -1,4 +1,4 @@
-"""Every kind and variant is mail that Python's email package reads back."""
+"""Python's email package can parse every message kind and variant."""
 
 import email
 import email.policy
@@ -32,19 +32,19 @@ def defects(message: EmailMessage) -> list[object]:
 
 
 @pytest.mark.parametrize("kind,variant", SHAPES)
-def test_a_letter_carries_the_addresses_and_identity_of_its_order(kind: str, variant: str):
-    order = samples.MessageSpec(seed=0, kind=kind, variant=variant)
-    message = email.message_from_bytes(samples.write_message(order))
+def test_a_message_has_the_addresses_and_id_of_its_spec(kind: str, variant: str):
+    spec = samples.MessageSpec(seed=0, kind=kind, variant=variant)
+    message = email.message_from_bytes(samples.write_message(spec))
     if kind in {"malformed", "headers"}:
-        assert len(samples.write_message(order)) > 200
+        assert len(samples.write_message(spec)) > 200
         return
-    assert message["Message-ID"] == order.message_id
-    assert order.sender[1] in message["From"]
-    assert order.to[0][1] in message["To"]
+    assert message["Message-ID"] == spec.message_id
+    assert spec.sender[1] in message["From"]
+    assert spec.to[0][1] in message["To"]
 
 
 @pytest.mark.parametrize("kind,variant", [shape for shape in SHAPES if shape[0] != "malformed"])
-def test_a_wellformed_letter_has_no_defect_and_only_crlf(kind: str, variant: str):
+def test_a_valid_message_has_no_defects_and_only_crlf(kind: str, variant: str):
     for seed in range(1 if "scan" in kind else 3):
         message = samples.write_message(samples.MessageSpec(seed=seed, kind=kind, variant=variant, size=9000))
         assert b"\n" not in message.replace(b"\r\n", b"")
@@ -54,7 +54,7 @@ def test_a_wellformed_letter_has_no_defect_and_only_crlf(kind: str, variant: str
 
 
 @pytest.mark.parametrize("variant", samples.list_variants("malformed"))
-def test_a_malformed_letter_is_broken_but_can_be_walked(variant: str):
+def test_a_malformed_message_has_defects_but_can_be_walked(variant: str):
     message = samples.write_message(samples.MessageSpec(seed=5, kind="malformed", variant=variant))
     parts = list(email.message_from_bytes(message).walk())
     for part in parts:
@@ -62,17 +62,17 @@ def test_a_malformed_letter_is_broken_but_can_be_walked(variant: str):
     assert parts
 
 
-def test_an_unknown_kind_is_refused_with_the_known_ones():
+def test_an_unknown_kind_is_rejected_with_the_known_kinds():
     with pytest.raises(ValueError, match="unknown message kind 'telegram'; known kinds: plain"):
         samples.MessageSpec(kind="telegram")
 
 
-def test_an_unknown_variant_is_refused_with_the_known_ones():
+def test_an_unknown_variant_is_rejected_with_the_known_variants():
     with pytest.raises(ValueError, match="no variant 'fax'"):
         samples.MessageSpec(kind="forward", variant="fax")
 
 
-def test_the_owner_sees_bcc_only_on_what_they_sent():
+def test_only_sent_messages_have_bcc():
     hidden = (("", "hidden@example.com"),)
     assert b"hidden@example.com" in samples.write_message(
         samples.MessageSpec(kind="sent", bcc=hidden, to=(("", "a@example.org"),))

@@ -1,4 +1,4 @@
-"""Nonsense on every Google route: the provider's own kind of refusal, never a failure of the simulator."""
+"""Random requests on every Google route get the provider's errors, never a server error."""
 
 import json
 from collections.abc import Generator
@@ -120,7 +120,9 @@ def bodies() -> st.SearchStrategy[bytes]:
 
 @NOISE
 @given(method=METHOD, path=paths(), query=QUERY, token=TOKENS, kind=TYPES, body=bodies())
-def test_nonsense_is_refused_and_never_breaks_anything(sim, user, method, path, query, token, kind, body):
+def test_random_requests_are_rejected_without_server_errors(
+    sim, user, method, path, query, token, kind, body
+):
     headers = {"authorization": token.format(user.tokens["access_token"]), "content-type": kind}
     answer = user.ask(method, path, params=query, headers=headers, content=body, follow_redirects=False)
     assert answer.status_code < 500, answer.text
@@ -132,7 +134,7 @@ def test_nonsense_is_refused_and_never_breaks_anything(sim, user, method, path, 
 
 @NOISE
 @given(query=st.lists(st.tuples(st.sampled_from(NAMES), WORD), max_size=6), path=st.sampled_from(METHODS))
-def test_reading_methods_refuse_or_answer(sim, user, query, path):
+def test_read_methods_answer_or_reject(sim, user, query, path):
     names = "/".join("18c9a1b2c3d4e5f6" if part[0] == "{" else part for part in path.path)
     answer = user.ask(path.http, names, params=query, content=b"{}")
     assert answer.status_code in {200, 204, 400, 401, 403, 404, 409}, answer.text
@@ -140,7 +142,7 @@ def test_reading_methods_refuse_or_answer(sim, user, query, path):
 
 @NOISE
 @given(query=QUERY, uri=WORD, path=st.sampled_from(SIGN_IN), post=st.booleans())
-def test_no_sign_in_of_a_known_client_breaks_anything(sim, user, query, uri, path, post):
+def test_random_sign_ins_cause_no_server_errors(sim, user, query, uri, path, post):
     client = sim.ready["clients"]["gmail"]
     asked = {**dict(query), "client_id": client["client_id"], "redirect_uri": uri}
     if post:
@@ -150,7 +152,7 @@ def test_no_sign_in_of_a_known_client_breaks_anything(sim, user, query, uri, pat
     assert answer.status_code < 500, answer.text
 
 
-def test_bodies_that_are_too_large_are_refused(user):
+def test_oversized_bodies_are_rejected(user):
     upload = user.ask(
         "POST",
         "/upload/gmail/v1/users/me/messages",
@@ -163,14 +165,14 @@ def test_bodies_that_are_too_large_are_refused(user):
     assert user.ask("POST", "/o/oauth2/v2/auth", data={"state": "x" * 70_000}).status_code == 400
 
 
-def test_wrong_methods_are_refused_in_googles_words(user):
+def test_wrong_methods_are_rejected_in_googles_format(user):
     for path in SIGN_IN:
         answer = user.ask("DELETE", path)
         assert answer.status_code == 405
         assert answer.json()["error"]
 
 
-def test_paths_that_nobody_serves_are_refused(user):
+def test_unknown_paths_are_rejected(user):
     for path in ("/gmail", "/gmail/v3/x", "/batch/drive/v3", "/oauth2/v9/certs", "/o/oauth2/x"):
         answer = user.ask("GET", path)
         assert answer.status_code == 404

@@ -1,4 +1,4 @@
-"""Google's own libraries against the simulator: they decide whether it is Gmail."""
+"""Google's own client libraries work against the simulator."""
 
 import hashlib
 import time
@@ -22,8 +22,8 @@ from googleapiclient.errors import HttpError
 from googleapiclient.http import BatchHttpRequest
 
 from simulator.driver import Simulation, running
-from simulator.google_user import READONLY, GoogleUser, GoogleUsers, decoded, letter
-from simulator.receiver import receiving
+from simulator.google_user import READONLY, GoogleUser, GoogleUsers, decode_base64url, make_message
+from simulator.push_receiver import receiving
 
 MESSAGES = 120
 ADDRESS = "referee@example.com"
@@ -81,11 +81,13 @@ def test_listing_finds_every_message_newest_first(user, service):
 def test_raw_messages_are_the_delivered_bytes(user, service):
     truth = {message["id"]: message for message in user.simulation.truth(ADDRESS)}
     for entry in listed(service.messages(), "messages", maxResults=100, labelIds=["SENT"]):
-        raw = decoded(service.messages().get(userId="me", id=entry["id"], format="raw").execute()["raw"])
+        raw = decode_base64url(
+            service.messages().get(userId="me", id=entry["id"], format="raw").execute()["raw"]
+        )
         assert digest(raw) == truth[entry["id"]]["sha256"]
 
 
-def test_every_format_tells_the_same_message(user, service):
+def test_all_formats_agree(user, service):
     newest = user.simulation.truth(ADDRESS)[-1]
     shapes = {
         form: service.messages().get(userId="me", id=newest["id"], format=form).execute()
@@ -113,7 +115,7 @@ def parts_of(payload: dict[str, Any]) -> Generator[dict[str, Any]]:
         yield from parts_of(part)
 
 
-def test_attachments_come_byte_for_byte_and_their_ids_change(user, service):
+def test_attachments_are_exact_and_their_ids_change(user, service):
     sim = user.simulation
     for kind in ("attachment", "inline-image", "nested", "forward", "signed", "meeting"):
         sim.deliver(ADDRESS, kind=kind)
@@ -140,11 +142,11 @@ def test_attachments_come_byte_for_byte_and_their_ids_change(user, service):
                     .execute()
                 )
                 assert got["size"] == file["size"]
-                assert digest(decoded(got["data"])) == file["sha256"]
+                assert digest(decode_base64url(got["data"])) == file["sha256"]
         assert seen == sum(file["size"] > 0 for file in message["attachments"])
 
 
-def test_threads_hold_every_message_once(user, service):
+def test_threads_contain_every_message_once(user, service):
     truth = user.simulation.truth(ADDRESS)
     threads = listed(service.threads(), "threads", includeSpamTrash=True, maxResults=50)
     assert len({thread["id"] for thread in threads}) == len(threads) == len({m["thread"] for m in truth})
@@ -157,7 +159,7 @@ def test_threads_hold_every_message_once(user, service):
     assert len(members[longest]) > 1
 
 
-def test_labels_count_what_they_hold(user, service):
+def test_label_counts_are_correct(user, service):
     truth = user.simulation.truth(ADDRESS)
     labels = {label["id"]: label for label in service.labels().list(userId="me").execute()["labels"]}
     assert {"INBOX", "SENT", "TRASH", "SPAM", "UNREAD", "CATEGORY_UPDATES"} <= set(labels)
@@ -169,10 +171,10 @@ def test_labels_count_what_they_hold(user, service):
         assert label["threadsTotal"] == len({message["thread"] for message in holding})
 
 
-def test_history_tells_every_change_once(user, service):
+def test_history_lists_every_change_once(user, service):
     sim = user.simulation
     start = service.getProfile(userId="me").execute()["historyId"]
-    sent = [sim.deliver(ADDRESS, letter(subject=f"history {number}"))["id"] for number in range(7)]
+    sent = [sim.deliver(ADDRESS, make_message(subject=f"history {number}"))["id"] for number in range(7)]
     sim.act(ADDRESS, sent[0], "trash")
     sim.act(ADDRESS, sent[1], "mark", read=True)
     sim.control.delete(f"mailboxes/{ADDRESS}/messages/{sent[2]}")
@@ -217,7 +219,7 @@ def test_a_batch_answers_every_call_by_its_id(user, service, path):
         batch.add(service.messages().get(userId="me", id=message_id, format="raw"), request_id=message_id)
     batch.add(service.messages().get(userId="me", id="18c9a1b2c3d4e5f6"), request_id="missing")
     batch.execute()
-    assert {key: digest(decoded(value["raw"])) for key, value in answers.items()} == {
+    assert {key: digest(decode_base64url(value["raw"])) for key, value in answers.items()} == {
         key: truth[key]["sha256"] for key in wanted
     }
     assert [error.status_code for error in failures.values()] == [404]
@@ -226,7 +228,7 @@ def test_a_batch_answers_every_call_by_its_id(user, service, path):
     ]
 
 
-def test_the_client_reads_our_errors(service):
+def test_the_client_parses_errors(service):
     with pytest.raises(HttpError) as raised:
         service.messages().get(userId="me", id="nosuchmessageid").execute()
     assert raised.value.status_code == 400

@@ -1,4 +1,4 @@
-"""Threads are a pure function of numbers, stay within a span, and read like conversations."""
+"""Threads are a pure function of message numbers, stay within a span, and read like conversations."""
 
 import email
 import email.policy
@@ -12,7 +12,7 @@ BOX = {"seed": 3, "address": "owner@example.org"}
 NUMBERS = range(1500)
 
 
-def order(number: int, mix: dict[str, float] | None = None) -> samples.MessageSpec:
+def make_spec(number: int, mix: dict[str, float] | None = None) -> samples.MessageSpec:
     return samples.plan_message(**BOX, number=number, date=DAY, mix=mix)
 
 
@@ -20,7 +20,7 @@ def parent(number: int) -> int | None:
     return samples.find_reply_parent(3, "owner@example.org", number)
 
 
-def test_a_reply_answers_an_earlier_personal_letter_in_its_span():
+def test_a_reply_answers_an_earlier_personal_message_in_its_span():
     answers = [number for number in NUMBERS if parent(number) is not None]
     assert len(answers) > 200
     for number in answers:
@@ -28,16 +28,16 @@ def test_a_reply_answers_an_earlier_personal_letter_in_its_span():
         assert earlier is not None
         assert earlier < number
         assert earlier // samples.THREAD_SPAN == number // samples.THREAD_SPAN
-        assert order(number).in_reply_to == order(earlier).message_id
-        assert order(earlier).kind in {"plain", "html", "reply", "sent", "forward"}
+        assert make_spec(number).in_reply_to == make_spec(earlier).message_id
+        assert make_spec(earlier).kind in {"plain", "html", "reply", "sent", "forward"}
 
 
-def test_references_lead_from_the_threads_first_letter_to_the_parent():
+def test_references_list_the_thread_from_its_first_message_to_the_parent():
     for number in NUMBERS:
         line = [number]
         while (earlier := parent(line[-1])) is not None:
             line.append(earlier)
-        assert order(number).references == tuple(order(one).message_id for one in reversed(line[1:]))
+        assert make_spec(number).references == tuple(make_spec(one).message_id for one in reversed(line[1:]))
         assert samples.find_thread_start(3, "owner@example.org", number) == line[-1]
 
 
@@ -45,46 +45,48 @@ def test_a_thread_keeps_its_subject_and_language():
     for number in NUMBERS:
         first = samples.find_thread_start(3, "owner@example.org", number)
         if first != number:
-            assert order(number).title == f"Re: {order(first).title}"
-            assert order(number).language == order(first).language
+            assert make_spec(number).title == f"Re: {make_spec(first).title}"
+            assert make_spec(number).language == make_spec(first).language
 
 
-def test_every_message_of_a_thread_names_the_same_members():
+def test_every_message_of_a_thread_has_the_same_members():
     for number in range(320):
         members = samples.list_thread_numbers(3, "owner@example.org", number)
         assert number in members
         assert {samples.list_thread_numbers(3, "owner@example.org", one) for one in members} == {members}
 
 
-def test_a_reply_quotes_the_letter_that_it_answers():
-    number = next(n for n in NUMBERS if order(n).kind == "reply" and order(n).variant == "text")
+def test_a_reply_quotes_the_message_it_answers():
+    number = next(n for n in NUMBERS if make_spec(n).kind == "reply" and make_spec(n).variant == "text")
     earlier = parent(number)
     assert earlier is not None
-    answered = samples.write_message(order(earlier, {"plain": 1}))
+    answered = samples.write_message(make_spec(earlier, {"plain": 1}))
     text = email.message_from_bytes(
-        samples.write_message(order(number)), policy=email.policy.default
+        samples.write_message(make_spec(number)), policy=email.policy.default
     ).get_content()
     quoted = [line[2:].split(".")[0] for line in text.splitlines() if line.startswith("> ")]
     first = email.message_from_bytes(answered, policy=email.policy.default).get_content()
     assert quoted[0] in first
 
 
-def test_ordinary_mail_is_mostly_conversation_and_newsletters():
-    found = Counter(order(number).kind for number in range(3000))
+def test_ordinary_mail_is_mostly_personal_messages_and_newsletters():
+    found = Counter(make_spec(number).kind for number in range(3000))
     talk = sum(found[kind] for kind in ("plain", "html", "reply", "sent", "newsletter"))
     assert 0.75 < talk / 3000 < 0.95
     assert found["invoice"] > 20
     assert found["big"] == 0
 
 
-def test_a_mix_gives_only_its_kinds():
-    found = Counter(order(number, {"invoice": 1, "newsletter": 3, "bounce": 0}).kind for number in range(400))
+def test_a_mix_contains_only_its_kinds():
+    found = Counter(
+        make_spec(number, {"invoice": 1, "newsletter": 3, "bounce": 0}).kind for number in range(400)
+    )
     assert set(found) == {"invoice", "newsletter"}
     assert found["newsletter"] > 2 * found["invoice"]
 
 
-def test_the_owner_writes_what_they_sent():
-    sent = [order(number) for number in NUMBERS if order(number).kind == "sent"]
+def test_sent_messages_are_from_the_owner():
+    sent = [make_spec(number) for number in NUMBERS if make_spec(number).kind == "sent"]
     assert sent
     assert {one.sender[1] for one in sent} == {"owner@example.org"}
     assert all(b"\r\nReceived:" not in samples.write_message(one) for one in sent[:20])

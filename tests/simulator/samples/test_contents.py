@@ -1,4 +1,4 @@
-"""What particular kinds promise: sizes, charsets, lists, calendars, signatures, files."""
+"""Contents of particular message kinds: sizes, charsets, lists, calendars, signatures, files."""
 
 import base64
 import email
@@ -21,13 +21,13 @@ def read(message: bytes) -> EmailMessage:
     return email.message_from_bytes(message, policy=email.policy.default)
 
 
-def letter(kind: str, variant: str = "", seed: int = 7, **options: object) -> EmailMessage:
+def parse_sample(kind: str, variant: str = "", seed: int = 7, **options: object) -> EmailMessage:
     return read(samples.write_message(samples.MessageSpec(seed=seed, kind=kind, variant=variant, **options)))
 
 
 @pytest.mark.parametrize("kind", ["plain", "html", "reply", "sent", "newsletter"])
 @pytest.mark.parametrize("size", [3000, 8000, 200_000])
-def test_a_body_has_about_the_size_that_was_ordered(kind: str, size: int):
+def test_a_body_has_about_the_requested_size(kind: str, size: int):
     for seed in range(5):
         message = samples.write_message(samples.MessageSpec(seed=seed, kind=kind, size=size))
         body = len(message.partition(b"\r\n\r\n")[2])
@@ -35,7 +35,7 @@ def test_a_body_has_about_the_size_that_was_ordered(kind: str, size: int):
 
 
 @pytest.mark.parametrize("size", [1000, 3_000_000, 40_000_000])
-def test_a_big_file_has_exactly_the_size_that_was_ordered(size: int):
+def test_a_big_file_has_exactly_the_requested_size(size: int):
     message = samples.write_message(samples.MessageSpec(kind="big", size=size))
     encoded = message.partition(b'filename="recording.zip"\r\n\r\n')[2].partition(b"\r\n--")[0]
     data = base64.b64decode(encoded)
@@ -53,7 +53,7 @@ def test_a_file_cannot_be_smaller_than_an_empty_archive():
 def test_text_and_subject_survive_every_charset_and_encoding(variant: str):
     charset, _, encoding = variant.partition("/")
     for seed in (1, 3):
-        message = letter("charset", variant, seed)
+        message = parse_sample("charset", variant, seed)
         assert message["Content-Transfer-Encoding"] == encoding
         assert message.get_content_charset() == charset
         assert TEXTS[charset] in message.get_content()
@@ -65,23 +65,23 @@ def test_every_charset_has_a_variant():
     assert {variant.partition("/")[0] for variant in samples.list_variants("charset")} == set(TEXTS)
 
 
-def test_a_newsletter_can_be_left_with_one_click():
-    message = letter("newsletter")
+def test_a_newsletter_supports_one_click_unsubscribe():
+    message = parse_sample("newsletter")
     assert message["List-Unsubscribe-Post"] == "List-Unsubscribe=One-Click"
     assert "https://" in message["List-Unsubscribe"]
     assert "mailto:" in message["List-Unsubscribe"]
     assert message["List-Id"]
 
 
-def test_automatic_mail_says_so():
-    assert letter("auto-reply", "vacation")["Auto-Submitted"] == "auto-replied"
-    assert letter("auto-reply", "vacation")["Precedence"] == "auto_reply"
-    assert letter("auto-reply", "exchange")["X-Auto-Response-Suppress"]
-    assert letter("bounce")["Return-Path"] == "<>"
+def test_automatic_messages_have_auto_submitted_headers():
+    assert parse_sample("auto-reply", "vacation")["Auto-Submitted"] == "auto-replied"
+    assert parse_sample("auto-reply", "vacation")["Precedence"] == "auto_reply"
+    assert parse_sample("auto-reply", "exchange")["X-Auto-Response-Suppress"]
+    assert parse_sample("bounce")["Return-Path"] == "<>"
 
 
-def test_a_bounce_reports_who_was_not_reached():
-    message = letter("bounce", "message")
+def test_a_bounce_names_the_failed_recipient():
+    message = parse_sample("bounce", "message")
     assert message.get_content_type() == "multipart/report"
     assert [part.get_content_type() for part in message.iter_parts()] == [
         "text/plain",
@@ -94,15 +94,15 @@ def test_a_bounce_reports_who_was_not_reached():
 
 
 def test_a_meeting_request_carries_its_method_twice():
-    message = letter("meeting", "request")
+    message = parse_sample("meeting", "request")
     calendar = next(part for part in message.walk() if part.get_content_type() == "text/calendar")
     assert calendar.get_param("method") == "REQUEST"
     assert "METHOD:REQUEST" in calendar.get_content()
     assert next(message.iter_attachments()).get_filename() == "invite.ics"
 
 
-def test_nested_messages_lie_four_deep():
-    depth, part = 0, letter("nested")
+def test_nested_messages_are_four_levels_deep():
+    depth, part = 0, parse_sample("nested")
     while inside := [one for one in part.iter_parts() if one.get_content_type() == "message/rfc822"]:
         depth += 1
         part = inside[0].get_content()
@@ -110,11 +110,11 @@ def test_nested_messages_lie_four_deep():
     assert next(part.iter_attachments()).get_filename() == "figures.csv"
 
 
-def test_a_forward_encloses_or_quotes_the_original():
-    enclosed = next(letter("forward", "attached").iter_attachments())
+def test_a_forward_attaches_or_quotes_the_original():
+    enclosed = next(parse_sample("forward", "attached").iter_attachments())
     assert enclosed.get_content_type() == "message/rfc822"
-    assert letter("forward", "attached")["Subject"] == f"Fwd: {enclosed.get_content()['Subject']}"
-    assert "----------" in letter("forward", "inline").get_content()
+    assert parse_sample("forward", "attached")["Subject"] == f"Fwd: {enclosed.get_content()['Subject']}"
+    assert "----------" in parse_sample("forward", "inline").get_content()
 
 
 @pytest.mark.parametrize(
@@ -127,27 +127,27 @@ def test_a_forward_encloses_or_quotes_the_original():
         ("semicolon-filename", 'a;b "c".txt'),
     ],
 )
-def test_file_names_in_every_notation_are_read_back(variant: str, name: str):
-    assert next(letter("headers", variant).iter_attachments()).get_filename() == name
+def test_file_names_in_every_notation_are_decoded(variant: str, name: str):
+    assert next(parse_sample("headers", variant).iter_attachments()).get_filename() == name
 
 
-def test_names_with_commas_and_groups_are_read_back():
-    assert letter("headers", "quoted-names")["To"].addresses[0].display_name == "Doe, Jane"
-    assert letter("headers", "groups")["To"].groups[0].display_name == "Team"
-    assert len(letter("headers", "many-recipients")["To"].addresses) == 201
+def test_names_with_commas_and_groups_are_parsed():
+    assert parse_sample("headers", "quoted-names")["To"].addresses[0].display_name == "Doe, Jane"
+    assert parse_sample("headers", "groups")["To"].groups[0].display_name == "Team"
+    assert len(parse_sample("headers", "many-recipients")["To"].addresses) == 201
 
 
-def test_an_inline_picture_is_shown_by_the_html():
-    message = letter("inline-image", "related")
+def test_the_html_refers_to_the_inline_image():
+    message = parse_sample("inline-image", "related")
     picture = next(part for part in message.walk() if part.get_content_type() == "image/png")
     html = message.get_body(("html",))
     assert html is not None
     assert f"cid:{picture['Content-ID'][1:-1]}" in html.get_content()
-    assert next(letter("inline-image", "only").iter_attachments()).get_content_disposition() == "inline"
+    assert next(parse_sample("inline-image", "only").iter_attachments()).get_content_disposition() == "inline"
 
 
-def test_winmail_dat_is_a_tnef_stream_whose_checksums_are_right():
-    stream = next(letter("attachment", "winmail").iter_attachments()).get_content()
+def test_winmail_dat_is_a_tnef_stream_with_valid_checksums():
+    stream = next(parse_sample("attachment", "winmail").iter_attachments()).get_content()
     assert struct.unpack_from("<I", stream) == (0x223E9F78,)
     place, found = 6, {}
     while place < len(stream):
@@ -161,12 +161,12 @@ def test_winmail_dat_is_a_tnef_stream_whose_checksums_are_right():
     assert found[0x0006800F].startswith(b"Nr;Artikel;Preis\r\n")
 
 
-def test_an_archive_opens_and_holds_names_beyond_ascii():
-    data = next(letter("attachment", "zip").iter_attachments()).get_content()
+def test_an_archive_contains_file_names_outside_ascii():
+    data = next(parse_sample("attachment", "zip").iter_attachments()).get_content()
     assert zipfile.ZipFile(io.BytesIO(data)).namelist() == ["liste.csv", "bilder/logo.png", "Größen.txt"]
 
 
-def test_a_cloud_link_is_announced_in_the_header():
+def test_a_cloud_link_is_listed_in_the_header():
     message = samples.write_message(samples.MessageSpec(kind="reference"))
     (link,) = samples.parse_cloud_links(message)
     assert link.url.startswith("https://files.example.net/")

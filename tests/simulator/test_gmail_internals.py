@@ -1,4 +1,4 @@
-"""The pure parts of the Gmail simulation: partial responses, identifiers, search syntax, meters, tables."""
+"""Pure functions of the Gmail simulation: partial responses, IDs, search syntax, meters, tables."""
 
 import pytest
 from hypothesis import given
@@ -44,11 +44,11 @@ MESSAGE = {
         (" messages ( id , threadId ) ", {"messages": LISTING["messages"]}),
     ],
 )
-def test_fields_leave_what_they_name(text, left):
+def test_fields_select_the_named_properties(text, left):
     assert field_mask.apply_mask(field_mask.parse_mask(text, "ListMessagesResponse"), LISTING) == left
 
 
-def test_fields_reach_into_nested_parts():
+def test_fields_select_nested_parts():
     mask = field_mask.parse_mask("payload(headers/name,parts(body/size))", "Message")
     assert field_mask.apply_mask(mask, MESSAGE) == {
         "payload": {"headers": [{"name": "To"}], "parts": [{"body": {"size": 3}}]}
@@ -59,7 +59,7 @@ def test_fields_reach_into_nested_parts():
     "text",
     ["nothing", "messages/nothing", "messages(id", "messages)", "a,,b", "/id", "messages/id/x", "id!", "("],
 )
-def test_fields_that_do_not_exist_are_refused(text):
+def test_unknown_fields_are_rejected(text):
     with pytest.raises(GmailError) as raised:
         field_mask.parse_mask(text, "ListMessagesResponse")
     assert raised.value.body.code == 400
@@ -67,7 +67,7 @@ def test_fields_that_do_not_exist_are_refused(text):
 
 
 @given(st.text(alphabet="messagid()/,* ", max_size=30))
-def test_any_fields_text_is_either_a_mask_or_a_refusal(text):
+def test_any_fields_text_is_a_mask_or_an_error(text):
     try:
         mask = field_mask.parse_mask(text, "ListMessagesResponse")
     except GmailError:
@@ -77,8 +77,8 @@ def test_any_fields_text_is_either_a_mask_or_a_refusal(text):
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 5_000_000), st.integers(0, 20_000_000))
-def test_identifiers_read_back(key, stock, number):
-    ids = make_ids(key, stock)
+def test_ids_are_reversible(key, initial_count, number):
+    ids = make_ids(key, initial_count)
     assert is_message_id(ids.to_message_id(number))
     assert len(ids.to_message_id(number)) == 16
     assert ids.to_number(ids.to_message_id(number)) == number
@@ -86,7 +86,7 @@ def test_identifiers_read_back(key, stock, number):
     assert ids.from_page_token(ids.to_page_token(number)) == number
     assert ids.to_sequence(ids.to_history_id(number)) == number
     assert ids.to_history_id(number) < ids.to_history_id(number + 1)
-    assert ids.to_initial_history_id(max(0, stock - 1)) < ids.to_history_id(0)
+    assert ids.to_initial_history_id(max(0, initial_count - 1)) < ids.to_history_id(0)
 
 
 @given(
@@ -96,12 +96,12 @@ def test_identifiers_read_back(key, stock, number):
     st.integers(0, 2**45),
     st.integers(0),
 )
-def test_attachment_ids_open_only_in_their_mailbox(key, number, part, moment, turn):
+def test_attachment_ids_are_valid_only_in_their_mailbox(key, number, part, created_ms, nonce):
     ids, other = make_ids(key, 10), make_ids(key ^ 1, 10)
-    text = ids.make_attachment_id(number, part, moment, turn)
-    assert text != ids.make_attachment_id(number, part, moment, turn + 1)
-    assert ids.parse_attachment_id(text) == (number, part, moment)
-    assert other.open_attachment(text) is None
+    text = ids.make_attachment_id(number, part, created_ms, nonce)
+    assert text != ids.make_attachment_id(number, part, created_ms, nonce + 1)
+    assert ids.parse_attachment_id(text) == (number, part, created_ms)
+    assert other.parse_attachment_id(text) is None
     assert ids.parse_attachment_id(text[:40]) is None
 
 
@@ -123,12 +123,12 @@ def test_attachment_ids_open_only_in_their_mailbox(key, number, part, moment, tu
         ("rfc822msgid:<a@b>", OperatorTerm("rfc822msgid", "<a@b>")),
     ],
 )
-def test_searches_are_read_as_gmail_reads_them(text, term):
+def test_searches_are_parsed_as_in_gmail(text, term):
     assert parse_search(text) == term
 
 
 @given(st.text(alphabet='abOR :"(){}-|<>@/ \n', max_size=60))
-def test_every_text_is_a_search(text):
+def test_any_text_is_a_valid_search(text):
     search = compile_search(text, 1_000_000.0, {})
     assert search.labels_allow(frozenset({"INBOX"})) in {True, False}
 
@@ -140,7 +140,7 @@ def test_dates_are_midnight_in_pacific_time():
     assert search.matches is None
 
 
-def test_the_meter_forgets_after_a_minute():
+def test_the_meter_resets_after_a_minute():
     meter = QuotaMeter()
     meter.spend(100, 0)
     meter.spend(50, 30_000)
@@ -171,7 +171,7 @@ def test_the_method_table_agrees_with_the_discovery_document():
             assert (parameter.kind == "texts") == theirs["parameters"][name].get("repeated", False)
 
 
-def test_every_mail_method_of_the_discovery_document_is_there():
+def test_every_mail_method_of_the_discovery_document_exists():
     mail = {name for name in conformance_google.methods() if ".settings." not in name}
     assert {method.id for method in METHODS} == mail
 
@@ -197,7 +197,7 @@ def test_the_schema_agrees_with_the_discovery_document():
         ("users.messages.list", 5, 5),
     ],
 )
-def test_costs_are_those_of_the_quota_page(method, old, new):
+def test_costs_match_googles_quota_page(method, old, new):
     assert (quota.OLD_COSTS[method], quota.NEW_COSTS[method]) == (old, new)
 
 
