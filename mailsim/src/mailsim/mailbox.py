@@ -1,7 +1,7 @@
 """One simulated mailbox: messages by number, folders or labels, threads, drafts, and the change log.
 
 It is provider-neutral and lazy: the bytes of generated mail are written on first read. The Gmail and Graph
-modules derive ids, history and delta from the message numbers and the change log.
+modules derive IDs, history and delta from the message numbers and the change log.
 """
 
 from array import array
@@ -36,7 +36,7 @@ Listener = Callable[["Mailbox", MailboxChange], None]
 class MailboxAccount:
     """The owner of a mailbox.
 
-    `key` is a 64-bit number derived from seed and address; providers derive their ids from it.
+    `key` is a 64-bit number derived from seed and address; providers derive their IDs from it.
     """
 
     provider: ProviderName
@@ -217,7 +217,7 @@ class Mailbox:
     def relabel(
         self, number: int, add: Iterable[str] = (), remove: Iterable[str] = ()
     ) -> MailboxChange | None:
-        """Add and remove Gmail label ids, including UNREAD, STARRED and IMPORTANT."""
+        """Add and remove Gmail label IDs, including UNREAD, STARRED and IMPORTANT."""
         if self.provider != "gmail":
             raise InvalidRequest("an Outlook message has a folder, not labels; use move instead")
         state = self._get_state(number)

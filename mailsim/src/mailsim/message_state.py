@@ -1,6 +1,6 @@
 """The provider-neutral data types of a mailbox: message state, folder, and the log entry of a change.
 
-Gmail reads a message state as a set of label ids (`get_labels`), Graph as folder, isRead, flag and so on.
+Gmail reads a message state as a set of label IDs (`get_labels`), Graph as folder, isRead, flag and so on.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ _PRIORITIES = {"high": "high", "1": "high", "2": "high", "low": "low", "4": "low
 class MessageState:
     """Everything about a message except its bytes.
 
-    `folder_keys` holds at Gmail the label ids except UNREAD, STARRED and IMPORTANT, at Outlook exactly one
+    `folder_keys` holds at Gmail the label IDs except UNREAD, STARRED and IMPORTANT, at Outlook exactly one
     folder key.
     """
 
@@ -48,7 +48,7 @@ class MessageState:
 
 @lru_cache(maxsize=4096)
 def get_labels(state: MessageState) -> frozenset[str]:
-    """Return every Gmail label id of a state, including UNREAD, STARRED and IMPORTANT."""
+    """Return every Gmail label ID of a state, including UNREAD, STARRED and IMPORTANT."""
     extra = {"UNREAD"} if not state.read else set[str]()
     if state.flag == "flagged":
         extra.add("STARRED")
@@ -73,8 +73,8 @@ def with_labels(state: MessageState, labels: frozenset[str]) -> MessageState:
 class Folder:
     """An Outlook folder or a Gmail label.
 
-    `key` is at Gmail the label id, at Outlook a well-known name (`inbox`) or `f1`, `f2`, … from which Graph
-    ids are derived. `query` is the filter of a search folder.
+    `key` is at Gmail the label ID, at Outlook a well-known name (`inbox`) or `f1`, `f2`, … from which Graph
+    IDs are derived. `query` is the filter of a search folder.
     """
 
     key: str

@@ -1,6 +1,6 @@
-"""The registry of mailboxes and OAuth applications in the simulation, and its seeded ids.
+"""The registry of mailboxes and OAuth applications in the simulation, and its seeded IDs.
 
-The same seed and the same calls give the same ids and the same bytes. The only exceptions are JWTs and
+The same seed and the same calls give the same IDs and the same bytes. The only exceptions are JWTs and
 encrypted resource data, because their keys are generated at each start. Providers keep the tokens.
 """
 
@@ -28,7 +28,7 @@ _ADDRESS = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@[A-Za-z0-9-]+(\.[A
 class OAuthApplication:
     """An OAuth client, registered at one provider.
 
-    Without `redirect_uris`, any URI is accepted. `tenant` (Outlook) is the id of its home tenant. `project`
+    Without `redirect_uris`, any URI is accepted. `tenant` (Outlook) is the ID of its home tenant. `project`
     (Gmail) is the Google Cloud project, which must own the Pub/Sub topic. With `testing` (Gmail), refresh
     tokens expire after seven days. `certificate` (Outlook) is the PEM of the certificate whose key signs
     client assertions.
@@ -51,10 +51,10 @@ class Registry:
         self.clock = clock
         self.cache = MessageCache()
         self.mailboxes: dict[str, Mailbox] = {}  # by address in lower case
-        self.applications: dict[str, OAuthApplication] = {}  # by client id
+        self.applications: dict[str, OAuthApplication] = {}  # by client ID
         self.change_listeners: list[Listener] = []  # called with every change in every mailbox
         self.mailbox_listeners: list[Callable[[Mailbox], None]] = []  # called with every new mailbox
-        self._draws: Counter[str] = Counter()  # ids and byte strings drawn so far, by purpose
+        self._draws: Counter[str] = Counter()  # IDs and byte strings drawn so far, by purpose
         for provider in ("gmail", "outlook"):
             self.register_application(default_application(seed, provider))
 
@@ -111,7 +111,7 @@ class Registry:
         return application if application is not None and application.provider == provider else None
 
     def tenant_id(self, domain: str) -> str:
-        """Return the Entra tenant id of a domain."""
+        """Return the Entra tenant ID of a domain."""
         return guid(self.seed, "tenant", domain.lower())
 
     def new_guid(self, purpose: str) -> str:

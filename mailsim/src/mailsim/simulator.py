@@ -64,16 +64,16 @@ class Provider:
     """
 
     name: ProviderName
-    message_id: Callable[[Mailbox, int], str]  # number -> id
-    message_number: Callable[[Mailbox, str], int | None]  # id -> number, None when unknown
-    thread_id: Callable[[Mailbox, int], str]  # number of the thread's first message -> id
-    folder_id: Callable[[Mailbox, str], str]  # folder or label key -> id
+    message_id: Callable[[Mailbox, int], str]  # number -> ID
+    message_number: Callable[[Mailbox, str], int | None]  # ID -> number, None when unknown
+    thread_id: Callable[[Mailbox, int], str]  # number of the thread's first message -> ID
+    folder_id: Callable[[Mailbox, str], str]  # folder or label key -> ID
     error_response: Callable[[int, int], RawResponse]  # status, Retry-After (0: none)
     identify_request: Callable[[Scope, str], RequestTarget]  # ASGI scope, route name; must not raise
     subscriptions: Callable[[Mailbox], list[dict[str, Any]]]  # for the status page and the control API
     revoke: Callable[[Mailbox, RevocationRequest], Awaitable[int]]
     expire_tokens: Callable[[Mailbox], Awaitable[int]]  # access tokens only
-    expire_cursors: Callable[[Mailbox], Awaitable[int]]  # history ids, delta links
+    expire_cursors: Callable[[Mailbox], Awaitable[int]]  # history IDs, delta links
     endpoints: frozenset[str]  # endpoint names used by faults, log and meters
     # Fault kinds with a `code` -> the valid codes, "" among them if there is a default.
     fault_codes: Mapping[str, frozenset[str]]

@@ -1,6 +1,6 @@
 """Control handlers for messages: deliver, move, mark, label, trash, delete, and drafts.
 
-A message is identified by its number or by the provider's id.
+A message is identified by its number or by the provider's ID.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from mailsim.mailbox import Mailbox
 from mailsim.message_state import MailboxChange, MessageState
 
 MAX_PER_REQUEST = 10_000
-_MAX_NUMBER_DIGITS = 11  # the ids of both providers are longer
+_MAX_NUMBER_DIGITS = 11  # the IDs of both providers are longer
 
 
 def get_number(call: ControlCall, mailbox: Mailbox, name: str) -> int:
-    """Return the number of the message that `name` identifies, by number or by id."""
+    """Return the number of the message that `name` identifies, by number or by ID."""
     if name.isascii() and name.isdecimal() and len(name) <= _MAX_NUMBER_DIGITS:
         number: int | None = int(name)
     else:

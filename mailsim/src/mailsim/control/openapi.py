@@ -20,7 +20,12 @@ Json = dict[str, Any]
 
 def build_document(endpoints: Iterable[ControlEndpoint]) -> Json:
     all_endpoints = tuple(endpoints)
-    types = [shape for one in all_endpoints for shape in (one.takes, one.gives) if shape not in {None, bytes}]
+    types = [
+        shape
+        for endpoint in all_endpoints
+        for shape in (endpoint.takes, endpoint.gives)
+        if shape not in {None, bytes}
+    ]
     schemas, components = msgspec.json.schema_components([*types, Problem], ref_template=_REF)
     schema_of = dict(zip(types, schemas, strict=False))
     paths: dict[str, Json] = {}

@@ -117,7 +117,7 @@ class MailboxInfo(msgspec.Struct, frozen=True):
 
 
 class FolderInfo(msgspec.Struct, frozen=True):
-    """A folder or label. `key` is its name in the control API, `id` the provider's id."""
+    """A folder or label. `key` is its name in the control API, `id` the provider's ID."""
 
     key: str
     id: str
@@ -155,7 +155,7 @@ class FolderChange(ControlInput, frozen=True):
 class NewMessages(ControlInput, frozen=True, rename={"sender": "from"}):
     """Messages to generate. People are given as an address or as `Name <address>`.
 
-    `reply_to` is the number or id of a message in this mailbox to reply to.
+    `reply_to` is the number or ID of a message in this mailbox to reply to.
     """
 
     kind: str = ""
@@ -230,7 +230,7 @@ class AttachmentTruth(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MessageTruth(msgspec.Struct, frozen=True):
-    """`folders` are the provider's ids: the folder, or every label. `received` is in Unix milliseconds."""
+    """`folders` are the provider's IDs: the folder, or every label. `received` is in Unix milliseconds."""
 
     number: int
     id: str

@@ -131,17 +131,17 @@ async def add_fault(call: ControlCall) -> FaultInfo:
 
 def _check_names(sim: Simulator, body: NewFault) -> None:
     """Reject a fault that could never happen: it is a typo."""
-    providers = [one for one in sim.providers.values() if fnmatchcase(one.name, body.provider)]
+    providers = [provider for provider in sim.providers.values() if fnmatchcase(provider.name, body.provider)]
     if not providers:
         raise InvalidRequest(f"unknown provider {body.provider!r}; use one of {', '.join(sim.providers)}")
     endpoints = sorted({name for provider in providers for name in provider.endpoints})
     if not any(fnmatchcase(name, body.endpoint) for name in endpoints):
         raise InvalidRequest(f"unknown endpoint {body.endpoint!r}; use one of {', '.join(endpoints)}")
-    defined = [one.fault_codes[body.kind] for one in providers if body.kind in one.fault_codes]
+    defined = [provider.fault_codes[body.kind] for provider in providers if body.kind in provider.fault_codes]
     codes = frozenset[str]().union(*defined) if defined else frozenset({""})
     if body.code not in codes:
-        known = ", ".join(sorted(codes - {""})) or "none"
-        raise InvalidRequest(f"unknown code {body.code!r} for {body.kind}; use one of {known}")
+        valid_codes = ", ".join(sorted(codes - {""})) or "none"
+        raise InvalidRequest(f"unknown code {body.code!r} for {body.kind}; use one of {valid_codes}")
 
 
 async def remove_fault(call: ControlCall) -> None:

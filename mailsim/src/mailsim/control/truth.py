@@ -1,4 +1,4 @@
-"""The ground truth of a mailbox, for comparison with a mirror: ids, folders, flags, SHA-256 of all bytes."""
+"""The ground truth of a mailbox, for comparison with a mirror: IDs, folders, flags, SHA-256 of all bytes."""
 
 import asyncio
 import hashlib

@@ -1,4 +1,4 @@
-"""The collaborators shared by all Entra endpoints, and helpers for their URLs and trace ids."""
+"""The collaborators shared by all Entra endpoints, and helpers for their URLs and trace IDs."""
 
 import uuid
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ def base_url(request: Request) -> str:
 
 
 def guid_or_new(entra: EntraContext, text: str | None = None) -> str:
-    """Return `text` if it is a GUID, or a new trace id."""
+    """Return `text` if it is a GUID, or a new trace ID."""
     try:
         return str(uuid.UUID(text or ""))
     except ValueError:

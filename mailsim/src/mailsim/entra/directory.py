@@ -1,6 +1,6 @@
 """The Entra directory: users, tenants, application settings, consents, sessions and planned refusals.
 
-Users are the Outlook mailboxes of the registry; their ids depend only on the seed. `grants` issues tokens.
+Users are the Outlook mailboxes of the registry; their IDs depend only on the seed. `grants` issues tokens.
 """
 
 import math
@@ -23,7 +23,7 @@ RefusingEndpoint = Literal["token", "authorize"]
 
 @dataclass(frozen=True, slots=True)
 class EntraUser:
-    """An account that can sign in. `oid` is Graph's user id, `tid` the home tenant."""
+    """An account that can sign in. `oid` is Graph's user ID, `tid` the home tenant."""
 
     oid: str
     tid: str
@@ -82,7 +82,7 @@ class PlannedRefusal:
 class EntraDirectory:
     def __init__(self, registry: Registry) -> None:
         self.registry = registry
-        self.consents: dict[tuple[str, str], set[str]] = {}  # (oid, client id) -> permissions
+        self.consents: dict[tuple[str, str], set[str]] = {}  # (oid, client ID) -> permissions
         self.sessions: dict[str, str] = {}  # browser cookie -> oid
         self.refusals: dict[int, PlannedRefusal] = {}
         self.disabled: set[str] = set()  # oids
@@ -94,24 +94,24 @@ class EntraDirectory:
 
     def get_user(self, mailbox: Mailbox) -> EntraUser:
         key = mailbox.address.lower()
-        found = self._users.get(key)
-        if found is None or found.mailbox is not mailbox:
+        user = self._users.get(key)
+        if user is None or user.mailbox is not mailbox:
             personal = mailbox.account.domain.lower() in PERSONAL_DOMAINS
             tid = PERSONAL_TENANT if personal else self.registry.tenant_id(mailbox.account.domain)
-            found = EntraUser(guid(self.registry.seed, "user", mailbox.account.key), tid, mailbox)
-            self._users[key] = self._users[found.oid] = found
-        return found
+            user = EntraUser(guid(self.registry.seed, "user", mailbox.account.key), tid, mailbox)
+            self._users[key] = self._users[user.oid] = user
+        return user
 
     def find_user(self, name: str) -> EntraUser | None:
-        """Find a user by object id or by address."""
+        """Find a user by object ID or by address."""
         mailbox = self.registry.find_mailbox(name, "outlook")
         if mailbox is not None:
             return self.get_user(mailbox)
         if name.lower() not in self._users:
             for outlook_mailbox in self.registry.list_mailboxes("outlook"):
                 self.get_user(outlook_mailbox)
-        found = self._users.get(name.lower())
-        return found if found and self.registry.find_mailbox(found.upn, "outlook") is found.mailbox else None
+        user = self._users.get(name.lower())
+        return user if user and self.registry.find_mailbox(user.upn, "outlook") is user.mailbox else None
 
     def list_users(self, tenant: str) -> list[EntraUser]:
         """Return the users who may sign in through this tenant of a URL."""
@@ -130,11 +130,11 @@ class EntraDirectory:
         """Return the GUID of a tenant given as GUID or domain. Raises 90002 if it does not exist."""
         name = tenant.lower()
         domains = {mailbox.account.domain.lower() for mailbox in self.registry.list_mailboxes("outlook")}
-        known = {self.registry.tenant_id(domain) for domain in domains if domain not in PERSONAL_DOMAINS}
-        known |= {app.tenant for app in self.registry.applications.values() if app.tenant}
+        tenant_ids = {self.registry.tenant_id(domain) for domain in domains if domain not in PERSONAL_DOMAINS}
+        tenant_ids |= {app.tenant for app in self.registry.applications.values() if app.tenant}
         if name in domains:
             return self.registry.tenant_id(name)
-        if name in known or name == PERSONAL_TENANT:
+        if name in tenant_ids or name == PERSONAL_TENANT:
             return name
         raise EntraError(90002, tenant=tenant)
 
@@ -155,10 +155,10 @@ class EntraDirectory:
         return application
 
     def get_settings(self, application: OAuthApplication) -> EntraApplicationSettings:
-        found = self._settings.get(application.client_id)
-        if found is None:
-            found = self._settings[application.client_id] = EntraApplicationSettings()
-        return found
+        settings = self._settings.get(application.client_id)
+        if settings is None:
+            settings = self._settings[application.client_id] = EntraApplicationSettings()
+        return settings
 
     def service_principal(self, client_id: str, tid: str) -> str:
         return guid(self.registry.seed, "service principal", client_id, tid)
@@ -243,18 +243,18 @@ class EntraDirectory:
 
 def error_facts(application: OAuthApplication, user: EntraUser | None) -> dict[str, str]:
     """Return the values for the placeholders of an AADSTS message."""
-    known = {"app": application.client_id, "name": application.name, "idle": "90.00:00:00"}
+    facts = {"app": application.client_id, "name": application.name, "idle": "90.00:00:00"}
     if user is not None:
-        known |= {"user": user.upn, "tenant": user.tid}
-    return known
+        facts |= {"user": user.upn, "tenant": user.tid}
+    return facts
 
 
-def _is_registered(uri: str, parts: SplitResult, known: tuple[str, ...]) -> bool:
-    if uri in known:
+def _is_registered(uri: str, parts: SplitResult, registered: tuple[str, ...]) -> bool:
+    if uri in registered:
         return True
     if parts.scheme != "http" or parts.hostname not in {"localhost", "127.0.0.1"}:
         return False
-    portless = {url for url in map(_without_port, known) if url is not None}
+    portless = {url for url in map(_without_port, registered) if url is not None}
     return _without_port(uri) in portless
 
 

@@ -31,7 +31,7 @@ APPLICATION = (
     "Mail.Send",
     "MailboxSettings.Read",
 )
-_KNOWN = {name.lower(): name for name in (*IDENTITY, *DELEGATED)}
+_SPELLINGS = {name.lower(): name for name in (*IDENTITY, *DELEGATED)}
 
 
 def parse_scopes(text: str) -> list[str]:
@@ -48,10 +48,10 @@ def _parse_scope(name: str) -> str:
         raise EntraError(500011, resource=resource)
     if short == ".default":
         return short
-    known = _KNOWN.get(short.lower())
-    if known is None:
+    spelling = _SPELLINGS.get(short.lower())
+    if spelling is None:
         raise EntraError(70011, scope=name)
-    return known
+    return spelling
 
 
 def format_scopes(granted: list[str]) -> str:

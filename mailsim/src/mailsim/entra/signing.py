@@ -24,7 +24,7 @@ def b64url_decode(text: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class EntraSigner:
-    """An RSA key with its id. Signs JWTs with RS256 and exports the public key as a JWK."""
+    """An RSA key with its ID. Signs JWTs with RS256 and exports the public key as a JWK."""
 
     key: rsa.RSAPrivateKey
     kid: str

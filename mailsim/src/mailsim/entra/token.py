@@ -101,9 +101,11 @@ def _authenticate_client(
     needed: bool = False,
 ) -> None:
     base = base_url(request)
-    named = {tenant, request.path_params["tenant"]}
+    tenant_names = {tenant, request.path_params["tenant"]}
     audiences = {
-        f"{base}/{name}{tail}" for name in named for tail in ("/oauth2/v2.0/token", "/v2.0", "/oauth2/token")
+        f"{base}/{name}{tail}"
+        for name in tenant_names
+        for tail in ("/oauth2/v2.0/token", "/v2.0", "/oauth2/token")
     }
     now = entra.sim.clock.time()
     client_authentication.authenticate_client(
@@ -115,10 +117,10 @@ def _redeem_code(
     entra: EntraContext, request: Request, tenant: str, application: OAuthApplication, form: dict[str, str]
 ) -> dict[str, Any]:
     name, redirect = _require(form, "code"), _require(form, "redirect_uri")
-    known = entra.grants.codes.get(name)
-    _log_mailbox(request, known.user if known else None)
-    entra.directory.raise_planned_refusal("token", application, known.user if known else None)
-    if not (known and known.spa):  # a single-page app has no secret
+    issued = entra.grants.codes.get(name)
+    _log_mailbox(request, issued.user if issued else None)
+    entra.directory.raise_planned_refusal("token", application, issued.user if issued else None)
+    if not (issued and issued.spa):  # a single-page app has no secret
         _authenticate_client(entra, request, tenant, application, form)
     code = entra.grants.redeem_code(name, application)
     if redirect != code.redirect_uri:
@@ -151,12 +153,12 @@ def _redeem_refresh_token(
     entra: EntraContext, request: Request, tenant: str, application: OAuthApplication, form: dict[str, str]
 ) -> dict[str, Any]:
     name = _require(form, "refresh_token")
-    known = entra.grants.refresh_tokens.get(name)
-    user = known.user if known else None
+    issued = entra.grants.refresh_tokens.get(name)
+    user = issued.user if issued else None
     _log_mailbox(request, user)
     _raise_planned_fault(entra, user)
     entra.directory.raise_planned_refusal("token", application, user)
-    if not (known and known.spa):
+    if not (issued and issued.spa):
         _authenticate_client(entra, request, tenant, application, form)
     refresh = entra.grants.get_refresh_token(name, application)
     if not entra.directory.admits(tenant, refresh.user):

@@ -133,7 +133,7 @@ async def get_content(call: GraphCall) -> GraphResponse:
 def _add_item(
     call: GraphCall, view: MessageView, attachment: OutlookAttachment, answer: dict[str, Any]
 ) -> dict[str, Any]:
-    """Add the attached message for $expand of an item attachment; its id is empty."""
+    """Add the attached message for $expand of an item attachment; its ID is empty."""
     if attachment.message is None:
         return answer
     assert call.user is not None

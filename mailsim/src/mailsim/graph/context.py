@@ -23,7 +23,7 @@ class GraphContext:
     sim: Simulator
     entra: EntraContext
     throttle: GraphThrottle = field(default_factory=GraphThrottle)
-    # (address, folder key, client id) -> the newest round of that delta feed
+    # (address, folder key, client ID) -> the newest round of that delta feed
     delta_generations: Counter[tuple[str, str, str]] = field(default_factory=Counter[tuple[str, str, str]])
     # (address, message number) -> when a message that was pushed early becomes readable
     unreadable_until: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
@@ -47,7 +47,7 @@ class GraphContext:
         return self.entra.options
 
     def ids(self, mailbox: Mailbox) -> GraphIds:
-        """Return the id codec of a mailbox.
+        """Return the ID codec of a mailbox.
 
         It is created with the mailbox because it must observe every move.
         """

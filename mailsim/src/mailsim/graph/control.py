@@ -24,7 +24,7 @@ OptionChanges = dict[str, Any]  # options to change, by name
 class NewMicrosoftTokens(ControlInput, frozen=True):
     """Tokens to issue: for a user's consent, or with `roles` for an admin's consent in the user's tenant.
 
-    Without a client id, they are issued to the default application.
+    Without a client ID, they are issued to the default application.
     """
 
     address: str

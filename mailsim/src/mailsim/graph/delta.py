@@ -306,7 +306,7 @@ def _touches(change: MailboxChange, key: str) -> bool:
 def _change_entries(
     call: GraphCall, key: str, link: DeltaLink, names: tuple[str, ...], group: list[MailboxChange]
 ) -> list[dict[str, Any]]:
-    """Return the entries of one message: removed, changed or added; both if a move changed its id."""
+    """Return the entries of one message: removed, changed or added; both if a move changed its ID."""
     change_types = set(link.changes.split(",")) if link.changes else set(CHANGES)
     departures = [
         change for change in group if _is_inside(change.before, key) and not _is_inside(change.after, key)

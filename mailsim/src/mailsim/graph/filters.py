@@ -36,18 +36,18 @@ class EntityType:
     navigation: Mapping[str, str]
 
     def resolve_path(self, written: str) -> str:
-        known = self.spellings.get(written.lower())
-        if known is None:
+        spelling = self.spellings.get(written.lower())
+        if spelling is None:
             raise unknown_property(written.split("/", maxsplit=1)[0], self.name)
-        return known
+        return spelling
 
     def spelling(self, written: str) -> str:
         """Return Microsoft's spelling of a name in $select; a sub-path selects its first segment."""
         head = written.split("/", maxsplit=1)[0]
-        known = self.spellings.get(head.lower()) or self.navigation.get(head.lower())
-        if known is None:
+        spelling = self.spellings.get(head.lower()) or self.navigation.get(head.lower())
+        if spelling is None:
             raise unknown_property(head, self.name)
-        return known
+        return spelling
 
     def property_type(self, path: str) -> PropertyType:
         return self.types[path]
@@ -239,8 +239,8 @@ class _FilterParser:
             node = self.parse_disjunction()
             self._expect(")")
             return node
-        sort, value = self._next()
-        if sort != "word":
+        lexeme_type, value = self._next()
+        if lexeme_type != "word":
             raise self._syntax_error()
         if value.lower() in _TESTS and self._accept_mark("("):
             return self._parse_text_match(value.lower())
@@ -251,7 +251,7 @@ class _FilterParser:
         head, _, last = value.rpartition("/")
         if last.lower() == "any" and self._accept_mark("("):
             return self._parse_lambda(head)
-        path, kind = self._parse_operand((sort, value))
+        path, kind = self._parse_operand((lexeme_type, value))
         return self._parse_comparison(path, kind)
 
     def _parse_text_match(self, name: str) -> FilterNode:
@@ -261,9 +261,9 @@ class _FilterParser:
             self._expect(")")
         path, kind = self._parse_operand(token)
         self._expect(",")
-        sort, value = self._next()
+        lexeme_type, value = self._next()
         self._expect(")")
-        if sort != "text" or kind not in {"text", "id"}:
+        if lexeme_type != "text" or kind not in {"text", "id"}:
             raise bad_request(
                 f"Invalid filter clause: No function signature for the function '{name}' matches."
             )
@@ -287,8 +287,8 @@ class _FilterParser:
         collection = self._entity_type.property_type(path)
         if collection not in {"texts", "recipients"}:
             raise bad_request("Invalid filter clause: any may only follow a collection.")
-        sort, name = self._next()
-        if sort != "word" or not self._accept_mark(":"):
+        lexeme_type, name = self._next()
+        if lexeme_type != "word" or not self._accept_mark(":"):
             raise self._syntax_error()
         self._variable, self._within = name, collection
         inner = self.parse_disjunction()
@@ -297,8 +297,8 @@ class _FilterParser:
         return AnyElement(path, inner)
 
     def _parse_operand(self, token: tuple[str, str]) -> tuple[str, PropertyType]:
-        sort, written = token
-        if sort != "word":
+        lexeme_type, written = token
+        if lexeme_type != "word":
             raise self._syntax_error()
         if self._variable is None:
             path = self._entity_type.resolve_path(written)
@@ -313,8 +313,8 @@ class _FilterParser:
         return spelled.get(rest.lower(), ""), "text"
 
     def _parse_comparison(self, path: str, kind: PropertyType) -> FilterNode:
-        sort, op = self._peek()
-        if sort != "word" or op.lower() not in _OPERATORS:
+        lexeme_type, op = self._peek()
+        if lexeme_type != "word" or op.lower() not in _OPERATORS:
             if kind == "bool":
                 return Comparison(path, "eq", value=True, kind=kind)
             raise self._syntax_error()
@@ -331,8 +331,8 @@ class _FilterParser:
         return self._tokens[self._position] if self._position < len(self._tokens) else ("end", "")
 
     def _accept_word(self, word: str) -> bool:
-        sort, value = self._peek()
-        if sort == "word" and value.lower() == word:
+        lexeme_type, value = self._peek()
+        if lexeme_type == "word" and value.lower() == word:
             self._position += 1
             return True
         return False
@@ -359,16 +359,16 @@ def _unquote(text: str) -> str:
 
 def _parse_literal(token: tuple[str, str], kind: PropertyType) -> Any:
     """Parse the right side of a comparison as the type of the left side."""
-    sort, text = token
-    if sort == "word" and text.lower() == "null":
+    lexeme_type, text = token
+    if lexeme_type == "word" and text.lower() == "null":
         return None
-    if kind == "bool" and sort == "word" and text.lower() in {"true", "false"}:
+    if kind == "bool" and lexeme_type == "word" and text.lower() in {"true", "false"}:
         return text.lower() == "true"
-    if kind in {"text", "enum", "id"} and sort == "text":
+    if kind in {"text", "enum", "id"} and lexeme_type == "text":
         return _unquote(text)
-    if kind == "number" and sort == "number":
+    if kind == "number" and lexeme_type == "number":
         return float(text)
-    if kind == "date" and sort == "date":
+    if kind == "date" and lexeme_type == "date":
         return parse_date(text)
     raise bad_request("Invalid filter clause: A binary operator with incompatible types was detected.")
 

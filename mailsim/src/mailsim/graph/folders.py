@@ -1,4 +1,4 @@
-"""The mail folder routes of Graph: find by id or well-known name, list, create, rename, move, delete."""
+"""The mail folder routes of Graph: find by ID or well-known name, list, create, rename, move, delete."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ WELL_KNOWN = frozenset(
 
 
 def find(call: GraphCall, name: str) -> Folder:
-    """Return a folder by id or by well-known name in any case."""
+    """Return a folder by ID or by well-known name in any case."""
     if name.lower() in WELL_KNOWN:
         folder = call.mailbox.folders.get(name.lower())
         if folder is None:
@@ -102,24 +102,24 @@ def _folders_page(call: GraphCall, parent: str, tail: str) -> GraphResponse:
     query = call.query(entity_types.FOLDER)
     if query.search:
         raise bad_request("The query parameter '$search' is not supported.", "ErrorInvalidUrlQuery")
-    found = _list_children(call.mailbox, parent, hidden=odata.get_flag(call.raw, "includeHiddenFolders"))
+    children = _list_children(call.mailbox, parent, hidden=odata.get_flag(call.raw, "includeHiddenFolders"))
     if query.where is not None or query.orderby:
-        found = _filter_and_sort(call, found, query)
+        children = _filter_and_sort(call, children, query)
     size = query.top or DEFAULT_PAGE
-    part = [to_json(call, folder, query.select) for folder in found[query.skip : query.skip + size]]
+    part = [to_json(call, folder, query.select) for folder in children[query.skip : query.skip + size]]
     answer: dict[str, Any] = {"@odata.context": call.context(f"users('{call.user.oid}')/{tail}")}
     if query.count:
-        answer["@odata.count"] = len(found)
+        answer["@odata.count"] = len(children)
     answer["value"] = part
-    if query.skip + size < len(found):
+    if query.skip + size < len(children):
         options = {**call.raw, "$skip": str(query.skip + size)}
         answer["@odata.nextLink"] = odata.build_link(call.url, options)
     return GraphResponse(200, answer)
 
 
-def _filter_and_sort(call: GraphCall, found: list[Folder], query: odata.ODataQuery) -> list[Folder]:
+def _filter_and_sort(call: GraphCall, children: list[Folder], query: odata.ODataQuery) -> list[Folder]:
     """Filter and sort folders by their JSON."""
-    pairs = [(to_json(call, folder), folder) for folder in found]
+    pairs = [(to_json(call, folder), folder) for folder in children]
     where = query.where
     if where is not None:
         pairs = [pair for pair in pairs if filters.matches(where, pair[0].get)]

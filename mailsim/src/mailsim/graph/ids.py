@@ -1,7 +1,7 @@
-"""Exchange's ids for messages, attachments, folders and conversations: derived from numbers, and parsed.
+"""Exchange's IDs for messages, attachments, folders and conversations: derived from numbers, and parsed.
 
-A mutable message id contains the folder and the move that brought the message there, so it changes with every
-move; an immutable id does not. Both have a checksum, so an id with one character in another case is invalid.
+A mutable message ID contains the folder and the move that brought the message there, so it changes with every
+move; an immutable ID does not. Both have a checksum, so an ID with one character in another case is invalid.
 """
 
 import base64
@@ -26,7 +26,7 @@ FORMATS = ("entryId", "ewsId", "immutableEntryId", "restId", "restImmutableEntry
 
 @dataclass(frozen=True, slots=True)
 class DecodedMessageId:
-    """A parsed message id; a mutable one also contains the hashed folder and the arrival there."""
+    """A parsed message ID; a mutable one also contains the hashed folder and the arrival there."""
 
     number: int
     folder: bytes = b""
@@ -35,7 +35,7 @@ class DecodedMessageId:
 
 
 class MalformedIdError(Exception):
-    """The text is not a well-formed id of this mailbox."""
+    """The text is not a well-formed ID of this mailbox."""
 
 
 def _encode(data: bytes) -> str:
@@ -54,7 +54,7 @@ def _decode(text: str) -> bytes:
 
 
 class GraphIds:
-    """The ids of one mailbox. It listens to changes, because mutable ids depend on the last move."""
+    """The IDs of one mailbox. It listens to changes, because mutable IDs depend on the last move."""
 
     def __init__(self, mailbox: Mailbox, user_id: str) -> None:
         self._mailbox = mailbox
@@ -68,8 +68,8 @@ class GraphIds:
             int, int
         ] = {}  # message number -> sequence of the move that brought it where it is
         self._former_arrivals: dict[int, int] = {}  # sequence of a move -> arrival before it
-        self._keys: dict[str, str] = {}  # folder id -> key
-        self._folders: dict[str, str] = {}  # key -> folder id
+        self._keys: dict[str, str] = {}  # folder ID -> key
+        self._folders: dict[str, str] = {}  # key -> folder ID
         self._hashes: dict[str, bytes] = {}
         mailbox.listeners.insert(0, self._record_move)  # before the listeners that send notifications
 
@@ -86,7 +86,7 @@ class GraphIds:
     # Messages
 
     def message_id(self, number: int, folder: str, *, immutable: bool) -> str:
-        """Return the id of a message that is in this folder now."""
+        """Return the ID of a message that is in this folder now."""
         if immutable:
             return self.immutable_message_id(number)
         return self._mutable_id(number, folder, self._arrivals.get(number, 0))
@@ -97,7 +97,7 @@ class GraphIds:
         return self._immutable_text + _encode(data + check + bytes(4))
 
     def former_message_id(self, change: MailboxChange, *, immutable: bool) -> str:
-        """Return the id that a message had in the folder it left with this change."""
+        """Return the ID that a message had in the folder it left with this change."""
         assert change.before is not None
         if immutable:
             return self.immutable_message_id(change.number)
@@ -110,7 +110,7 @@ class GraphIds:
         return self._mutable_text + _encode(data + check + _END)
 
     def parse_message_id(self, text: str) -> int | None:
-        """Return the message number of an id, or None if the message was moved since or is deleted."""
+        """Return the message number of an ID, or None if the message was moved since or is deleted."""
         decoded = self._parse(_decode(text))
         state = self._mailbox.state(decoded.number)
         if state is None:
@@ -141,14 +141,14 @@ class GraphIds:
     # Attachments
 
     def attachment_id(self, message_id: str, position: int) -> str:
-        """Return an attachment id; `position` counts the attachments of the message."""
+        """Return an attachment ID; `position` counts the attachments of the message."""
         data = _decode(message_id)
         body = position.to_bytes(2, "big")
         digest = blake2b(data + body, digest_size=14).digest()
         return _encode(data + _ATTACHMENT + body + digest)
 
     def parse_attachment_id(self, text: str) -> tuple[int, int]:
-        """Return (message number, position). Raises if the text is not an attachment id of this mailbox."""
+        """Return (message number, position). Raises if the text is not an attachment ID of this mailbox."""
         data = _decode(text)
         message, tail = data[: -len(_ATTACHMENT) - 16], data[-len(_ATTACHMENT) - 16 :]
         body = tail[len(_ATTACHMENT) : len(_ATTACHMENT) + 2]
@@ -160,14 +160,14 @@ class GraphIds:
     # Folders and conversations
 
     def folder_id(self, key: str) -> str:
-        found = self._folders.get(key)
-        if found is None:
-            found = self._folders[key] = _encode(self._folder_head + self._hash(key) + b"\x00\x00\x00")
-            self._keys[found] = key
-        return found
+        folder_id = self._folders.get(key)
+        if folder_id is None:
+            folder_id = self._folders[key] = _encode(self._folder_head + self._hash(key) + b"\x00\x00\x00")
+            self._keys[folder_id] = key
+        return folder_id
 
     def parse_folder_id(self, text: str) -> str | None:
-        """Return the key of a folder, or None if the id is valid but the folder does not exist."""
+        """Return the key of a folder, or None if the ID is valid but the folder does not exist."""
         for folder_key in self._mailbox.folders:
             self.folder_id(folder_key)
         key = self._keys.get(text)
@@ -182,15 +182,15 @@ class GraphIds:
         return _encode(self._conversation_head + digest)
 
     def _hash(self, key: str) -> bytes:
-        found = self._hashes.get(key)
-        if found is None:
-            found = self._hashes[key] = blake2b(key.encode(), key=self._mutable[:40], digest_size=8).digest()
-        return found
+        digest = self._hashes.get(key)
+        if digest is None:
+            digest = self._hashes[key] = blake2b(key.encode(), key=self._mutable[:40], digest_size=8).digest()
+        return digest
 
     # Other formats
 
     def translate(self, text: str, source: str, target: str) -> str | None:
-        """Return an id in another format, or None if it is not of this mailbox or the message is deleted."""
+        """Return an ID in another format, or None if it is not of this mailbox or the message is deleted."""
         try:
             data = _decode(text.replace("/", "-").replace("+", "_"))
             decoded = self._parse(data.removeprefix(_ENTRY) if source == "entryId" else data)

@@ -204,9 +204,9 @@ def message_body(view: MessageView) -> dict[str, str]:
 
 
 def _unique_body(view: MessageView) -> dict[str, str]:
-    shown = message_body(view)
-    cut = bodies.cut_quoted_text if shown["contentType"] == "text" else bodies.cut_quoted_html
-    return {"contentType": shown["contentType"], "content": cut(shown["content"])}
+    body = message_body(view)
+    cut = bodies.cut_quoted_text if body["contentType"] == "text" else bodies.cut_quoted_html
+    return {"contentType": body["contentType"], "content": cut(body["content"])}
 
 
 def _preview(view: MessageView) -> str:
@@ -282,7 +282,7 @@ BUILDERS: dict[str, Callable[[MessageView], Any]] = {
 ONLY_SELECTED = frozenset({"internetMessageHeaders", "uniqueBody", "meetingMessageType"})
 DEFAULT = tuple(name for name in BUILDERS if name not in ONLY_SELECTED)
 _USUAL = frozenset(DEFAULT) - entity_types.PRIVATE  # without $select
-# These need no parsing. With only these, even the entity type stays unknown: a list of ids must be cheap.
+# These need no parsing. With only these, even the entity type stays unknown: a list of IDs must be cheap.
 CHEAP = frozenset(
     {
         "id",

@@ -22,7 +22,7 @@ _STATE_PROPERTIES = frozenset({"isRead", "flag", "categories", "importance", "in
 
 
 def _entity_response(call: GraphCall, number: int, status: int) -> GraphResponse:
-    """Return the message after a change, with its current id."""
+    """Return the message after a change, with its current ID."""
     assert call.user is not None
     view = call.graph.make_view(call.mailbox, number, call.prefer)
     assert view is not None

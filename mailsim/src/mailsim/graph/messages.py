@@ -26,7 +26,7 @@ _TERM = re.compile(r'(?:(\w+):)?("[^"]*"|\S+)')
 
 
 def find(call: GraphCall, name: str) -> MessageView:
-    """Return the message with this id."""
+    """Return the message with this ID."""
     try:
         number = call.ids.parse_message_id(name)
     except MalformedIdError as error:
@@ -49,7 +49,7 @@ def find_in_path(call: GraphCall) -> MessageView:
 
 
 def split_path(call: GraphCall) -> tuple[Folder | None, str]:
-    """Return the folder, if the path names one, and the message id."""
+    """Return the folder, if the path names one, and the message ID."""
     nested = "/mailfolders" in call.path.lower()
     return (folders.find(call, call.names[0]), call.names[1]) if nested else (None, call.names[0])
 
@@ -82,10 +82,10 @@ def to_json(
     for view, answer in message_json.to_json_many(views, names, typed=typed):
         for expand in query.expand:
             if expand.name == "attachments":
-                shown = attachments.expand(call, view, expand.options)
+                expanded = attachments.expand(call, view, expand.options)
                 base = f"users('{call.user.oid if call.user else ''}')/messages('{view.id}')/attachments"
                 answer["attachments@odata.context"] = call.context(base)
-                answer["attachments"] = shown
+                answer["attachments"] = expanded
         answers.append(answer)
     return answers
 
@@ -95,9 +95,9 @@ async def get(call: GraphCall) -> GraphResponse:
     query = call.query(entity_types.MESSAGE)
     view = find_in_path(call)
     tail = f"users('{call.user.oid}')/messages{_format_selection(query)}/$entity"
-    [shown] = to_json(call, [view], query, select_names(call, query))
+    [properties] = to_json(call, [view], query, select_names(call, query))
     return GraphResponse(
-        200, {"@odata.context": call.context(tail), **shown}, headers=call.preference_headers()
+        200, {"@odata.context": call.context(tail), **properties}, headers=call.preference_headers()
     )
 
 
@@ -245,16 +245,16 @@ async def _list_ordered(call: GraphCall, query: odata.ODataQuery, count: int) ->
     if not order or order[0][0] in {"receivedDateTime", "createdDateTime"}:
         oldest = bool(order) and not order[0][1]
         return await _take(_iterate_matching(call, query, oldest=oldest, skip=query.skip), count)
-    found: list[tuple[MessageView, list[tuple[bool, Any]]]] = []
+    rows: list[tuple[MessageView, list[tuple[bool, Any]]]] = []
     async for view in _iterate_matching(call, query):
-        found.append((view, [_sortable(filters.get_value(view, path)) for path, _ in order]))
-        if len(found) > MAX_SORTED:
+        rows.append((view, [_sortable(filters.get_value(view, path)) for path, _ in order]))
+        if len(rows) > MAX_SORTED:
             raise bad_request(
                 "The restriction or sort order is too complex for this operation.", "InefficientFilter"
             )
     for position, (_, descending) in reversed([*enumerate(order)]):
-        found.sort(key=lambda row, position=position: row[1][position], reverse=descending)
-    return [view for view, _ in found[query.skip : query.skip + count]]
+        rows.sort(key=lambda row, position=position: row[1][position], reverse=descending)
+    return [view for view, _ in rows[query.skip : query.skip + count]]
 
 
 def _sortable(value: Any) -> tuple[bool, Any]:

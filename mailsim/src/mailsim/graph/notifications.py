@@ -95,9 +95,9 @@ def _delay_readability(graph: GraphContext, mailbox: Mailbox, number: int) -> No
 def _list_events(
     graph: GraphContext, subscription: GraphSubscription, mailbox: Mailbox, change: MailboxChange
 ) -> list[tuple[ChangeType, str]]:
-    """Return change type and message id of each notification.
+    """Return change type and message ID of each notification.
 
-    A move within a watched mailbox is one update, or a deletion and a creation if the id changes.
+    A move within a watched mailbox is one update, or a deletion and a creation if the ID changes.
     """
     ids = graph.ids(mailbox)
     kind = classify_change(

@@ -52,7 +52,7 @@ class ODataQuery:
 
 def parse_options(query_string: str) -> dict[str, str]:
     """Return the options by name. `$` is optional, names ignore case, duplicates are rejected."""
-    found: dict[str, str] = {}
+    options: dict[str, str] = {}
     try:
         items = parse_qsl(query_string, keep_blank_values=True, errors="strict", max_num_fields=100)
     except (ValueError, UnicodeDecodeError) as error:
@@ -62,12 +62,12 @@ def parse_options(query_string: str) -> dict[str, str]:
         key = f"${bare}" if bare in SYSTEM else name
         if name.startswith("$") and bare not in SYSTEM:
             raise bad_request(f"The query parameter '{name}' is not supported.")
-        if key in found:
+        if key in options:
             raise bad_request(
                 f"Query option '{name}' was specified more than once, but it must be specified at most once."
             )
-        found[key] = value
-    return found
+        options[key] = value
+    return options
 
 
 def parse_query(raw: Mapping[str, str], entity_type: filters.EntityType) -> ODataQuery:
@@ -132,7 +132,7 @@ def _parse_select(text: str | None, entity_type: filters.EntityType) -> tuple[st
 def _parse_expand(text: str | None, entity_type: filters.EntityType) -> tuple[ExpandOption, ...]:
     if text is None:
         return ()
-    found: list[ExpandOption] = []
+    expands: list[ExpandOption] = []
     for part in _split_top_level(text):
         name, bracket, rest = part.partition("(")
         if bracket and not rest.endswith(")"):
@@ -140,8 +140,8 @@ def _parse_expand(text: str | None, entity_type: filters.EntityType) -> tuple[Ex
         spelling = entity_type.navigation.get(name.strip().lower())
         if spelling is None:
             raise unknown_property(name.strip(), entity_type.name)
-        found.append(ExpandOption(spelling, rest[:-1] if bracket else ""))
-    return tuple(found)
+        expands.append(ExpandOption(spelling, rest[:-1] if bracket else ""))
+    return tuple(expands)
 
 
 def _split_top_level(text: str) -> Iterable[str]:

@@ -73,7 +73,7 @@ def _sign_in_routes(entra: EntraContext) -> list[Route]:
 
 
 def _add_mailbox(graph: GraphContext, mailbox: Mailbox) -> None:
-    """Create the ids of a new mailbox; a closed mailbox with the same address had other ids."""
+    """Create the IDs of a new mailbox; a closed mailbox with the same address had other IDs."""
     if mailbox.provider == "outlook":
         graph.forget_ids(mailbox)
         graph.ids(mailbox)
@@ -140,9 +140,9 @@ def _identify_request(graph: GraphContext, scope: Scope, endpoint: str) -> Reque
         route, names = api.ROUTES.find(scope["method"], api.get_path(scope))
     except GraphError:
         return RequestTarget("", "unknown")
-    own = access.user if access is not None else None
+    caller = access.user if access is not None else None
     addresses_user = route.pattern[0] == "users" and names[0] != "me"
-    user = graph.entra.directory.find_user(names[0]) if addresses_user else own
+    user = graph.entra.directory.find_user(names[0]) if addresses_user else caller
     if user is None or access is None:
         return RequestTarget("", route.endpoint)
     limit_key = api.limit_key(access.application.client_id, user.upn) if route.pattern[0] == "users" else ""

@@ -137,7 +137,7 @@ def _is_watched(subscription: GraphSubscription, state: MessageState | None) -> 
 
 
 class SubscriptionRegistry:
-    """Every subscription that is not deleted, by id and by watched mailbox."""
+    """Every subscription that is not deleted, by ID and by watched mailbox."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, GraphSubscription] = {}

@@ -1,4 +1,4 @@
-"""The user routes of Graph: get the user, and translate ids between formats."""
+"""The user routes of Graph: get the user, and translate IDs between formats."""
 
 from typing import Any, cast
 
@@ -14,17 +14,17 @@ async def get(call: GraphCall) -> GraphResponse:
     user = call.user
     assert user is not None
     query = call.query(entity_types.USER)
-    given, _, family = user.name.rpartition(" ")
+    given_name, _, surname = user.name.rpartition(" ")
     properties: dict[str, Any] = {
         "businessPhones": [],
         "displayName": user.name,
-        "givenName": given or family,
+        "givenName": given_name or surname,
         "jobTitle": None,
         "mail": user.upn,
         "mobilePhone": None,
         "officeLocation": None,
         "preferredLanguage": None,
-        "surname": family if given else None,
+        "surname": surname if given_name else None,
         "userPrincipalName": user.upn,
         "id": user.oid,
     }
@@ -39,7 +39,7 @@ async def get(call: GraphCall) -> GraphResponse:
 
 
 async def translate_ids(call: GraphCall) -> GraphResponse:
-    """Convert ids of one mailbox to another format; each invalid id is returned with an error."""
+    """Convert IDs of one mailbox to another format; each invalid ID is returned with an error."""
     body = call.json()
     input_ids = get_argument(body, "inputIds")
     source, target = get_argument(body, "sourceIdType"), get_argument(body, "targetIdType")
