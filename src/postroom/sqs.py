@@ -49,18 +49,18 @@ class SqsQueue:
         answer = await _in_thread(self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=names)
         return "RedrivePolicy" in answer.get("Attributes", {})
 
-    async def send(self, wakes: Sequence[WorkReference]) -> list[WorkReference]:
+    async def send(self, references: Sequence[WorkReference]) -> list[WorkReference]:
         """Send references to work; returns those that the queue accepted."""
-        taken: list[WorkReference] = []
-        for start in range(0, len(wakes), MAX_BATCH):
-            batch = wakes[start : start + MAX_BATCH]
+        accepted: list[WorkReference] = []
+        for start in range(0, len(references), MAX_BATCH):
+            batch = references[start : start + MAX_BATCH]
             entries = [
-                {"Id": str(place), "MessageBody": json.dumps({"kind": each.kind, "subject": each.subject})}
-                for place, each in enumerate(batch)
+                {"Id": str(index), "MessageBody": json.dumps({"kind": entry.kind, "subject": entry.subject})}
+                for index, entry in enumerate(batch)
             ]
             answer = await _in_thread(self.client.send_message_batch, QueueUrl=self.url, Entries=entries)
-            taken += [batch[int(each["Id"])] for each in answer.get("Successful", [])]
-        return taken
+            accepted += [batch[int(entry["Id"])] for entry in answer.get("Successful", [])]
+        return accepted
 
     async def receive(self, most: int, *, invisible_seconds: float) -> list[QueueMessage]:
         """Wait for messages, and hide them from other receivers for `invisible_seconds`."""
@@ -72,19 +72,19 @@ class SqsQueue:
             VisibilityTimeout=_to_visibility_timeout(invisible_seconds),
         )
         return [
-            QueueMessage(each["ReceiptHandle"], _parse_body(each["Body"]))
-            for each in answer.get("Messages", [])
+            QueueMessage(message["ReceiptHandle"], _parse_body(message["Body"]))
+            for message in answer.get("Messages", [])
         ]
 
     async def extend(self, receipts: Sequence[str], *, invisible_seconds: float) -> None:
         for start in range(0, len(receipts), MAX_BATCH):
             entries = [
                 {
-                    "Id": str(place),
-                    "ReceiptHandle": each,
+                    "Id": str(index),
+                    "ReceiptHandle": receipt,
                     "VisibilityTimeout": _to_visibility_timeout(invisible_seconds),
                 }
-                for place, each in enumerate(receipts[start : start + MAX_BATCH])
+                for index, receipt in enumerate(receipts[start : start + MAX_BATCH])
             ]
             await _in_thread(self.client.change_message_visibility_batch, QueueUrl=self.url, Entries=entries)
 

@@ -86,10 +86,10 @@ class DiskBlobStore:
     async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None:
         with disk_errors(self.root):
             try:
-                found = await asyncio.to_thread(self._path(organization, sha256).stat)
+                status = await asyncio.to_thread(self._path(organization, sha256).stat)
             except FileNotFoundError:
                 return None
-        return StoredBlob(sha256, found.st_size, datetime.fromtimestamp(found.st_mtime, UTC))
+        return StoredBlob(sha256, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC))
 
     async def delete(self, organization: OrganizationId, sha256: bytes) -> None:
         with disk_errors(self.root):
@@ -99,9 +99,9 @@ class DiskBlobStore:
         for number in range(256):
             shard = self.root / str(organization) / f"{number:02x}"
             with disk_errors(self.root):
-                found = await asyncio.to_thread(_list_shard, shard)
-            for each in found:
-                yield each
+                blobs = await asyncio.to_thread(_list_shard, shard)
+            for blob in blobs:
+                yield blob
 
     def _path(self, organization: OrganizationId, digest: bytes) -> Path:
         return self.root / object_name(organization, digest)
@@ -158,13 +158,13 @@ class DiskBlobStore:
             group, self._waiting = self._waiting[:LARGEST_GROUP], self._waiting[LARGEST_GROUP:]
             try:
                 with disk_errors(self.root):
-                    done = await asyncio.to_thread(self._write, [each[:2] for each in group])
+                    blobs = await asyncio.to_thread(self._write, [entry[:2] for entry in group])
             except Exception as error:  # noqa: BLE001  # raised in all callers of the group
                 for _, _, future in group:
                     if not future.done():
                         future.set_exception(error)
             else:
-                for blob, (_, _, future) in zip(done, group, strict=True):
+                for blob, (_, _, future) in zip(blobs, group, strict=True):
                     if not future.done():
                         future.set_result(blob)
 
@@ -172,18 +172,18 @@ class DiskBlobStore:
         staged: list[_StagedBlob] = []
         try:
             for organization, content in group:
-                given = self._stage_bytes(organization, content) if isinstance(content, bytes) else content
-                staged.append(given)
-            list(self._syncing.map(fsync_path, [each.temporary for each in staged if each.temporary]))
-            changed = {self._path(each.organization, each.sha256).parent for each in staged}
+                blob = self._stage_bytes(organization, content) if isinstance(content, bytes) else content
+                staged.append(blob)
+            list(self._syncing.map(fsync_path, [blob.temporary for blob in staged if blob.temporary]))
+            changed = {self._path(blob.organization, blob.sha256).parent for blob in staged}
             for directory in changed.copy():
                 changed |= _make_directories(directory)
-            linked = [self._link(each) for each in staged]
+            linked = [self._link(blob) for blob in staged]
             list(self._syncing.map(fsync_path, changed))
         finally:
-            for each in staged:
-                if each.temporary is not None:
-                    each.temporary.unlink(missing_ok=True)
+            for blob in staged:
+                if blob.temporary is not None:
+                    blob.temporary.unlink(missing_ok=True)
         return linked
 
     def _stage_bytes(self, organization: OrganizationId, content: bytes) -> _StagedBlob:
@@ -206,10 +206,10 @@ class DiskBlobStore:
     def _remove_stale(self) -> None:
         """Remove temporary files of killed processes."""
         with suppress(FileNotFoundError):
-            for each in (self.root / "new").iterdir():
+            for file in (self.root / "new").iterdir():
                 with suppress(FileNotFoundError):
-                    if each.stat().st_mtime < time() - STALE_SECONDS:
-                        each.unlink()
+                    if file.stat().st_mtime < time() - STALE_SECONDS:
+                        file.unlink()
 
 
 class _TemporaryFile:
@@ -253,15 +253,15 @@ def fsync_path(path: Path) -> None:
 def _make_directories(directory: Path) -> set[Path]:
     """Create a shard if it is missing; returns the directories that have a new entry."""
     changed: set[Path] = set()
-    for each in (directory.parent, directory):
-        if not each.is_dir():
-            each.mkdir(mode=0o700, exist_ok=True)
-            changed.add(each.parent)
+    for folder in (directory.parent, directory):
+        if not folder.is_dir():
+            folder.mkdir(mode=0o700, exist_ok=True)
+            changed.add(folder.parent)
     return changed
 
 
 def _list_shard(shard: Path) -> list[StoredBlob]:
-    found: list[StoredBlob] = []
+    blobs: list[StoredBlob] = []
     with suppress(FileNotFoundError), os.scandir(shard) as entries:
         for entry in entries:
             digest = parse_digest(entry.name)
@@ -269,8 +269,8 @@ def _list_shard(shard: Path) -> list[StoredBlob]:
                 if digest is not None and entry.is_file(follow_symlinks=False):
                     status = entry.stat(follow_symlinks=False)
                     moment = datetime.fromtimestamp(status.st_mtime, UTC)
-                    found.append(StoredBlob(digest, status.st_size, moment))
-    return found
+                    blobs.append(StoredBlob(digest, status.st_size, moment))
+    return blobs
 
 
 @contextmanager

@@ -114,10 +114,10 @@ class GcsBlobStore:
     async def read(
         self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
     ) -> AsyncGenerator[bytes]:
-        found = await self.find(organization, sha256)
-        if found is None:
+        stored = await self.find(organization, sha256)
+        if stored is None:
             raise NotFound("the bytes of a blob are missing in the bucket")
-        stop = found.size if end is None else min(end, found.size)
+        stop = stored.size if end is None else min(end, stored.size)
         blob = self._blob(organization, sha256)
         while start < stop:
             last = min(start + PIECE_BYTES, stop) - 1
@@ -163,7 +163,7 @@ class GcsBlobStore:
 
     async def list_files(self) -> list[WatchedFile]:
         """For a watched folder: all objects below the prefix."""
-        found = await self._call(lambda: list(self._listed(self._prefix)))
+        blobs = await self._call(lambda: list(self._listed(self._prefix)))
         return [
             WatchedFile(
                 blob.name.removeprefix(self._prefix),
@@ -172,7 +172,7 @@ class GcsBlobStore:
                 generation=str(blob.generation),
                 modified_at=blob.updated,
             )
-            for blob in found
+            for blob in blobs
             if not blob.name.endswith("/")
         ]
 

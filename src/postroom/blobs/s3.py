@@ -92,10 +92,10 @@ class S3BlobStore:
     async def read(
         self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
     ) -> AsyncGenerator[bytes]:
-        found = await self.find(organization, sha256)
-        if found is None:
+        stored = await self.find(organization, sha256)
+        if stored is None:
             raise NotFound("the bytes of a blob are missing in the bucket")
-        stop = found.size if end is None else min(end, found.size)
+        stop = stored.size if end is None else min(end, stored.size)
         if start >= stop:
             return
         with self._errors():

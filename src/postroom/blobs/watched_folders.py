@@ -48,11 +48,11 @@ class DiskFolder:
         def unreadable(error: OSError) -> None:
             raise error
 
-        found: list[WatchedFile] = []
+        files: list[WatchedFile] = []
         try:
             for folder, folders, names in os.walk(self.root, onerror=unreadable):
-                folders[:] = sorted(each for each in folders if not each.startswith("."))
-                found += [
+                folders[:] = sorted(name for name in folders if not name.startswith("."))
+                files += [
                     file
                     for name in sorted(names)
                     if not name.startswith(".") and not name.lower().endswith(_UNFINISHED)
@@ -63,12 +63,12 @@ class DiskFolder:
                 f"The watched folder {self.root} cannot be read ({error.strerror}). Create it, let Postroom"
                 " read it on every machine that runs workers, or correct `watch` in the pipelines file."
             ) from None
-        return found
+        return files
 
     def _file(self, path: Path) -> WatchedFile | None:
-        given = path.relative_to(self.root).as_posix()
-        name = os.fsencode(given).decode(errors="backslashreplace")
-        if name != given:
+        relative = path.relative_to(self.root).as_posix()
+        name = os.fsencode(relative).decode(errors="backslashreplace")
+        if name != relative:
             self._undecodable[name] = path
         try:
             status = path.lstat()

@@ -82,11 +82,11 @@ class KeyFile:
 
     def add(self) -> SealingKey:
         """Add a new key in first place: it seals from now on."""
-        return self._change(lambda found: (_new_key(), *found))[0]
+        return self._change(lambda keys: (_new_key(), *keys))[0]
 
     def remove(self, key_ids: Sequence[str]) -> None:
         """Remove keys for good, but never the one that seals. Values they sealed can no longer be opened."""
-        self._change(lambda found: (*found[:1], *(key for key in found[1:] if key.id not in key_ids)))
+        self._change(lambda keys: (*keys[:1], *(key for key in keys[1:] if key.id not in key_ids)))
 
     def unchanged_seconds(self) -> float:
         """For how long all processes have been able to read the current keys."""
@@ -95,13 +95,13 @@ class KeyFile:
 
     def _read(self, *, force: bool = False) -> tuple[SealingKey, ...]:
         try:
-            found = self.path.stat()
+            status = self.path.stat()
         except FileNotFoundError:
             if self._stamp is None:
                 return ()
             # A value sealed with a key that is in no file would be lost at the next start.
             raise OperatorError(f"{self.path} is gone. Restore it from a backup.") from None
-        if force or _stamp(found) != self._stamp:
+        if force or _stamp(status) != self._stamp:
             text, opened = private_files.read(self.path)
             self._keys = self._parse(text)
             self._stamp = _stamp(opened)
@@ -132,5 +132,5 @@ def _new_key() -> SealingKey:
     return SealingKey(secrets.token_hex(4), secrets.token_bytes(32))
 
 
-def _stamp(found: os.stat_result) -> tuple[int, ...]:
-    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns)
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)

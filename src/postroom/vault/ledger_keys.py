@@ -87,11 +87,11 @@ class LedgerKeys:
 
     def _create_private(self) -> bytes:
         with self._disk(self.private_path), private_files.lock(self.private_path):
-            found = self._lines(self.private_path)
-            if not found:
-                found = [secrets.token_bytes(32)]
-                private_files.replace(self.private_path, _encode_lines(found))
-            return found[0]
+            keys = self._lines(self.private_path)
+            if not keys:
+                keys = [secrets.token_bytes(32)]
+                private_files.replace(self.private_path, _encode_lines(keys))
+            return keys[0]
 
     def _store_public(self, value: bytes) -> None:
         with self._disk(self.public_path):
@@ -117,7 +117,7 @@ class LedgerKeys:
 
 
 def _encode_lines(keys: Iterable[bytes]) -> str:
-    return "".join(f"{base64.b64encode(each).decode()}\n" for each in keys)
+    return "".join(f"{base64.b64encode(key).decode()}\n" for key in keys)
 
 
 def _key_id(public: bytes) -> str:

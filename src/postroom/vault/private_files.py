@@ -15,9 +15,9 @@ def read(path: Path) -> tuple[str, os.stat_result]:
     """The text and the file's status. Raises if other users could have read it too."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     with os.fdopen(descriptor, encoding="utf-8", errors="replace") as file:
-        found = os.fstat(descriptor)
-        _require_private(path, found)
-        return file.read(), found
+        status = os.fstat(descriptor)
+        _require_private(path, status)
+        return file.read(), status
 
 
 @contextmanager
@@ -63,14 +63,14 @@ def disk_errors(what: str, path: Path, setting: str) -> Generator[None]:
         ) from error
 
 
-def _require_private(path: Path, found: os.stat_result) -> None:
-    if not stat.S_ISREG(found.st_mode):
+def _require_private(path: Path, status: os.stat_result) -> None:
+    if not stat.S_ISREG(status.st_mode):
         raise OperatorError(f"{path} is not a file. Remove it, or set POSTROOM_HOME to another directory.")
-    if os.geteuid() not in {0, found.st_uid}:
+    if os.geteuid() not in {0, status.st_uid}:
         raise OperatorError(
             f"{path} belongs to another user. Run Postroom as that user, or `chown` the file."
         )
-    if stat.S_IMODE(found.st_mode) & 0o077:
+    if stat.S_IMODE(status.st_mode) & 0o077:
         raise OperatorError(f"{path} is accessible to other users of this machine. Run `chmod 600 {path}`.")
 
 
