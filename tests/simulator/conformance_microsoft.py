@@ -13,10 +13,10 @@ from typing import Any
 from urllib.parse import parse_qsl
 
 from simulator.graph_types import document, is_a, properties
-from simulator.json_schemas import wrong
+from simulator.json_schemas import list_violations
 
-LONGEST = 256 * 1024  # longer answers are kept in part only, perhaps ending inside a letter
-# Kept short, and each with its reason.
+MAX_RECORDED = 256 * 1024  # longer bodies are cut off, perhaps inside a character
+# Deviations from the description, each with its reason.
 EXCEPTIONS = {
     "fileAttachment@odata.mediaContentType": "seen on the wire, in no document",
 }
@@ -28,13 +28,12 @@ _DATE = re.compile(
     r"([.][0-9]{1,12})?(Z|[+-][0-9][0-9]:[0-9][0-9])"
 )
 _NAMED = {"message", "mailFolder", "attachment", "subscription"}
-# Of these an entity shows everything unless told otherwise, except links to other entities and what must be
-# asked for.
+# Without $select, these entities show all properties except links to other entities and _ON_DEMAND.
 _WHOLE = {"message", "mailFolder", "subscription", "attachment"}
 _ON_DEMAND = {"internetMessageHeaders", "uniqueBody"} | {
-    "vapidPublicKey", "webPushEncryptionP256dhPublicKey", "webPushEncryptionSecret",  # of pushes to browsers
+    "vapidPublicKey", "webPushEncryptionP256dhPublicKey", "webPushEncryptionSecret",  # of web push
 }  # fmt: skip
-_PRIVATE = {"body", "bodyPreview"}  # not for who may see only Mail.ReadBasic
+_PRIVATE = {"body", "bodyPreview"}  # hidden with Mail.ReadBasic
 LINKS = {
     "attachments", "extensions", "singleValueExtendedProperties", "multiValueExtendedProperties",
     "childFolders", "messageRules", "messages",
@@ -48,7 +47,7 @@ _CHANGING = {"isRead", "flag", "categories", "importance", "isDraft"}
 
 @dataclass(frozen=True)
 class Operation:
-    """`template` as Microsoft's OpenAPI writes it; `gives`: a type, `many` of it, as `delta` with links."""
+    """An operation. `template` is the path in Microsoft's OpenAPI, `gives` the response type."""
 
     method: str
     template: str
@@ -107,8 +106,8 @@ OPERATIONS = (
     Operation("DELETE", _SUBSCRIPTION),
     Operation("POST", f"{_SUBSCRIPTION}/microsoft.graph.reauthorize"),
 )
-# These stand in other files of Microsoft's OpenAPI than the two that are here.
-ELSEWHERE = (
+# These are described in parts of Microsoft's OpenAPI that are not available here.
+UNDESCRIBED_OPERATIONS = (
     Operation("GET", _USER, "user"),
     Operation("POST", f"{_USER}/microsoft.graph.translateExchangeIds", "convertIdResult", many=True),
     Operation("POST", f"{_USER}/microsoft.graph.sendMail"),
@@ -128,8 +127,8 @@ _CALLS = (
 )
 
 
-def normal(path: str) -> str:
-    """A path as the OpenAPI writes it: keys as segments, functions with their namespace, folders flat."""
+def normalize_path(path: str) -> str:
+    """Return a path as in the OpenAPI: keys as segments, functions with namespace, no nested folders."""
     path = path.removeprefix("/v1.0")
     path = re.sub(r"^/me(?=/|$)", "/users/me", path, flags=re.IGNORECASE)
     path = re.sub(r"(\w)\('([^')]*)'\)", r"\1/\2", path)
@@ -147,7 +146,7 @@ def problems(exchange: dict[str, Any]) -> list[str]:
         return []
     text = exchange.get("response_body", "")
     headers = dict(exchange.get("response_headers", []))
-    if not headers or len(text.encode(errors="replace")) >= LONGEST - 4:
+    if not headers or len(text.encode(errors="replace")) >= MAX_RECORDED - 4:
         return []
     if not exchange["path"].startswith("/v1.0"):
         return []
@@ -160,9 +159,9 @@ def _of_graph(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> I
     if exchange["status"] >= 400:
         yield from _error(json.loads(text))
         return
-    path = normal(exchange["path"])
-    fitting = [one for one in (*OPERATIONS, *ELSEWHERE) if one.matches(exchange["method"], path)]
-    operation = min(fitting, key=lambda one: one.template.count("{"), default=None)
+    path = normalize_path(exchange["path"])
+    fitting = [one for one in (*OPERATIONS, *UNDESCRIBED_OPERATIONS) if one.matches(exchange["method"], path)]
+    operation = min(fitting, key=lambda one: operation.template.count("{"), default=None)
     if operation is None:
         yield f"no operation of Graph has {exchange['method']} {path}"
     elif path == "/$batch":
@@ -182,10 +181,10 @@ def _of_graph(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> I
 
 
 def _missing(value: dict[str, Any], operation: Operation, query: str, where: str) -> Iterator[str]:
-    """What an entity lacks, or shows unasked."""
+    """Report missing properties, and properties that were not selected."""
     options = {name.lower().removeprefix("$"): text for name, text in parse_qsl(query)}
     shown = {name for name in value if "@" not in name}
-    followed = {"skiptoken", "deltatoken"} & set(options)  # then the link knows what was selected
+    followed = {"skiptoken", "deltatoken"} & set(options)  # then the selection is in the link
     if "@removed" in value or followed or (operation.delta and shown <= _CHANGING | {"id"}):
         return
     if "select" in options and "*" not in options["select"]:
@@ -196,7 +195,7 @@ def _missing(value: dict[str, Any], operation: Operation, query: str, where: str
         if missing := always - seen:
             yield f"{where} lacks the selected {sorted(missing)}"
         if more := seen - always - perhaps - expanded:
-            yield f"{where} shows {sorted(more)} unasked"
+            yield f"{where} shows {sorted(more)}, which were not selected"
         return
     missing = _all_of(operation.gives) - shown
     if missing - _PRIVATE or (missing and missing != _PRIVATE):
@@ -204,7 +203,7 @@ def _missing(value: dict[str, Any], operation: Operation, query: str, where: str
 
 
 def _selected(text: str) -> tuple[set[str], set[str]]:
-    """The selected names in lower case, and those of types that an entity may or may not have."""
+    """Return the selected names in lower case, and the cast ones, which not every entity has."""
     paths = [name.strip().lower() for name in text.split(",")]
     casts = {path.partition("/")[2] for path in paths if path.startswith("microsoft.graph.")}
     return {path.partition("/")[0] for path in paths if not path.startswith("microsoft.graph.")}, casts
@@ -262,7 +261,7 @@ def _page(value: Any, operation: Operation) -> Iterator[str]:
 
 
 def _entity(value: Any, declared: str, where: str) -> Iterator[str]:
-    """Whatever was selected, an entity has its id."""
+    """Check an entity, which always has an ID."""
     if declared in _NAMED and isinstance(value, dict) and not value.get("id"):
         yield f"{where} has no id"
     yield from _object(value, declared, where)
@@ -327,31 +326,33 @@ def _text(value: Any, known: Any, where: str) -> Iterator[str]:
 
 
 def push_problems(push: dict[str, Any]) -> list[str]:
-    """The same for what was sent to a subscriber."""
+    """Return what is wrong with a push to a subscriber."""
     text = push.get("request_body", "")
-    if push["endpoint"] not in {"push", "lifecycle"} or not 0 < len(text.encode()) < LONGEST - 4:
+    if push["endpoint"] not in {"push", "lifecycle"} or not 0 < len(text.encode()) < MAX_RECORDED - 4:
         return []
-    return wrong("pushes", "changeNotifications", json.loads(text))
+    return list_violations("pushes", "changeNotifications", json.loads(text))
 
 
-def disagreements() -> list[str]:
-    """Where the table above says otherwise than the OpenAPI."""
+def list_disagreements() -> list[str]:
+    """Return where OPERATIONS differs from the OpenAPI."""
     known = document()
     assert known is not None
     found: list[str] = []
-    for one in OPERATIONS:
-        described = known["paths"].get(one.template, {}).get(one.method.lower())
+    for operation in OPERATIONS:
+        described = known["paths"].get(operation.template, {}).get(operation.method.lower())
         if described is None:
-            found.append(f"{one.method} {one.template} is not described")
+            found.append(f"{operation.method} {operation.template} is not described")
             continue
-        said = json.dumps(described["responses"]["2XX"])
-        if one.gives and not re.search(rf"microsoft\.graph\.{one.gives}(CollectionResponse)?\"", said):
-            found.append(f"{one.method} {one.template} gives {said[:200]}")
+        responses = json.dumps(described["responses"]["2XX"])
+        if operation.gives and not re.search(
+            rf"microsoft\.graph\.{operation.gives}(CollectionResponse)?\"", responses
+        ):
+            found.append(f"{operation.method} {operation.template} gives {responses[:200]}")
     return found + _other_links(known["schemas"])
 
 
 def _other_links(schemas: dict[str, Any]) -> list[str]:
-    """Where the list of links says otherwise than the OpenAPI."""
+    """Return where LINKS differs from the OpenAPI."""
     marked = {
         name
         for kind in _WHOLE
@@ -359,4 +360,4 @@ def _other_links(schemas: dict[str, Any]) -> list[str]:
         for name, inner in part.get("properties", {}).items()
         if inner.get("x-ms-navigationProperty")
     }
-    return [f"{name} is a link here or there only" for name in marked ^ LINKS]
+    return [f"{name} is a link only in LINKS or only in the OpenAPI" for name in marked ^ LINKS]

@@ -6,7 +6,7 @@ from typing import Any
 from cryptography import x509
 
 from simulator.conformance_google import described
-from simulator.json_schemas import wrong
+from simulator.json_schemas import list_violations
 
 _GOOGLE = {
     "oauth.discovery": "openidConfiguration",
@@ -23,7 +23,7 @@ _ENTRA = {
 
 
 def google(exchange: dict[str, Any]) -> list[str]:
-    """What is wrong with an answer of Google's identity side."""
+    """Return what is wrong with a sign-in response of Google."""
     if not exchange["status"] or exchange.get("fault"):
         return []
     endpoint, path, text = exchange["endpoint"], exchange["path"], exchange.get("response_body", "")
@@ -32,29 +32,29 @@ def google(exchange: dict[str, Any]) -> list[str]:
         return []
     value = json.loads(text)
     if exchange["status"] >= 400:
-        return wrong("sign-in", "googleRefusal", value)
+        return list_violations("sign-in", "googleRefusal", value)
     if endpoint == "oauth.revoke":
         return [] if value == {} else [f"an answer nobody expects: {value}"]
     if path == "/oauth2/v1/certs":
         for certificate in value.values():
             x509.load_pem_x509_certificate(certificate.encode())
-        return wrong("sign-in", "certificates", value)
+        return list_violations("sign-in", "certificates", value)
     if path == "/oauth2/v3/certs":
-        return wrong("sign-in", "keys", value)
+        return list_violations("sign-in", "keys", value)
     if path in {"/oauth2/v2/userinfo", "/oauth2/v1/userinfo"}:
         return described("oauth2.v2", "Userinfo", value)
-    return wrong("sign-in", _GOOGLE[endpoint], value)
+    return list_violations("sign-in", _GOOGLE[endpoint], value)
 
 
 def entra(exchange: dict[str, Any]) -> list[str]:
-    """The same of Microsoft's."""
+    """Return what is wrong with a sign-in response of Microsoft."""
     name = _ENTRA.get(exchange["endpoint"])
     text = exchange.get("response_body", "")
     if name is None or exchange.get("fault") or not text or exchange["method"] == "HEAD":
         return []
     value = json.loads(text)
     if exchange["status"] == 200:
-        return wrong("sign-in", name, value)
+        return list_violations("sign-in", name, value)
     if exchange["endpoint"] == "userinfo":
         return [] if set(value["error"]) == {"code", "message"} else [f"refusal {value}"]
-    return wrong("sign-in", "entraRefusal", value)
+    return list_violations("sign-in", "entraRefusal", value)

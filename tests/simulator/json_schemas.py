@@ -17,7 +17,7 @@ def _validator(file: str, name: str) -> Draft202012Validator:
     return Draft202012Validator({"$ref": f"#/$defs/{name}", "$defs": read["$defs"]})
 
 
-def wrong(file: str, name: str, value: Any) -> list[str]:
+def list_violations(file: str, name: str, value: Any) -> list[str]:
     """Return the violations of the definition `name`."""
     return [
         f"{name}{error.json_path[1:]}: {error.message}" for error in _validator(file, name).iter_errors(value)

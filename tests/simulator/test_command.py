@@ -15,7 +15,7 @@ from mailsim.__main__ import main
 from mailsim.tls import NAMES
 from simulator.driver import command, environment, ready_line
 
-# As if /tmp and its like could not be written: the running user may be one who can write everywhere.
+# Simulate an unwritable temporary directory: the current user may be able to write everywhere.
 NOWHERE = """
 import tempfile
 tempfile._candidate_tempdir_list = lambda: ["/nonexistent"]

@@ -21,7 +21,7 @@ def pair():
 
 @pytest.fixture
 def ask(sim, pair):
-    """Sends an assertion of a registered client; returns status and AADSTS code (0 for success)."""
+    """Return a function that sends an assertion and returns status and AADSTS code (0 for success)."""
     private, certificate = pair
     application = sim.post("applications", provider="outlook", certificate=certificate)
     url = f"{sim.http}/{application['tenant']}/oauth2/v2.0/token"

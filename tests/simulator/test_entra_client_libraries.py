@@ -37,7 +37,7 @@ def shared():
 
 @pytest.fixture
 def application(sim):
-    """A confidential client of the tenant example.com."""
+    """Register a confidential client of the tenant example.com."""
     return sim.post("applications", provider="outlook", name="Referee", redirect_uris=[REDIRECT])
 
 
@@ -57,14 +57,14 @@ def client(sim, application, credential=None, tenant=None):
 
 @functools.cache
 def _session(ca):
-    """Trusts the simulator's authority, whatever the environment says."""
+    """A session that trusts the simulator's CA, whatever the environment."""
     session = requests.Session()
     session.verify, session.trust_env = ca, False
     return session
 
 
 def agree(sim, url, address, decision="allow"):
-    """What a person does with the consent page; returns what the application is then sent."""
+    """Submit the consent page and return the parameters sent to the application."""
     with httpx2.Client(verify=ssl.create_default_context(cafile=sim.ca), trust_env=False) as browser:
         page = browser.get(url)
         assert page.status_code == 200

@@ -28,7 +28,7 @@ def page(browser: Browser, sim) -> Generator[Page]:
 
 @pytest.fixture
 def ask(sim):
-    """Where an application sends the browser; the simulator's own page stands in for the application."""
+    """Return the authorize URL of an application; the simulator's status page is its redirect target."""
     client = sim.ready["clients"]["outlook"]
 
     def url(**more):

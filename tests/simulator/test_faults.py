@@ -24,7 +24,7 @@ _numbers = count(1)
 
 @dataclass(frozen=True)
 class Client:
-    """A client of one mailbox, with a token."""
+    """An HTTP client with a token for one mailbox."""
 
     sim: Simulation
     provider: str
@@ -147,7 +147,7 @@ def test_a_fault_skips_the_first_requests_and_ends_when_cancelled(client):
 
 
 def batch(client: Client, *paths: str) -> str:
-    """The whole answer to a batch of these requests, as text."""
+    """Send a batch of these requests and return the response text."""
     if client.provider == "gmail":
         path, kind = "/batch/gmail/v1", "multipart/mixed; boundary=b"
         calls = [
@@ -256,7 +256,7 @@ def test_unknown_paths_are_refused_in_the_providers_format(sim, provider):
     client = connect(sim, provider)
     answer = client.get("/gmail/v9/nothing" if provider == "gmail" else "/v1.0/nothing")
     assert answer.status_code in {400, 404}
-    if provider == "gmail":  # Google's front end speaks HTML
+    if provider == "gmail":  # Google's front end responds with HTML
         assert "was not found on this server" in answer.text
     else:
         assert answer.json()["error"]["message"]

@@ -43,7 +43,7 @@ def shared():
 
 @pytest.fixture
 async def graph(sim):
-    """A client of an application that may read and write every mailbox of its tenant."""
+    """Return an SDK client of an application that can access every mailbox of its tenant."""
     application = sim.post("applications", provider="outlook", name="Referee")
     context = ssl.create_default_context(cafile=sim.ca)
     credential = ClientSecretCredential(
@@ -74,7 +74,7 @@ def immutable(**more):
 
 
 async def delta(graph, address, folder, link=None, size=25):
-    """A whole round; returns its entries and the deltaLink."""
+    """Follow a complete round; return its entries and the deltaLink."""
     builder = graph.users.by_user_id(address).mail_folders.by_mail_folder_id(folder).messages.delta
     headers = immutable()
     headers.add("Prefer", f"odata.maxpagesize={size}")

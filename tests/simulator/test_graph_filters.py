@@ -10,7 +10,7 @@ from simulator.microsoft_user import MicrosoftUsers
 
 @pytest.fixture(scope="module")
 def user(shared):
-    """A mailbox with four messages, an hour between each."""
+    """Return a user with four messages, one hour apart."""
     with ExitStack() as stack:
         shared.create("outlook", "filters@example.com")
         made = MicrosoftUsers(stack).sign_in(shared, "filters@example.com", seconds=86400)
@@ -41,7 +41,7 @@ def user(shared):
 
 @pytest.fixture(autouse=True)
 def checked(sim):
-    """Every answer is checked against the description."""
+    """Check every response against the description."""
 
 
 def subjects(user, **options):

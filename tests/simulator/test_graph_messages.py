@@ -21,7 +21,7 @@ DESK = {"emailAddress": {"name": "desk@example.org", "address": "desk@example.or
 
 
 def message_bytes(html=None, text=None, **headers):
-    """A message with these headers; underscores stand for hyphens."""
+    """Return a message with these headers; underscores become hyphens."""
     message = EmailMessage()
     message["From"] = "Ann Example <ann@example.org>"
     message["To"] = '"Doe, Jane" <jane@example.com>, bob@example.net'

@@ -163,7 +163,7 @@ def test_a_slow_endpoint_is_delayed_and_a_very_slow_one_dropped(sim, user, recei
     receiver.seconds = 0.9
     one = sim.deliver(user.address, kind="plain")["id"]
     sim.move_clock(15)
-    # Given up after the shorter limit of a first attempt, taken in the longer one of a retry.
+    # The first attempt times out; the retry has a longer timeout and succeeds.
     assert changes_in(receiver.items()) == [("created", one)] * 2
     receiver.seconds = 0.0
     two = sim.deliver(user.address, kind="plain")["id"]

@@ -10,7 +10,7 @@ from mailsim.graph.throttle import GraphThrottle, RequestWindow
 
 
 async def at_once(user, count, path="messages?$top=1"):
-    """The answers to so many requests that are under way together."""
+    """Return the responses to this many concurrent requests."""
     headers = {"authorization": user.http.headers["authorization"]}
     limits = httpx2.Limits(max_connections=50)
     async with httpx2.AsyncClient(

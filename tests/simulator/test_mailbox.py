@@ -288,7 +288,7 @@ def test_every_change_reaches_the_listeners_of_mailbox_and_registry():
 
 
 class MailboxChanges(RuleBasedStateMachine):
-    """Any sequence of changes: counts, pages, threads and log agree with a plain model of the mailbox."""
+    """After any sequence of changes, counts, pages, threads and log agree with a simple model."""
 
     @initialize(provider=st.sampled_from(PROVIDERS), messages=st.integers(0, 40))
     def begin(self, provider, messages):
@@ -364,4 +364,4 @@ TestMailboxChanges.settings = settings(max_examples=40, stateful_step_count=30, 
 def test_the_mime_tree_is_parsed_from_the_bytes():
     mailbox = box("gmail", 20)
     assert mailbox.tree(3) is mailbox.tree(3)
-    assert mailbox.tree(3).headers == mime.read(mailbox.raw(3)).headers
+    assert mailbox.tree(3).headers == mime.parse(mailbox.raw(3)).headers

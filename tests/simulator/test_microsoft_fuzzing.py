@@ -93,7 +93,7 @@ HEADERS = st.dictionaries(
 
 @pytest.fixture(scope="module")
 def known(shared: Simulation) -> Generator[tuple[MicrosoftUser, list[str]]]:
-    """A user who may do everything, and ids that exist."""
+    """Return a user with all permissions, and existing IDs."""
     with ExitStack() as stack:
         user = MicrosoftUsers(stack).connect(shared, ADDRESS, *EVERYTHING, messages=4)
         messages = [one["id"] for one in user.get("messages")["value"]]
@@ -107,7 +107,7 @@ def stranger(shared: Simulation) -> Generator[httpx2.Client]:
 
 
 def fine(answer: httpx2.Response) -> bool:
-    """Success, or a refusal in Graph's own words."""
+    """Return whether the response is a success or an error in Graph's format."""
     if answer.status_code < 400:
         return True
     if not answer.content:

@@ -18,7 +18,7 @@ BACK = "https://app.example/back"
 
 
 def written(sim: Simulation, receiver: GraphPushReceiver) -> dict[str, Any]:
-    """What a client saw: a draft, its bytes, a subscription with its handshake and push, a refusal."""
+    """Return what a client sees: a draft, its bytes, a subscription with handshake and push, an error."""
     with ExitStack() as stack:
         user = MicrosoftUsers(stack).connect(sim, ADDRESS, "Mail.ReadWrite", messages=3)
         made = subscribe(user, receiver)
@@ -38,7 +38,7 @@ def written(sim: Simulation, receiver: GraphPushReceiver) -> dict[str, Any]:
 
 
 def signed_in(sim: Simulation) -> dict[str, Any]:
-    """A code, what it is good for, and a refusal of the token endpoint."""
+    """Return an authorization code, its tokens, and an error of the token endpoint."""
     client = sim.ready["clients"]["outlook"]
     sim.control.patch("microsoft/options", json={"auto_consent": True})
     with httpx2.Client(base_url=sim.http, trust_env=False) as http:
@@ -52,7 +52,7 @@ def signed_in(sim: Simulation) -> dict[str, Any]:
         form |= {"client_id": client["client_id"], "client_secret": client["client_secret"]}
         tokens = http.post("/common/oauth2/v2.0/token", data=form).json()
         again = http.post("/common/oauth2/v2.0/token", data=form)
-        refused = {**again.json(), "error_uri": ""}  # it names the port
+        refused = {**again.json(), "error_uri": ""}  # it contains the port
         return {
             "back": back, "cookies": dict(answer.cookies), "refresh": tokens["refresh_token"],
             "refused": refused, "trace": again.headers["x-ms-request-id"],
@@ -61,7 +61,7 @@ def signed_in(sim: Simulation) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def runs() -> Generator[list[Simulation]]:
-    """Two runs of one seed, and one of another."""
+    """Start two simulators with the same seed and one with another."""
     with ExitStack() as stack:
         options = ("--clock", "manual", "--start", "2026-03-02T09:00:00Z")
         yield [stack.enter_context(running("--seed", seed, *options)) for seed in ("7", "7", "8")]
