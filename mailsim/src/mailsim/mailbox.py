@@ -128,17 +128,17 @@ class Mailbox:
         """Return the parsed MIME tree of a message."""
         content = self._contents.get(number)
         if isinstance(content, bytes):  # may be edited: do not cache
-            return mime.read(content)
+            return mime.parse(content)
         key = self.account.key, number
-        return self._cache.trees.get(key) or self._cache.trees.put(key, mime.read(self.raw(number)))
+        return self._cache.trees.get(key) or self._cache.trees.put(key, mime.parse(self.raw(number)))
 
     def thread(self, number: int) -> int:
         """Return the number of the message that started the thread, which may be deleted by now."""
-        return self._threads.root(number)
+        return self._threads.get_root(number)
 
     def thread_members(self, root: int) -> list[int]:
         """Return the thread's existing messages, oldest first."""
-        return [n for n in self._threads.members(root) if self._states.get(n) is not None]
+        return [n for n in self._threads.list_members(root) if self._states.get(n) is not None]
 
     @property
     def thread_total(self) -> int:
@@ -154,11 +154,11 @@ class Mailbox:
 
     def find_by_message_id(self, message_id: str) -> int | None:
         """Return the newest message with this Message-ID, deleted ones included."""
-        return self._threads.by_message_id(message_id)
+        return self._threads.find_by_message_id(message_id)
 
     def find_all_by_message_id(self, message_id: str) -> list[int]:
         """Return every message with this Message-ID, oldest first, deleted ones included."""
-        return self._threads.all_by_message_id(message_id)
+        return self._threads.list_by_message_id(message_id)
 
     def in_folder(self, key: str) -> Callable[[MessageState], bool]:
         """Return a predicate for `states`: the message is in this folder or has this label."""
@@ -245,7 +245,7 @@ class Mailbox:
         self._states.put(number, None)
         self._contents.pop(number, None)
         if not self.thread_members(self.thread(number)):
-            self._threads.ended()
+            self._threads.record_end()
         return self._log("deleted", number, before, None)
 
     # Drafts
@@ -351,7 +351,7 @@ class Mailbox:
         if isinstance(content, samples.MessageSpec):
             return samples.write_message(content)
         distinct, first = self._first
-        return self.initial_mail.write(number, distinct[first[number]])
+        return self.initial_mail.generate_message(number, distinct[first[number]])
 
     def _add(self, content: bytes | samples.MessageSpec, state: MessageState, root: int | None = None) -> int:
         for key in state.folder_keys:
@@ -360,9 +360,9 @@ class Mailbox:
         number = self._states.append(state)
         self._received.append(self._clock.milliseconds())
         self._contents[number] = content
-        joined = self._threads.join(number, mime.read_headers(raw), root)
+        joined = self._threads.add_message(number, mime.parse_headers(raw), root)
         if joined == number or self.thread_members(joined) == [number]:
-            self._threads.began()
+            self._threads.record_start()
         self._log("added", number, None, state)
         return number
 

@@ -101,7 +101,7 @@ def _make_spec(
 def _make_reply(
     spec: samples.MessageSpec, mailbox: Mailbox, replied_to: int, subject: str | None
 ) -> samples.MessageSpec:
-    headers = {name.lower(): value for name, value in mime.read_headers(mailbox.raw(replied_to))}
+    headers = {name.lower(): value for name, value in mime.parse_headers(mailbox.raw(replied_to))}
     message_id = headers.get("message-id", "").strip()
     title = mime.decode_words(headers.get("subject", ""))
     return replace(

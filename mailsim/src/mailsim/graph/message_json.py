@@ -92,7 +92,7 @@ class MessageView:
 
     @lazy_property
     def attachments(self) -> list[mime_attachments.OutlookAttachment]:
-        return mime_attachments.list_attachments(self.tree, self.tree.headers_named("x-mailsim-reference"))
+        return mime_attachments.list_attachments(self.tree, self.tree.list_headers("x-mailsim-reference"))
 
     @lazy_property
     def bodies(self) -> list[mime.MimePart]:
@@ -211,7 +211,7 @@ def _unique_body(view: MessageView) -> dict[str, str]:
 
 def _preview(view: MessageView) -> str:
     if view.text is not None:
-        return bodies.preview_text(view.text.beginning(1000))
+        return bodies.preview_text(view.text.get_beginning(1000))
     return bodies.preview_html(view.html.text) if view.html is not None else ""
 
 
@@ -238,7 +238,7 @@ def _inference(view: MessageView) -> str:
 
 def _recipients_of(name: str) -> Callable[[MessageView], Any]:
     return lambda view: (
-        recipients.parse_recipients(view.tree.headers_named(name)) if name in view.headers else []
+        recipients.parse_recipients(view.tree.list_headers(name)) if name in view.headers else []
     )
 
 

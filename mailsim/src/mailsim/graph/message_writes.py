@@ -178,7 +178,7 @@ async def send_mail(call: GraphCall) -> GraphResponse:
 
 
 def _list_recipients(raw: bytes) -> list[str]:
-    headers = [value for name, value in mime.read_headers(raw) if name.lower() in {"to", "cc", "bcc"}]
+    headers = [value for name, value in mime.parse_headers(raw) if name.lower() in {"to", "cc", "bcc"}]
     return [address for _, address in getaddresses(headers) if address]
 
 

@@ -56,7 +56,7 @@ def _from_part(position: int, part: mime.MimePart, related: bool) -> OutlookAtta
 
 
 def _from_link(position: int, line: str) -> OutlookAttachment:
-    _, facts = mime.parameters(f"link; {line}")
+    _, facts = mime.parse_parameters(f"link; {line}")
     digits = facts.get("size", "")
     size = int(digits) if digits.isdecimal() else REFERENCE_SIZE
     return OutlookAttachment(

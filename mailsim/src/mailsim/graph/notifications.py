@@ -103,8 +103,8 @@ def _list_events(
     kind = classify_change(
         subscription,
         change,
-        before=_passes_filter(graph, subscription, mailbox, change, then=True),
-        after=_passes_filter(graph, subscription, mailbox, change, then=False),
+        before=_passes_filter(graph, subscription, mailbox, change, at_end=False),
+        after=_passes_filter(graph, subscription, mailbox, change, at_end=True),
     )
     if kind is None:
         return []
@@ -124,9 +124,9 @@ def _passes_filter(
     mailbox: Mailbox,
     change: MailboxChange,
     *,
-    then: bool,
+    at_end: bool,
 ) -> bool:
-    state = change.before if then else change.after
+    state = change.after if at_end else change.before
     if subscription.filter is None or state is None or change.kind == "deleted":
         return True  # the bytes of a deleted message are gone: notify rather than stay silent
     view = graph.make_view(mailbox, change.number, MessagePreferences(immutable=subscription.immutable))
