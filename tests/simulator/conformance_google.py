@@ -13,7 +13,7 @@ from importlib import resources
 from typing import Any
 from urllib.parse import parse_qs
 
-from simulator.json_schemas import wrong
+from simulator.json_schemas import list_violations
 
 # Kept short, and each with its reason.
 EXCEPTIONS = {
@@ -174,11 +174,11 @@ def push_problems(push: dict[str, Any]) -> list[str]:
         return []
     value = json.loads(text)
     if "subscription" not in value:  # without its wrapper
-        return wrong("pushes", "gmailEvent", value)
+        return list_violations("pushes", "gmailEvent", value)
     message = value.get("message", {})
-    found = wrong("pushes", "pubsubPush", value) + described("pubsub.v1", "PubsubMessage", message)
+    found = list_violations("pushes", "pubsubPush", value) + described("pubsub.v1", "PubsubMessage", message)
     if not found and push.get("mailbox"):
-        found += wrong("pushes", "gmailEvent", json.loads(base64.b64decode(message["data"])))
+        found += list_violations("pushes", "gmailEvent", json.loads(base64.b64decode(message["data"])))
     return found
 
 

@@ -161,7 +161,7 @@ def test_the_method_table_agrees_with_the_discovery_document():
         assert method.scopes == set(theirs["scopes"]), method.id
         own = {name for name, value in theirs.get("parameters", {}).items() if value["location"] == "query"}
         assert set(method.parameters) == own, method.id
-        assert method.answer == theirs.get("response", {}).get("$ref", ""), method.id
+        assert method.response_type == theirs.get("response", {}).get("$ref", ""), method.id
         body = theirs.get("request", {}).get("$ref")
         properties = conformance_google.document()["schemas"][body]["properties"] if body else {}
         assert set(method.properties) == set(properties), method.id

@@ -12,7 +12,7 @@ from mailsim import samples
 from mailsim.hashing import scramble
 from mailsim.message_state import MessageState
 
-_COUNTED = 20_000  # above this many messages, the number of threads is estimated from the first ones
+_MAX_COUNTED = 20_000  # above this many messages, the number of threads is estimated from the first ones
 _SENT = frozenset({"SENT", "DRAFT", "sentitems", "drafts"})
 
 
@@ -39,43 +39,43 @@ class InitialMail:
         jitter = scramble(number * 2 + 1) % 1000 / 1000
         return int(self.end_ms - span + (number + jitter) * span / self.count)
 
-    def message_id(self, number: int) -> str:
+    def make_message_id(self, number: int) -> str:
         return samples.make_message_id(self.seed, self.address, number)
 
-    def by_message_id(self, message_id: str) -> int | None:
+    def find_by_message_id(self, message_id: str) -> int | None:
         digits = message_id.partition("@")[0].rpartition(".")[2]
         if not (digits.isascii() and digits.isdigit() and len(digits) < 12):
             return None
         number = int(digits)
-        return number if number < self.count and self.message_id(number) == message_id else None
+        return number if number < self.count and self.make_message_id(number) == message_id else None
 
-    def thread(self, number: int) -> int:
+    def find_thread(self, number: int) -> int:
         return samples.find_thread_start(self.seed, self.address, number, self._weights)
 
-    def thread_members(self, root: int) -> list[int]:
+    def list_thread_members(self, root: int) -> list[int]:
         if root >= self.count:
             return []
         members = samples.list_thread_numbers(self.seed, self.address, root, self._weights)
         return [number for number in members if number < self.count]
 
-    def thread_total(self) -> int:
-        counted = min(self.count, _COUNTED)
+    def count_threads(self) -> int:
+        counted = min(self.count, _MAX_COUNTED)
         parents = (
             samples.find_reply_parent(self.seed, self.address, n, self._weights) for n in range(counted)
         )
         starts = sum(parent is None for parent in parents)
         return starts if counted == self.count else round(self.count * starts / counted)
 
-    def write(self, number: int, state: MessageState) -> bytes:
+    def generate_message(self, number: int, state: MessageState) -> bytes:
         """Generate the bytes of a message. Its initial `state` determines whether the owner sent it."""
         date = datetime.fromtimestamp(self.received_ms(number) // 1000, UTC)
-        order = samples.plan_message(
+        spec = samples.plan_message(
             seed=self.seed, address=self.address, number=number, date=date, mix=self._weights, size=self.size
         )
-        by_owner = order.sender[1] == self.address
+        by_owner = spec.sender[1] == self.address
         if state.folder_keys & _SENT and not by_owner:
-            order = replace(order, kind="sent", variant="", sender=("", self.address), to=(order.sender,))
+            spec = replace(spec, kind="sent", variant="", sender=("", self.address), to=(spec.sender,))
         elif by_owner and not state.folder_keys & _SENT:
-            kind = "reply" if order.in_reply_to else "plain"
-            order = replace(order, kind=kind, variant="", sender=order.to[0], to=(order.sender,))
-        return samples.write_message(order)
+            kind = "reply" if spec.in_reply_to else "plain"
+            spec = replace(spec, kind=kind, variant="", sender=spec.to[0], to=(spec.sender,))
+        return samples.write_message(spec)

@@ -13,7 +13,7 @@ from email.header import decode_header
 from functools import lru_cache
 from urllib.parse import unquote_to_bytes
 
-DEEPEST = 40  # deeper levels become one opaque part
+MAX_DEPTH = 40  # deeper levels become one opaque part
 _PARAM = re.compile(r""";\s*([^\s=;"]+)\s*=\s*("(?:[^"\\]|\\.)*"|[^;\s]*(?:[^;"]*[^;"\s])?)""")
 _SECTION = re.compile(r"^(.+?)(?:\*(\d+))?(\*)?$")
 _ESCAPE = re.compile(r"\\(.)")
@@ -68,7 +68,7 @@ class MimePart:
         """The content as text, even if the declared charset is wrong."""
         return decode_text(self.content, self.charset)
 
-    def beginning(self, length: int) -> str:
+    def get_beginning(self, length: int) -> str:
         """Return at least the first `length` characters of the text, if possible without decoding all."""
         start = self._start
         reach = start + 4 * length
@@ -82,7 +82,7 @@ class MimePart:
         """Return the first header of that name in any case, unfolded, encoded words kept; "" if absent."""
         return self.named.get(name.lower(), "")
 
-    def headers_named(self, name: str) -> list[str]:
+    def list_headers(self, name: str) -> list[str]:
         """List all headers of that name, given in lower case, in order."""
         if name not in self.named:
             return []
@@ -109,29 +109,29 @@ class MimePart:
         )
 
 
-def read(raw: bytes) -> MimePart:
-    return _read(raw, 0, len(raw), 0, "text/plain")
+def parse(raw: bytes) -> MimePart:
+    return _parse_part(raw, 0, len(raw), 0, "text/plain")
 
 
-def read_headers(raw: bytes) -> list[tuple[str, str]]:
+def parse_headers(raw: bytes) -> list[tuple[str, str]]:
     """Parse only the headers of a message, which is cheap."""
-    start, head_end, _ = _head(raw, 0, len(raw))
-    return _headers(raw[start:head_end])
+    start, head_end, _ = _find_headers(raw, 0, len(raw))
+    return _parse_header_block(raw[start:head_end])
 
 
-def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> MimePart:
-    start, head_end, body = _head(raw, start, end)
-    headers = _headers(raw[start:head_end])
+def _parse_part(raw: bytes, start: int, end: int, depth: int, default: str) -> MimePart:
+    start, head_end, body = _find_headers(raw, start, end)
+    headers = _parse_header_block(raw[start:head_end])
     named: dict[str, str] = {}
     for name, value in headers:
         named.setdefault(name.lower(), value)
-    content_type, params = parameters(named["content-type"]) if "content-type" in named else _NOTHING
+    content_type, params = parse_parameters(named["content-type"]) if "content-type" in named else _NOTHING
     kind, _, sub = content_type.partition("/")
     if not kind or not sub:
         content_type = default
     disposition, details = _NOTHING
     if "content-disposition" in named:
-        disposition, details = parameters(named["content-disposition"])
+        disposition, details = parse_parameters(named["content-disposition"])
     encoding = named.get("content-transfer-encoding", "").partition(";")[0].strip().lower()
     return MimePart(
         headers,
@@ -141,32 +141,32 @@ def _read(raw: bytes, start: int, end: int, depth: int, default: str) -> MimePar
         encoding,
         disposition if disposition in {"attachment", "inline", ""} else "attachment",
         decode_words(details.get("filename") or params.get("name", "")),
-        _children(raw, body, end, content_type, params, encoding, depth),
+        _parse_children(raw, body, end, content_type, params, encoding, depth),
         raw,
         body,
         end,
     )
 
 
-def _children(
+def _parse_children(
     raw: bytes, start: int, end: int, content_type: str, params: Mapping[str, str], encoding: str, depth: int
 ) -> Sequence[MimePart]:
-    if content_type[0] != "m" or depth >= DEEPEST:
+    if content_type[0] != "m" or depth >= MAX_DEPTH:
         return ()
     if content_type == "message/rfc822":
         if encoding in {"base64", "quoted-printable"}:
             inner = decode_transfer(raw[start:end], encoding)
-            return [_read(inner, 0, len(inner), depth + 1, "text/plain")]
-        return [_read(raw, start, end, depth + 1, "text/plain")]
+            return [_parse_part(inner, 0, len(inner), depth + 1, "text/plain")]
+        return [_parse_part(raw, start, end, depth + 1, "text/plain")]
     boundary = params.get("boundary", "")
     if not content_type.startswith("multipart/") or not boundary:
         return ()
     default = "message/rfc822" if content_type == "multipart/digest" else "text/plain"
-    pieces = _split(raw, start, end, b"--" + boundary.encode("utf-8", "surrogateescape"))
-    return [_read(raw, first, last, depth + 1, default) for first, last in pieces]
+    pieces = _split_parts(raw, start, end, b"--" + boundary.encode("utf-8", "surrogateescape"))
+    return [_parse_part(raw, first, last, depth + 1, default) for first, last in pieces]
 
 
-def _split(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[int, int]]:
+def _split_parts(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[int, int]]:
     """Find start and end of the parts between boundaries. A missing final boundary is the body's end."""
     pieces: list[tuple[int, int]] = []
     begin = -1
@@ -191,7 +191,7 @@ def _split(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[int, int
     return pieces
 
 
-def _head(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
+def _find_headers(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
     """Find the start of the headers, their end, and the start of the body."""
     if raw.startswith(b"From ", start):  # an mbox separator is not a header
         line = raw.find(b"\n", start, end)
@@ -207,7 +207,7 @@ def _head(raw: bytes, start: int, end: int) -> tuple[int, int, int]:
     return (start, crlf, crlf + 3) if crlf != -1 else (start, end, end)
 
 
-def _headers(block: bytes) -> list[tuple[str, str]]:
+def _parse_header_block(block: bytes) -> list[tuple[str, str]]:
     try:
         text = block.decode()
     except UnicodeDecodeError:
@@ -222,7 +222,7 @@ def _headers(block: bytes) -> list[tuple[str, str]]:
 
 
 @lru_cache(maxsize=512)
-def parameters(value: str) -> tuple[str, Mapping[str, str]]:
+def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
     """Parse `text/plain; charset=utf-8` to ("text/plain", {"charset": "utf-8"}), with RFC 2231 decoded."""
     head, semicolon, _ = value.partition(";")
     if not semicolon:
@@ -238,11 +238,11 @@ def parameters(value: str) -> tuple[str, Mapping[str, str]]:
         elif match := _SECTION.match(name.lower()):
             pieces.setdefault(match[1], []).append((int(match[2] or 0), bool(match[3]), text))
     for name, sections in pieces.items():
-        simple[name] = _joined(sorted(sections, key=lambda section: section[0]))
+        simple[name] = _join_sections(sorted(sections, key=lambda section: section[0]))
     return head.strip().lower(), simple
 
 
-def _joined(sections: list[tuple[int, bool, str]]) -> str:
+def _join_sections(sections: list[tuple[int, bool, str]]) -> str:
     charset = "utf-8"
     data = b""
     for position, (_, encoded, text) in enumerate(sections):
@@ -281,15 +281,15 @@ def decode_text(data: bytes, charset: str) -> str:
 
 def decode_transfer(data: bytes, encoding: str) -> bytes:
     if encoding == "base64":
-        return _base64(data)
+        return _decode_base64(data)
     if encoding == "quoted-printable":
         return binascii.a2b_qp(data)
     if encoding in {"x-uuencode", "uuencode", "x-uue", "uue"}:
-        return _uuencoded(data)
+        return _decode_uuencode(data)
     return data
 
 
-def _base64(data: bytes) -> bytes:
+def _decode_base64(data: bytes) -> bytes:
     try:
         return binascii.a2b_base64(data)
     except binascii.Error:
@@ -298,7 +298,7 @@ def _base64(data: bytes) -> bytes:
         return binascii.a2b_base64(clean + b"=" * (-len(clean) % 4))
 
 
-def _uuencoded(data: bytes) -> bytes:
+def _decode_uuencode(data: bytes) -> bytes:
     decoded = b""
     for line in data.splitlines():
         if line.startswith(b"begin ") or line.strip() in {b"", b"end", b"`"}:

@@ -60,7 +60,7 @@ class MatchedMethod(NamedTuple):
 class GmailCallOutcome:
     """The result of a call, for the log and the meters."""
 
-    reply: RawResponse
+    response: RawResponse
     endpoint: str = ""
     mailbox: str = ""
     units: int = 0
@@ -121,24 +121,24 @@ class GmailApi:
             legacy = common.get("$.xgafv") != "2"
             pretty = common.get("prettyPrint", "true").lower() not in _FALSE
             if matched is None:
-                outcome.reply = make_unknown_path_reply(call.path)
+                outcome.response = make_unknown_path_response(call.path)
                 return outcome
             outcome.endpoint = matched.method.endpoint
             _check_common(common)
             value = self._run_method(call, matched, pairs, common, outcome)
             if value is None:
-                outcome.reply = self._make_empty_response(matched.method)
+                outcome.response = self._make_empty_response(matched.method)
             else:
-                outcome.reply = RawResponse(200, encode_json(value, pretty=pretty), JSON)
+                outcome.response = RawResponse(200, encode_json(value, pretty=pretty), JSON)
         except GmailError as error:
             error_body = error.body
-            outcome.reply = RawResponse(
+            outcome.response = RawResponse(
                 error_body.code, encode_json(error_body.to_json(legacy=legacy), pretty=pretty), JSON
             )
         except SimulatorError as error:
             # An operation that the mailbox rejects is an invalid argument for Gmail.
             error_body = errors.bad_request(str(error)).body
-            outcome.reply = RawResponse(
+            outcome.response = RawResponse(
                 400, encode_json(error_body.to_json(legacy=legacy), pretty=pretty), JSON
             )
         return outcome
@@ -163,7 +163,7 @@ class GmailApi:
         _check_metadata(method, token, args, always=self.google.options.metadata_scope_wins)
         if common.get("alt") in {"media", "proto"}:
             raise errors.bad_request(f'Unsupported alt type "{common["alt"]}" for non byte stream request.')
-        mask = field_mask.parse_mask(common["fields"], method.answer) if common.get("fields") else {}
+        mask = field_mask.parse_mask(common["fields"], method.response_type) if common.get("fields") else {}
         body: dict[str, Any] = (
             {} if matched.upload else parameters.parse_json_body(call.body, method.properties)
         )
@@ -258,7 +258,7 @@ def encode_json(value: Any, *, pretty: bool) -> bytes:
     return msgspec.json.format(encoded, indent=2) + b"\n" if pretty else encoded
 
 
-def make_unknown_path_reply(path: str) -> RawResponse:
+def make_unknown_path_response(path: str) -> RawResponse:
     """Make the HTML page with which Google's front end answers unknown paths."""
     shown = path[:200].replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     page = (

@@ -35,7 +35,7 @@ MethodFunction = Callable[[GmailCallContext], "dict[str, Any] | None"]
 class GmailMethod:
     """A method of the API.
 
-    `path` follows `users/{userId}/`. `answer` is the type of the response, if it has one.
+    `path` follows `users/{userId}/`. `response_type` is empty if it returns nothing.
     """
 
     id: str
@@ -43,7 +43,7 @@ class GmailMethod:
     path: tuple[str, ...]
     scopes: frozenset[str]
     run: MethodFunction
-    answer: str = ""
+    response_type: str = ""
     parameters: Mapping[str, QueryParameter] = field(default_factory=dict[str, QueryParameter])
     properties: Mapping[str, type] = field(default_factory=dict[str, type])
     uploads: bool = False

@@ -37,7 +37,7 @@ def make_snippet(root: mime.MimePart) -> str:
         start = max(text.find("<body"), 0)
         text = html.unescape(_TAGS.sub(" ", text[start : start + _HTML_PREFIX]))
     else:
-        text = part.beginning(_TEXT_PREFIX)
+        text = part.get_beginning(_TEXT_PREFIX)
     words = " ".join(text[: SNIPPET_LENGTH + 100].split())
     if len(words) <= SNIPPET_LENGTH:
         words = " ".join(text[:_TEXT_PREFIX].split())

@@ -134,7 +134,7 @@ def send(context: GmailCallContext) -> dict[str, Any]:
 
 def deliver_to_recipients(context: GmailCallContext, raw: bytes) -> None:
     """Deliver a sent message to those recipients that are simulated mailboxes."""
-    root = mime.read(raw)
+    root = mime.parse(raw)
     named = getaddresses([root.header(name) for name in ("to", "cc", "bcc")])
     addresses = dict.fromkeys(address.lower() for _, address in named if "@" in address)
     if not addresses:

@@ -59,11 +59,11 @@ def _handle_change(gmail: GmailApi, mailbox: Mailbox, change: MailboxChange) -> 
     gmail.watches.publish_change(mailbox, change)
 
 
-async def _revoke_access(gmail: GmailApi, mailbox: Mailbox, order: RevocationRequest) -> int:
+async def _revoke_access(gmail: GmailApi, mailbox: Mailbox, request: RevocationRequest) -> int:
     account = to_account(mailbox)
-    if order.client_id:
-        raise InvalidRequest("at Gmail a revocation is for every client of the account")
-    match order.reason:
+    if request.client_id:
+        raise InvalidRequest("client_id is not supported at Gmail, where all clients lose access")
+    match request.reason:
         case "password":
             return gmail.google.grants.change_password(account.sub)
         case "consent":
@@ -73,7 +73,7 @@ async def _revoke_access(gmail: GmailApi, mailbox: Mailbox, order: RevocationReq
             return 1
         case reason:
             known = ", ".join(("consent", "password", *ACCOUNT_PROBLEMS))
-            raise InvalidRequest(f"no reason {reason!r}; there are {known}")
+            raise InvalidRequest(f"unknown reason {reason!r}; use one of {known}")
 
 
 def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:

@@ -53,7 +53,7 @@ class SingleCallHandler:
         outcome = self.gmail.handle_call(call, match_method(call.http, call.path))
         exchange.units = outcome.units
         meter.rejections += outcome.quota_exceeded
-        await _send_response(send, outcome.reply)
+        await _send_response(send, outcome.response)
 
 
 class BatchHandler:
@@ -79,15 +79,19 @@ class BatchHandler:
             return
         outer = {name: value for name, value in headers.items() if not name.startswith("content-")}
         exchange: HttpExchange = scope["mailsim.exchange"]
-        already = self.gmail.google.sim.meters.get(exchange.mailbox).in_flight - 1
-        opened = [self._parse_call(inner, outer, already + place) for place, inner in enumerate(calls, 1)]
-        self.gmail.prefetch_messages(exchange.mailbox, (matched for _, matched in opened))
+        in_flight = self.gmail.google.sim.meters.get(exchange.mailbox).in_flight - 1
+        parsed_calls = [
+            self._parse_call(inner, outer, in_flight + place) for place, inner in enumerate(calls, 1)
+        ]
+        self.gmail.prefetch_messages(exchange.mailbox, (matched for _, matched in parsed_calls))
         answers: list[batch.BatchAnswer] = []
-        for place, (inner, (call, matched)) in enumerate(zip(calls, opened, strict=True), 1):
-            reply = self._run_call(call, matched, exchange, own_token="authorization" in inner.headers)
-            kind = next((value for name, value in reply.headers if name == "content-type"), "")
+        for place, (inner, (call, matched)) in enumerate(zip(calls, parsed_calls, strict=True), 1):
+            response = self._run_call(call, matched, exchange, own_token="authorization" in inner.headers)
+            kind = next((value for name, value in response.headers if name == "content-type"), "")
             answers.append(
-                batch.BatchAnswer(batch.to_response_id(inner.content_id), reply.status, reply.body, kind)
+                batch.BatchAnswer(
+                    batch.to_response_id(inner.content_id), response.status, response.body, kind
+                )
             )
             if place % _CALLS_PER_YIELD == 0:
                 await asyncio.sleep(0)
@@ -112,14 +116,14 @@ class BatchHandler:
         )
         endpoint = matched.method.endpoint if matched else "unknown"
         mailbox = _find_address(self.gmail, call.headers) if own_token else exchange.mailbox
-        reply = sim.take_part_fault("gmail", mailbox, endpoint, entry)
-        if reply is None:
+        response = sim.take_part_fault("gmail", mailbox, endpoint, entry)
+        if response is None:
             outcome = self.gmail.handle_call(call, matched)
-            reply = outcome.reply
+            response = outcome.response
         else:
-            outcome = GmailCallOutcome(reply)
+            outcome = GmailCallOutcome(response)
         _record_call(sim, entry, call, outcome, endpoint, mailbox)
-        return reply
+        return response
 
 
 def _record_call(
@@ -131,17 +135,17 @@ def _record_call(
     mailbox: str,
 ) -> None:
     entry.provider, entry.endpoint, entry.mailbox = "gmail", endpoint, mailbox
-    entry.status, entry.units = outcome.reply.status, outcome.units
+    entry.status, entry.units = outcome.response.status, outcome.units
     meter = sim.meters.get(mailbox)
     meter.calls[endpoint] += 1
-    meter.statuses[outcome.reply.status] += 1
+    meter.statuses[outcome.response.status] += 1
     meter.units += outcome.units
     meter.rejections += outcome.quota_exceeded
     if sim.request_log.keep_bodies:
         entry.request_headers = tuple(call.headers.items())
         entry.request_body = call.body[:MAX_BODY_SIZE]
-        entry.response_headers = outcome.reply.headers
-        entry.response_body = outcome.reply.body[:MAX_BODY_SIZE]
+        entry.response_headers = outcome.response.headers
+        entry.response_body = outcome.response.body[:MAX_BODY_SIZE]
 
 
 def identify_target(gmail: GmailApi, scope: Scope, endpoint: str) -> RequestTarget:
@@ -175,13 +179,13 @@ async def _read_body(receive: Receive) -> bytes | None:
             return bytes(body)
 
 
-async def _send_response(send: Send, reply: RawResponse) -> None:
-    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in reply.headers]
-    if reply.status != 204:
-        headers.append((b"content-length", str(len(reply.body)).encode()))
+async def _send_response(send: Send, response: RawResponse) -> None:
+    headers = [(name.encode(), value.encode("latin-1", "replace")) for name, value in response.headers]
+    if response.status != 204:
+        headers.append((b"content-length", str(len(response.body)).encode()))
     headers += _FIXED_HEADERS
-    await send({"type": "http.response.start", "status": reply.status, "headers": headers})
-    await send({"type": "http.response.body", "body": reply.body})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
+    await send({"type": "http.response.body", "body": response.body})
 
 
 def _make_too_large_response() -> RawResponse:

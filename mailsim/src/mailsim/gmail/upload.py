@@ -14,7 +14,7 @@ def extract_message(content_type: str, body: bytes) -> bytes:
     if kind.startswith("message/"):
         media = body
     elif kind == "multipart/related" and _BOUNDARY.search(content_type):
-        tree = mime.read(b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body)
+        tree = mime.parse(b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body)
         if len(tree.children) != 2:
             raise bad_request("Multipart upload needs two parts: metadata and media", "badContent")
         media = tree.children[1].content

@@ -6,8 +6,7 @@ from typing import Any, Literal
 from mailsim.control.endpoint import ControlCall, ControlEndpoint, change_options
 from mailsim.control.schemas import AffectedCount, ControlInput
 from mailsim.errors import NotFound
-from mailsim.google.clients import ClientProblem as ClientTrouble
-from mailsim.google.clients import GoogleClient
+from mailsim.google.clients import ClientProblem, GoogleClient
 from mailsim.google.context import GoogleContext
 from mailsim.google.grants import AccountProblem, AuthorizedRequest
 from mailsim.google.oauth import to_token_json
@@ -39,7 +38,7 @@ class AccountProblemChange(ControlInput, frozen=True):
 class ClientProblemChange(ControlInput, frozen=True):
     """`org_internal`: only accounts of `internal_domain` may use the client."""
 
-    trouble: ClientTrouble
+    trouble: ClientProblem
     internal_domain: str = ""
 
 
@@ -143,18 +142,18 @@ class GoogleControl:
         )
 
     async def mint_google_tokens(self, call: ControlCall) -> dict[str, Any]:
-        order: NewGoogleTokens = call.body
-        account = self.google.find_account(order.address)
+        request: NewGoogleTokens = call.body
+        account = self.google.find_account(request.address)
         if account is None:
-            raise NotFound(f"no Gmail mailbox {order.address}")
-        client = self._find_client(order.client_id)
+            raise NotFound(f"there is no Gmail mailbox {request.address}")
+        client = self._find_client(request.client_id)
         authorized = AuthorizedRequest(
             client=client,
             redirect_uri="",
-            scopes=order.scopes,
-            offline=order.offline,
+            scopes=request.scopes,
+            offline=request.offline,
             consent_forced=True,
-            grant_seconds=order.grant_seconds,
+            grant_seconds=request.grant_seconds,
         )
         return to_token_json(
             self.google, client, self.google.grants.grant_tokens(account, authorized, self.google.now())
@@ -186,14 +185,14 @@ class GoogleControl:
 
     async def publish_message(self, call: ControlCall) -> AffectedCount:
         if call.body.topic not in self.pubsub.topics:
-            raise NotFound(f"no topic {call.body.topic}")
+            raise NotFound(f"there is no topic {call.body.topic}")
         self.pubsub.publish(call.body.topic, call.body.data.encode())
         return AffectedCount(1)
 
     async def trouble_account(self, call: ControlCall) -> AffectedCount:
         account = self.google.find_account(call.path["address"])
         if account is None:
-            raise NotFound(f"no Gmail mailbox {call.path['address']}")
+            raise NotFound(f"there is no Gmail mailbox {call.path['address']}")
         self.google.grants.account_problems[account.sub] = call.body.trouble
         return AffectedCount(1)
 
@@ -212,5 +211,5 @@ class GoogleControl:
         first = next(application for application in known if application.provider == _GMAIL)
         client = self.google.find_client(client_id or first.client_id)
         if client is None:
-            raise NotFound(f"no Google client {client_id}")
+            raise NotFound(f"there is no Google client {client_id}")
         return client

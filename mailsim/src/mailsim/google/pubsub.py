@@ -48,18 +48,18 @@ class PubSub:
 
     def remove_topic(self, name: str) -> None:
         if self.topics.pop(name, None) is None:
-            raise NotFound(f"no topic {name}")
+            raise NotFound(f"there is no topic {name}")
 
     def add_subscription(self, subscription: PushSubscription) -> PushSubscription:
         subscription.validate()
         if subscription.topic not in self.topics:
-            raise NotFound(f"no topic {subscription.topic}")
+            raise NotFound(f"there is no topic {subscription.topic}")
         self.subscriptions[subscription.name] = subscription
         return subscription
 
     def remove_subscription(self, name: str) -> None:
         if self.subscriptions.pop(name, None) is None:
-            raise NotFound(f"no subscription {name}")
+            raise NotFound(f"there is no subscription {name}")
 
     def publish(self, topic: str, data: bytes, mailbox: str = "") -> None:
         """Start delivering a message to every subscription of the topic; do not wait for it."""

@@ -74,7 +74,7 @@ def _list_subscriptions(sim: Simulator, mailbox: Mailbox) -> list[dict[str, Any]
 def _describe_message(mailbox: Mailbox, number: int) -> dict[str, Any]:
     state = mailbox.state(number)
     assert state is not None
-    headers = {name.lower(): value for name, value in mime.read_headers(mailbox.raw(number))}
+    headers = {name.lower(): value for name, value in mime.parse_headers(mailbox.raw(number))}
     folder_keys = (
         get_labels(state) - {"UNREAD", "STARRED"} if mailbox.provider == "gmail" else state.folder_keys
     )
