@@ -1,4 +1,4 @@
-"""psql, backup and restore: everything comes back, or nothing has changed."""
+"""psql, backup and restore: a restore brings back everything or changes nothing."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ from postroom.errors import DatabaseUnavailable, OperatorError, SettingsError
 from postroom.store import pg_programs, schema_migrations
 from postroom.store.embedded import binaries
 from postroom.store.roles import APPLICATION, ENGINE
-from store.homes import ask, environment, until
+from store.embedded_homes import ask, environment, until
 
 TABLES = """
     SELECT relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
@@ -58,7 +58,7 @@ def dump_everything(url, file):
     subprocess.run(command, check=True)
 
 
-async def test_what_was_backed_up_comes_back_with_its_rules(database_url, empty_url, mailbox, tmp_path):
+async def test_restore_brings_back_rows_and_policies(database_url, empty_url, mailbox, tmp_path):
     await pg_programs.backup(database_url, tmp_path / "backup")
     await pg_programs.restore(empty_url, tmp_path / "backup")
     assert contents(empty_url) == contents(database_url)
@@ -67,7 +67,7 @@ async def test_what_was_backed_up_comes_back_with_its_rules(database_url, empty_
     assert (await schema_migrations.read_status(empty_url)).current
 
 
-async def test_numbers_go_on_after_a_restore(database_url, empty_url, owner, organization, tmp_path):
+async def test_sequences_continue_after_a_restore(database_url, empty_url, owner, organization, tmp_path):
     statement = (
         "INSERT INTO postroom.work (organization_id, kind, subject) VALUES (%s, 'sync', %s) RETURNING id"
     )
@@ -95,7 +95,7 @@ async def test_a_backup_of_the_embedded_server_comes_back_on_an_older_one(tmp_pa
             old.drop(target)
 
 
-async def test_a_backup_is_for_its_owner_alone_and_nothing_lies_beside_it(database_url, tmp_path):
+async def test_backup_is_readable_by_its_owner_only_and_leaves_no_other_file(database_url, tmp_path):
     await pg_programs.backup(database_url, tmp_path / "backup")
     assert [path.name for path in tmp_path.iterdir()] == ["backup"]
     assert stat.S_IMODE((tmp_path / "backup").stat().st_mode) == 0o600
@@ -104,14 +104,14 @@ async def test_a_backup_is_for_its_owner_alone_and_nothing_lies_beside_it(databa
 async def test_a_backup_overwrites_only_when_asked(database_url, tmp_path):
     file = tmp_path / "backup"
     file.write_text("precious")
-    with pytest.raises(OperatorError, match="exists already"):
+    with pytest.raises(OperatorError, match="already exists"):
         await pg_programs.backup(database_url, file)
     assert file.read_text() == "precious"
     await pg_programs.backup(database_url, file, overwrite=True)
     assert file.read_bytes().startswith(b"PGDMP")
 
 
-async def test_a_backup_to_an_impossible_place_says_so(database_url, tmp_path):
+async def test_backup_to_an_unwritable_path_is_an_error(database_url, tmp_path):
     with pytest.raises(OperatorError, match="is a directory"):
         await pg_programs.backup(database_url, tmp_path)
     with pytest.raises(OperatorError, match=r"Cannot write .*No such file or directory"):
@@ -135,7 +135,7 @@ async def test_data_is_replaced_only_when_asked(database_url, mailbox, owner, tm
     before = contents(database_url)
     await owner.execute("UPDATE mailboxes SET address = 'later@example.org'")
     await owner.execute("CREATE TABLE added_since (mailbox uuid)")
-    with pytest.raises(OperatorError, match="holds data already"):
+    with pytest.raises(OperatorError, match="already holds data"):
         await pg_programs.restore(database_url, tmp_path / "backup")
     assert ask(database_url, "SELECT address FROM postroom.mailboxes") == ("later@example.org",)
     await pg_programs.restore(database_url, tmp_path / "backup", replace=True)
@@ -152,30 +152,30 @@ async def test_a_schema_without_an_organization_is_no_data(database_url, databas
         database_server.drop(fresh)
 
 
-async def test_a_file_cut_short_anywhere_changes_nothing(database_url, mailbox, tmp_path):
+async def test_truncated_backup_changes_nothing(database_url, mailbox, tmp_path):
     await pg_programs.backup(database_url, tmp_path / "backup")
     whole = (tmp_path / "backup").read_bytes()
     before = contents(database_url)
     for share in (0.0005, 0.3, 0.9, 0.999):
         (tmp_path / "cut").write_bytes(whole[: int(len(whole) * share)])
-        with pytest.raises(OperatorError, match="damaged or cut short"):
+        with pytest.raises(OperatorError, match="damaged or truncated"):
             await pg_programs.restore(database_url, tmp_path / "cut", replace=True)
     assert contents(database_url) == before
 
 
-async def test_a_file_that_is_no_backup_of_postroom_is_refused(empty_url, tmp_path):
-    (tmp_path / "letter").write_text("Dear Sir or Madam")
-    with pytest.raises(OperatorError, match="is not a backup"):
-        await pg_programs.restore(empty_url, tmp_path / "letter")
+async def test_file_that_is_not_a_postroom_backup_is_rejected(empty_url, tmp_path):
+    (tmp_path / "notes").write_text("Dear Sir or Madam")
+    with pytest.raises(OperatorError, match="was not written by"):
+        await pg_programs.restore(empty_url, tmp_path / "notes")
     with pytest.raises(OperatorError, match=r"Cannot read .*No such file"):
         await pg_programs.restore(empty_url, tmp_path / "missing")
     dump_everything(empty_url, tmp_path / "foreign")
-    with pytest.raises(OperatorError, match="of something else"):
+    with pytest.raises(OperatorError, match="is not a backup of Postroom"):
         await pg_programs.restore(empty_url, tmp_path / "foreign")
 
 
-async def test_a_restore_that_the_database_refuses_changes_nothing(database_url, mailbox, owner, tmp_path):
-    """Somebody works with the data: replacing it would wait for ever, and gives up instead."""
+async def test_restore_that_times_out_on_a_lock_changes_nothing(database_url, mailbox, owner, tmp_path):
+    """Another client holds a lock: the restore gives up instead of waiting forever."""
     await pg_programs.backup(database_url, tmp_path / "backup")
     before = contents(database_url)
     async with owner.transaction():
@@ -207,7 +207,7 @@ SHARE = """
 """
 
 
-# Stands in for a role of somebody else's: the role of the tests may create none.
+# Replaces a role of another owner: the role of the tests may not create roles.
 SCHEDULER = ENGINE
 
 
@@ -216,9 +216,7 @@ async def give_away(owner):
     await owner.execute(f"ALTER TABLE bo_airflow.email_ingestion_state OWNER TO {SCHEDULER}")
 
 
-async def test_the_table_shared_with_a_scheduler_comes_back_too(
-    database_url, empty_url, mailbox, owner, organization, tmp_path
-):
+async def test_shared_table_is_restored_too(database_url, empty_url, mailbox, owner, organization, tmp_path):
     await owner.execute(SHARE, ["m1"])
     await owner.execute(f"GRANT USAGE ON SCHEMA bo_airflow TO {SCHEDULER}")
     await owner.execute(f"GRANT SELECT, DELETE ON bo_airflow.email_ingestion_state TO {SCHEDULER}")
@@ -243,11 +241,11 @@ async def test_the_shared_table_is_replaced_with_the_rest(database_url, mailbox,
 async def test_rows_in_the_shared_table_are_data(database_url, owner, tmp_path):
     await pg_programs.backup(database_url, tmp_path / "backup")
     await owner.execute(SHARE, ["m1"])
-    with pytest.raises(OperatorError, match="holds data already"):
+    with pytest.raises(OperatorError, match="already holds data"):
         await pg_programs.restore(database_url, tmp_path / "backup")
 
 
-async def test_a_shared_table_of_somebody_elses_is_left_alone(database_url, mailbox, owner, tmp_path):
+async def test_shared_table_of_another_owner_is_left_alone(database_url, mailbox, owner, tmp_path):
     await pg_programs.backup(database_url, tmp_path / "while-ours")
     await owner.execute(SHARE, ["theirs"])
     await give_away(owner)
@@ -270,7 +268,7 @@ async def test_a_backup_without_the_shared_table_brings_an_empty_one(
     assert ask(empty_url, SHARED_RULES) == rules
 
 
-async def test_what_else_a_scheduler_keeps_in_its_schema_is_left_alone(
+async def test_other_tables_of_the_schedulers_schema_are_left_alone(
     database_url, empty_url, mailbox, owner, tmp_path
 ):
     await owner.execute(f"GRANT USAGE, CREATE ON SCHEMA bo_airflow TO {SCHEDULER}")
@@ -293,20 +291,24 @@ async def test_what_else_a_scheduler_keeps_in_its_schema_is_left_alone(
     assert ask(empty_url, others) == (None, None)
 
 
-PSQL = "import sys; from postroom.store import tools; sys.exit(tools.psql(sys.argv[1], sys.argv[2:]))"
+PSQL = """
+import sys
+from postroom.store import pg_programs
+sys.exit(pg_programs.run_psql(sys.argv[1], sys.argv[2:]))
+"""
 
 
-def test_psql_finds_the_tables_and_hands_back_its_exit_code(database_url):
+def test_psql_sees_the_tables_and_returns_its_exit_code(database_url):
     def psql(*arguments):
         command = [sys.executable, "-c", PSQL, database_url, *arguments]
         return subprocess.run(command, env=environment(), capture_output=True, text=True, check=False)
 
-    told = psql("-Atc", "SELECT count(*) FROM mailboxes")
-    assert (told.returncode, told.stdout, told.stderr) == (0, "0\n", "")
+    result = psql("-Atc", "SELECT count(*) FROM mailboxes")
+    assert (result.returncode, result.stdout, result.stderr) == (0, "0\n", "")
     assert psql("-c", "SELECT FROM nowhere").returncode == 1
 
 
-def test_ctrl_c_ends_the_query_of_psql_and_not_us(database_url):
+def test_ctrl_c_cancels_the_psql_query_but_not_postroom(database_url):
     command = [sys.executable, "-c", PSQL, database_url, "-c", "SELECT pg_sleep(600)"]
     running = """
         SELECT count(*) FROM pg_stat_activity
@@ -317,14 +319,12 @@ def test_ctrl_c_ends_the_query_of_psql_and_not_us(database_url):
     ) as process:
         until(lambda: ask(database_url, running) == (1,), "the query runs")
         os.killpg(process.pid, signal.SIGINT)
-        told = process.stderr.read()
-    assert "canceling statement due to user request" in told
+        errors = process.stderr.read()
+    assert "canceling statement due to user request" in errors
     assert process.returncode == 1
 
 
-def test_a_password_is_never_on_a_command_line_and_encryption_takes_the_machines_programs(
-    tmp_path, monkeypatch
-):
+def test_password_is_never_on_a_command_line_and_tls_uses_system_programs(tmp_path, monkeypatch):
     url = "postgresql://jane:hunter2@db.example.org:5433/post?sslmode=verify-full"
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(OperatorError, match="postgresql-client"):
@@ -334,6 +334,6 @@ def test_a_password_is_never_on_a_command_line_and_encryption_takes_the_machines
     fake.chmod(0o755)
     assert pg_programs.run_psql(url, ["-l"]) == 0
     assert (tmp_path / "arguments").read_text() == "-l\n"
-    told = (tmp_path / "variables").read_text()
+    variables = (tmp_path / "variables").read_text()
     for variable in ("PGPASSWORD='hunter2'", "PGHOST='db.example.org'", "PGPORT='5433'", "PGUSER='jane'"):
-        assert variable in told
+        assert variable in variables

@@ -1,4 +1,4 @@
-"""K3: rows of blobs, and the marks that keep a removal from meeting a put half-way."""
+"""K3: rows of blobs, and the removal marks that protect writers from concurrent garbage collection."""
 
 import asyncio
 from hashlib import sha256
@@ -25,12 +25,12 @@ def blob(content: bytes, *, created: bool = True) -> Blob:
     return Blob(sha256(content).digest(), len(content), created)
 
 
-async def recorded(database, organization, *given):
+async def record(database, organization, *stored):
     async with database.transaction(organization) as connection:
-        await blobs.record(connection, organization, given)
+        await blobs.record(connection, organization, stored)
 
 
-async def doomed(database, organization, **options):
+async def mark(database, organization, **options):
     async with database.transaction(organization) as connection:
         await blobs.mark_unreferenced(connection, organization, grace_seconds=DAY, **options)
         return (await blobs.list_marked(connection))[0]
@@ -67,10 +67,10 @@ async def attach(owner, organization, mailbox, digest):
     return message
 
 
-async def test_the_same_content_is_one_row_and_pages_go_by_digest(database, organization):
+async def test_same_content_is_one_row_and_pages_are_ordered_by_digest(database, organization):
     given = [blob(b"%d" % number) for number in range(5)]
-    await recorded(database, organization, *given, *given)
-    await recorded(database, organization, blob(b"3", created=False))
+    await record(database, organization, *given, *given)
+    await record(database, organization, blob(b"3", created=False))
     assert await rows(database, organization) == sorted(each.sha256 for each in given)
     async with database.transaction(organization) as connection:
         assert await blobs.sum_sizes(connection) == 5
@@ -79,65 +79,61 @@ async def test_the_same_content_is_one_row_and_pages_go_by_digest(database, orga
     assert len(first) + len(then) == 5
 
 
-async def test_what_is_old_and_unused_is_given_up_and_what_is_used_or_young_is_not(
+async def test_only_old_unreferenced_blobs_are_marked(
     database, owner, organization, make_mailbox, move_clock
 ):
     used, unused, young = blob(b"used"), blob(b"unused"), blob(b"young")
-    await recorded(database, organization, used, unused)
+    await record(database, organization, used, unused)
     await attach(owner, organization, await make_mailbox(organization), used.sha256)
-    assert await doomed(database, organization) == []
+    assert await mark(database, organization) == []
     await move_clock(2 * DAY)
-    await recorded(database, organization, young)
-    assert await doomed(database, organization) == [unused.sha256]
+    await record(database, organization, young)
+    assert await mark(database, organization) == [unused.sha256]
     assert set(await rows(database, organization)) == {used.sha256, young.sha256}
 
 
-async def test_a_content_that_came_again_is_young_again(database, organization, move_clock):
+async def test_storing_content_again_resets_its_age(database, organization, move_clock):
     again = blob(b"again")
-    await recorded(database, organization, again)
+    await record(database, organization, again)
     await move_clock(2 * DAY)
-    await recorded(database, organization, blob(b"again", created=False))
-    assert await doomed(database, organization) == []
+    await record(database, organization, blob(b"again", created=False))
+    assert await mark(database, organization) == []
 
 
-async def test_a_put_that_saw_the_object_before_it_was_given_up_starts_over(
-    database, organization, move_clock
-):
-    await recorded(database, organization, blob(b"x"))
+async def test_writer_that_reused_a_removed_object_starts_over(database, organization, move_clock):
+    await record(database, organization, blob(b"x"))
     await move_clock(2 * DAY)
-    assert await doomed(database, organization) == [blob(b"x").sha256]
+    assert await mark(database, organization) == [blob(b"x").sha256]
     with pytest.raises(TransientError):
-        await recorded(database, organization, blob(b"x", created=False))
+        await record(database, organization, blob(b"x", created=False))
     assert await rows(database, organization) == []
     async with database.transaction(organization) as connection:
         await blobs.record_removals(connection, removed=[blob(b"x").sha256], spared=[])
     with pytest.raises(TransientError):  # it may have looked at the store just before the removal
-        await recorded(database, organization, blob(b"x", created=False))
-    await recorded(database, organization, blob(b"x", created=True))
-    await recorded(database, organization, blob(b"x", created=False))  # the writer's row took the mark away
+        await record(database, organization, blob(b"x", created=False))
+    await record(database, organization, blob(b"x", created=True))
+    await record(database, organization, blob(b"x", created=False))  # the writer's row took the mark away
 
 
-async def test_marks_of_removals_are_forgotten_after_the_grace(database, organization, move_clock):
-    await recorded(database, organization, blob(b"x"))
+async def test_removal_marks_are_deleted_after_the_grace_period(database, organization, move_clock):
+    await record(database, organization, blob(b"x"))
     await move_clock(2 * DAY)
-    await doomed(database, organization)
+    await mark(database, organization)
     async with database.transaction(organization) as connection:
         await blobs.record_removals(connection, removed=[blob(b"x").sha256], spared=[])
     await move_clock(2 * DAY)
     async with database.transaction(organization) as connection:
         await blobs.delete_old_marks(connection, grace_seconds=DAY)
-    await recorded(database, organization, blob(b"x", created=False))
+    await record(database, organization, blob(b"x", created=False))
 
 
-async def test_giving_up_waits_for_whoever_is_recording(
-    database, owner, organization, make_mailbox, move_clock
-):
-    await recorded(database, organization, blob(b"x"))
+async def test_marking_waits_for_a_running_writer(database, owner, organization, make_mailbox, move_clock):
+    await record(database, organization, blob(b"x"))
     await move_clock(2 * DAY)
     mailbox = await make_mailbox(organization)
     async with database.transaction(organization) as connection:
         await blobs.record(connection, organization, [blob(b"x", created=False)])
-        giving_up = asyncio.create_task(doomed(database, organization))
+        giving_up = asyncio.create_task(mark(database, organization))
         await _is_waiting(owner)
         assert not giving_up.done()
     await attach(owner, organization, mailbox, blob(b"x").sha256)
@@ -154,23 +150,23 @@ async def _is_waiting(owner):
         await asyncio.sleep(0.01)
 
 
-async def test_objects_without_a_row_are_given_up_and_those_with_one_are_not(database, organization):
-    await recorded(database, organization, blob(b"known"))
+async def test_only_objects_without_a_row_are_marked_as_orphans(database, organization):
+    await record(database, organization, blob(b"known"))
     async with database.transaction(organization) as connection:
         given = [blob(b"known").sha256, blob(b"unknown").sha256]
         assert await blobs.mark_orphans(connection, organization, given) == 1
         assert (await blobs.list_marked(connection))[0] == [blob(b"unknown").sha256]
 
 
-async def test_whoever_refers_to_a_blob_is_named(database, owner, organization, make_mailbox):
-    await recorded(database, organization, blob(b"x"))
+async def test_references_to_a_blob_are_listed(database, owner, organization, make_mailbox):
+    await record(database, organization, blob(b"x"))
     message = await attach(owner, organization, await make_mailbox(organization), blob(b"x").sha256)
     async with database.transaction(organization) as connection:
         found = await blobs.list_references(connection, blob(b"x").sha256)
     assert (found.messages, found.documents) == ([message], [])
 
 
-async def test_the_first_place_counts_until_a_move(database):
+async def test_first_location_applies_until_it_is_replaced(database):
     async with database.engine() as connection:
         assert await blobs.get_location(connection) is None
         assert await blobs.claim_location(connection, "disk:a") == "disk:a"
@@ -179,10 +175,10 @@ async def test_the_first_place_counts_until_a_move(database):
         assert await blobs.claim_location(connection, "disk:a") == "disk:b"
 
 
-async def test_work_is_provided_once_and_what_stands_is_left_alone(database, organization):
+async def test_work_is_scheduled_once_and_existing_work_is_unchanged(database, organization):
     async with database.engine() as connection:
-        wake = WorkRequest(organization, WorkKind.COLLECT_GARBAGE, str(organization), 100)
-        assert await work.ensure_scheduled(connection, [wake]) == 1
-        assert await work.ensure_scheduled(connection, [wake]) == 0
+        request = WorkRequest(organization, WorkKind.COLLECT_GARBAGE, str(organization), 100)
+        assert await work.ensure_scheduled(connection, [request]) == 1
+        assert await work.ensure_scheduled(connection, [request]) == 0
         cursor = await connection.execute("SELECT generation, due_at > postroom_now() FROM work")
         assert await cursor.fetchall() == [(0, True)]

@@ -1,4 +1,4 @@
-"""The row that holds what opens a mailbox: stored, replaced, erased, sealed anew without losing a write."""
+"""Credentials are saved, replaced, deleted and resealed without losing a concurrent write."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -42,7 +42,7 @@ async def one(connection, statement, *parameters):
     return row[0] if len(row) == 1 else row
 
 
-async def test_what_was_saved_is_loaded(connection, mailbox):
+async def test_saved_credential_is_loaded(connection, mailbox):
     await save(connection, mailbox, scopes={"b", "a"}, access=ACCESS, access_seconds=3600)
     found = await credentials.load(connection, mailbox)
     assert (found.kind, found.grant, found.access) == ("delegated", GRANT, ACCESS)
@@ -62,7 +62,7 @@ async def test_an_applications_own_credential_names_tenant_and_client(connection
     assert (found.grant, found.access, found.access_expires_at) == (SsmParameter("/p/x"), None, None)
 
 
-async def test_saving_again_replaces_all_of_it_and_ends_the_lease_of_a_refresh(connection, mailbox, owner):
+async def test_saving_again_replaces_the_credential_and_ends_a_refresh_lease(connection, mailbox, owner):
     await save(connection, mailbox, scopes={"a"}, access=ACCESS, access_seconds=60)
     await connection.execute(
         "UPDATE credentials SET lease_token = gen_random_uuid(), leased_until = postroom_now()"
@@ -73,7 +73,7 @@ async def test_saving_again_replaces_all_of_it_and_ends_the_lease_of_a_refresh(c
     assert await one(connection, "SELECT lease_token IS NULL AND leased_until IS NULL FROM credentials")
 
 
-async def test_what_is_erased_comes_back_once_so_that_it_can_be_forgotten_elsewhere(connection, mailbox):
+async def test_delete_returns_the_credential_once(connection, mailbox):
     await save(connection, mailbox, grant=SsmParameter("/p/x"))
     erased = await credentials.delete(connection, mailbox)
     assert erased.grant == SsmParameter("/p/x")
@@ -100,9 +100,7 @@ async def test_another_organization_sees_and_changes_nothing(
         assert (await credentials.load(connection, mailbox)).grant == GRANT
 
 
-async def test_rows_with_anything_under_another_key_are_found_in_pages(
-    connection, make_mailbox, organization
-):
+async def test_outdated_secrets_are_listed_in_pages(connection, make_mailbox, organization):
     boxes = sorted([await make_mailbox(organization) for _ in range(5)])
     for mailbox, grant, access in zip(
         boxes, ["old", "new", "new", None, "old"], ["old", "old", "new", "old", None], strict=True
@@ -123,9 +121,7 @@ async def test_rows_with_anything_under_another_key_are_found_in_pages(
 @pytest.mark.parametrize(
     "reseal, held", [(credentials.reseal_grant, GRANT), (credentials.reseal_access, ACCESS)]
 )
-async def test_a_value_is_sealed_anew_only_while_it_is_the_one_that_was_read(
-    connection, mailbox, reseal, held
-):
+async def test_secret_is_resealed_only_if_unchanged(connection, mailbox, reseal, held):
     await save(connection, mailbox, access=ACCESS, access_seconds=60)
     before = await one(connection, "SELECT updated_at FROM credentials")
     new = SealedSecret("k9", b"anew")
@@ -140,7 +136,7 @@ async def test_a_value_is_sealed_anew_only_while_it_is_the_one_that_was_read(
     assert await one(connection, "SELECT updated_at FROM credentials") == before
 
 
-async def test_values_are_counted_by_key_with_logins_under_way_but_not_lapsed_ones(
+async def test_values_are_counted_by_key_without_expired_logins(
     connection, mailbox, make_mailbox, organization
 ):
     await save(connection, mailbox, access=ACCESS)

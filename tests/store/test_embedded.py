@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: one server for all processes of a home, as long as one of them lives."""
+"""The embedded PostgreSQL: one server for all processes of a home, while one of them runs."""
 
 import os
 import signal
@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from postroom.store import embedded
-from store.homes import answers, ask, quick_home, until, watched
+from store.embedded_homes import answers, ask, quick_home, until, watched_home
 
 
 @pytest.fixture
@@ -53,14 +53,14 @@ def test_the_server_is_durable_private_and_speaks_utf8(home):
         ) == ("on", "on", "on", "", "UTF8", "UTC", True, 18)
 
 
-def test_what_takes_long_is_said_once(tmp_path):
-    with watched(tmp_path / "home") as home:
+def test_slow_creation_is_reported_once(tmp_path):
+    with watched_home(tmp_path / "home") as home:
         processes = [home.attach() for _ in range(2)]
         heard = [line for each in processes for line in each.answer["heard"]]
         assert heard == [f"creating the database in {home.inside.root}"]
 
 
-def test_released_by_the_last_one_the_server_stops_and_keeps_the_data(home):
+def test_server_stops_with_its_last_user_and_keeps_the_data(home):
     first, second = embedded.start_or_join(home.path), embedded.start_or_join(home.path)
     ask(first.url, "CREATE TABLE kept AS SELECT 42 AS answer")
     first.release()
@@ -72,8 +72,8 @@ def test_released_by_the_last_one_the_server_stops_and_keeps_the_data(home):
         assert ask(again.url, "SELECT answer FROM kept") == (42,)
 
 
-def test_a_process_that_comes_while_the_server_stops_waits_and_starts_it_anew(home):
-    """Everybody comes and goes as fast as possible, so that arrivals meet every moment of a stop."""
+def test_process_that_joins_during_a_stop_waits_and_restarts_the_server(home):
+    """Processes join and leave as fast as possible, to hit every phase of a stop."""
     failures = []
 
     def come_and_go():
@@ -105,7 +105,7 @@ def test_ctrl_c_in_the_terminal_of_one_process_leaves_the_server_to_the_others(h
     assert ask(other.url, "SELECT pg_postmaster_start_time()") == start
 
 
-def test_signals_that_stop_a_whole_service_do_not_take_the_server_from_a_process_that_still_ends(home):
+def test_service_stop_signals_do_not_stop_the_server_under_a_running_process(home):
     url = home.attach().url
     for order in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         os.kill(home.supervisor_lock(), order)
@@ -114,8 +114,8 @@ def test_signals_that_stop_a_whole_service_do_not_take_the_server_from_a_process
 
 def test_two_homes_run_side_by_side(tmp_path):
     with (
-        watched(tmp_path / "one", made=True) as one,
-        watched(tmp_path / "two", made=True) as two,
+        watched_home(tmp_path / "one", made=True) as one,
+        watched_home(tmp_path / "two", made=True) as two,
         embedded.start_or_join(one.path) as first,
         embedded.start_or_join(two.path) as second,
     ):
@@ -129,7 +129,7 @@ def test_variables_of_postgresql_in_the_environment_change_nothing(home):
     assert answers(home.attach(more=confusing).url)
 
 
-def test_settings_and_their_secrets_do_not_live_on_in_the_server(home):
+def test_settings_and_secrets_are_not_in_the_servers_environment(home):
     assert answers(home.attach(more={"POSTROOM_SECRET_KEY": "hunter2"}).url)
     try:
         kept = Path(f"/proc/{home.supervisor_lock()}/environ").read_bytes()

@@ -13,7 +13,7 @@ from postroom.errors import DatabaseUnavailable
 from postroom.store import embedded
 from postroom.store.embedded import binaries
 from postroom.store.embedded.stale_processes import find_server_processes
-from store.homes import answers, ask, kill, quick_home, until, watched
+from store.embedded_homes import answers, ask, kill, quick_home, until, watched_home
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_the_server_stops_with_the_last_process_even_if_all_of_them_were_killed(
     assert "database system is shut down" in home.inside.log.read_text().splitlines()[-1]
 
 
-def test_a_killed_supervisor_takes_its_server_along_when_nobody_is_left(home):
+def test_killed_supervisor_takes_its_server_along_when_unused(home):
     one = home.attach()
     assert answers(one.url)
     supervisor = home.supervisor_lock()
@@ -112,7 +112,7 @@ def test_a_corrupt_pid_file_is_no_obstacle(home):
 
 
 def test_a_kill_while_the_database_is_made_leaves_nothing_half_made(tmp_path):
-    with watched(tmp_path / "home") as home:
+    with watched_home(tmp_path / "home") as home:
         for _ in range(3):
             one = home.attach()
             until(lambda: any(home.inside.root.glob("new-*/*")), "the database is being made")
@@ -138,7 +138,7 @@ def test_a_hung_server_is_an_error_after_a_bounded_wait_and_works_again_when_it_
     assert answers(home.attach().url)
 
 
-def test_a_server_that_somebody_else_started_on_the_data_is_left_alone(home):
+def test_server_started_by_others_on_the_data_is_left_alone(home):
     with embedded.start_or_join(home.path):
         owner = home.inside.data.stat()
     until(home.has_stopped, "the server stops")
@@ -164,7 +164,7 @@ def test_a_server_that_somebody_else_started_on_the_data_is_left_alone(home):
         assert answers(attachment.url)
 
 
-def test_a_home_removed_under_a_running_server_is_not_a_home_any_more(home):
+def test_removed_home_of_a_running_server_is_not_used_again(home):
     one = home.attach()
     assert answers(one.url)
     pids = [home.supervisor_lock(), *find_server_processes(home.inside.data)]

@@ -1,4 +1,4 @@
-"""W1: the feed is read in commit order and without gaps, however transactions interleave."""
+"""W1: the feed is read in order of positions and without gaps, however transactions interleave."""
 
 import asyncio
 
@@ -19,25 +19,25 @@ async def database(database_url):
 
 
 @pytest.fixture
-def tell(database, organization):
-    async def tell(*names, to=organization):
+def append(database, organization):
+    async def append(*names, to=organization):
         async with database.transaction(to) as connection:
             await feed.append_events(
                 connection, [NewEvent("document.changed", "document", name) for name in names]
             )
 
-    return tell
+    return append
 
 
 @pytest.fixture
 def read(database, organization):
-    """Number what is there and read on from a position."""
+    """Assign positions and read the events after a position."""
 
-    async def read(position=0, *, of=organization, limit=1000, **asked):
+    async def read(position=0, *, of=organization, limit=1000, **filters):
         async with database.transaction(of) as connection:
             await feed.assign_positions(connection)
         async with database.transaction(of) as connection:
-            return await feed.list_after(connection, position, limit, **asked)
+            return await feed.list_after(connection, position, limit, **filters)
 
     return read
 
@@ -46,9 +46,9 @@ def names(events):
     return [event.entity_id for event in events]
 
 
-async def test_events_are_numbered_from_one_without_gaps_in_the_order_told(tell, read):
-    await tell("a", "b")
-    await tell("c")
+async def test_events_are_numbered_from_one_without_gaps_in_append_order(append, read):
+    await append("a", "b")
+    await append("c")
     found = await read()
     assert names(found) == ["a", "b", "c"]
     assert [event.position for event in found] == [1, 2, 3]
@@ -57,7 +57,7 @@ async def test_events_are_numbered_from_one_without_gaps_in_the_order_told(tell,
     assert await read(3) == []
 
 
-async def test_one_event_carries_what_was_told(database, organization, read):
+async def test_event_carries_its_data(database, organization, read):
     async with database.transaction(organization) as connection:
         await feed.append_event(
             connection, "document.changed", "document", "d1", {"state": "completed", "fields": 3}
@@ -67,12 +67,12 @@ async def test_one_event_carries_what_was_told(database, organization, read):
     assert event.data == {"state": "completed", "fields": 3}
 
 
-async def test_a_transaction_that_stays_open_holds_nobody_up_and_its_event_is_not_missed(
-    database, organization, tell, read
+async def test_open_transaction_blocks_no_reader_and_its_event_is_not_missed(
+    database, organization, append, read
 ):
     async with database.transaction(organization) as connection:
         await feed.append_event(connection, "document.changed", "document", "slow")
-        await tell("quick", "quicker")
+        await append("quick", "quicker")
         seen = await read()
         assert names(seen) == ["quick", "quicker"]
     later = await read(seen[-1].position)
@@ -80,16 +80,16 @@ async def test_a_transaction_that_stays_open_holds_nobody_up_and_its_event_is_no
     assert later[0].id < seen[0].id, "its id is older, its place is not"
 
 
-async def test_what_is_rolled_back_leaves_no_gap(database, organization, tell, read):
+async def test_rolled_back_event_leaves_no_gap(database, organization, append, read):
     async with database.transaction(organization) as connection:
         await feed.append_event(connection, "document.changed", "document", "undone")
         await connection.execute("ROLLBACK")
         await connection.execute("BEGIN")
-    await tell("done")
+    await append("done")
     assert [(event.entity_id, event.position) for event in await read()] == [("done", 1)]
 
 
-async def test_readers_who_number_at_the_same_time_all_see_every_event_once(tell, read):
+async def test_concurrently_numbering_readers_see_every_event_once(append, read):
     async def follow(count):
         position, seen = 0, []
         while len(seen) < count:
@@ -101,36 +101,36 @@ async def test_readers_who_number_at_the_same_time_all_see_every_event_once(tell
     followers = [asyncio.create_task(follow(60)) for _ in range(4)]
     async with asyncio.TaskGroup() as writers:
         for writer in range(6):
-            writers.create_task(_write_ten(tell, writer))
+            writers.create_task(_write_ten(append, writer))
     results = await asyncio.gather(*followers)
     assert all(result == results[0] for result in results)
     assert results[0][1] == list(range(1, 61))
     assert len(set(results[0][0])) == 60
 
 
-async def _write_ten(tell, writer):
+async def _write_ten(append, writer):
     for number in range(10):
-        await tell(f"{writer}-{number}")
+        await append(f"{writer}-{number}")
 
 
-async def test_organizations_have_feeds_of_their_own(tell, read, other_organization):
-    await tell("ours")
-    await tell("theirs", to=other_organization)
+async def test_each_organization_has_its_own_feed(append, read, other_organization):
+    await append("ours")
+    await append("theirs", to=other_organization)
     assert [(event.entity_id, event.position) for event in await read()] == [("ours", 1)]
     assert names(await read(of=other_organization)) == ["theirs"]
 
 
-async def test_a_feed_can_be_read_about_one_type_of_thing(database, organization, tell, read):
-    await tell("d1")
+async def test_feed_can_be_filtered_by_entity_type(database, organization, append, read):
+    await append("d1")
     async with database.transaction(organization) as connection:
         await feed.append_event(connection, "mailbox.paused", "mailbox", "m1")
     assert names(await read(entity_type="mailbox")) == ["m1"]
 
 
-async def test_numbering_is_due_work_that_a_notification_wakes(database, organization, tell):
+async def test_new_event_makes_numbering_due(database, organization, append):
     listening = asyncio.create_task(seal.keep_scheduled(database))
     try:
-        await tell("a")
+        await append("a")
         lease = await _claimed(database)
         await seal.run(database, Signer("k1", lambda signed: signed), lease)
     finally:
@@ -149,13 +149,13 @@ async def _claimed(database):
         await asyncio.sleep(0.01)
 
 
-async def test_what_retention_removed_is_known_by_its_last_position(
-    database, organization, tell, read, move_clock
+async def test_pruned_events_are_known_by_their_last_position(
+    database, organization, append, read, move_clock
 ):
-    await tell("old", "older")
+    await append("old", "older")
     await read()
     await move_clock(3600)
-    await tell("new")
+    await append("new")
     await read()
     async with database.transaction(organization) as connection:
         assert await feed.prune(connection, older_than_seconds=1800) == 2

@@ -1,12 +1,12 @@
-"""Organizations are separated by the database, in every table there is, not by remembering a WHERE."""
+"""Row-level security separates organizations in every table, without a WHERE in the queries."""
 
 import pytest
 from psycopg import errors
 
 from databases import session
 from postroom.store.roles import APPLICATION, ENGINE
-from store.guards import crossing_keys, granted_to_everybody, unguarded
-from store.rows import SHARED, Filling, insertion, key_of, organization_tables
+from store.catalog_checks import list_crossing_foreign_keys, list_public_grants, list_unguarded_tables
+from store.table_filler import SHARED, TableFiller, insert_statement, organization_column, organization_tables
 
 # All that the engine can read besides `work`: what leads from a push, a login or a key to an organization.
 LOOKUPS = {
@@ -46,14 +46,14 @@ LOOKUPS = {
 
 @pytest.fixture
 async def ours(owner, organization):
-    filling = Filling(owner, organization)
+    filling = TableFiller(owner, organization)
     await filling.fill()
     return filling
 
 
 @pytest.fixture
 async def theirs(owner, other_organization):
-    filling = Filling(owner, other_organization)
+    filling = TableFiller(owner, other_organization)
     await filling.fill()
     return filling
 
@@ -65,7 +65,7 @@ async def us(database_url, organization):
 
 
 @pytest.fixture
-async def nobody(database_url):
+async def unassigned(database_url):
     async with session(database_url, APPLICATION) as connection:
         yield connection
 
@@ -82,7 +82,7 @@ async def may(connection, table, privilege):
 
 
 async def test_every_table_is_guarded(owner):
-    assert await unguarded(owner) == []
+    assert await list_unguarded_tables(owner) == []
 
 
 BADLY_GUARDED = {
@@ -111,33 +111,33 @@ async def test_a_new_table_without_a_proper_guard_is_found(owner):
     for how, statements in BADLY_GUARDED.items():
         async with owner.transaction(force_rollback=True):
             await owner.execute(statements)
-            [fault] = await unguarded(owner)
+            [fault] = await list_unguarded_tables(owner)
             assert fault.startswith("newcomer: "), how
 
 
 async def test_a_new_table_under_the_guard_passes(owner):
     await owner.execute("CREATE TABLE newcomer (organization_id uuid)")
     await owner.execute("CALL belongs_to_organization('newcomer')")
-    assert await unguarded(owner) == []
+    assert await list_unguarded_tables(owner) == []
 
 
 async def test_no_foreign_key_crosses_organizations(owner):
-    assert await crossing_keys(owner) == []
+    assert await list_crossing_foreign_keys(owner) == []
 
 
-async def test_everybody_else_has_no_right_at_all(owner):
-    assert await granted_to_everybody(owner) == []
+async def test_public_has_no_privileges(owner):
+    assert await list_public_grants(owner) == []
 
 
 async def test_an_organization_reads_its_own_rows_and_no_others(owner, us, ours, theirs):
     for table in await organization_tables(owner):
-        cursor = await us.execute(f"SELECT DISTINCT {key_of(table)} FROM {table}")
+        cursor = await us.execute(f"SELECT DISTINCT {organization_column(table)} FROM {table}")
         assert await cursor.fetchall() == [(ours.organization,)], table
 
 
 async def test_an_organization_updates_no_rows_of_another(owner, us, ours, theirs):
     for table in await organization_tables(owner):
-        key = key_of(table)
+        key = organization_column(table)
         if await may(us, table, "UPDATE"):
             change = f"UPDATE {table} SET {key} = {key} WHERE {key} = %s"
             assert (await us.execute(change, [ours.organization])).rowcount == 1, table
@@ -147,17 +147,17 @@ async def test_an_organization_updates_no_rows_of_another(owner, us, ours, their
                 await us.execute(f"UPDATE {table} SET {key} = {key}")
 
 
-async def test_an_organization_gives_no_row_to_another(owner, us, ours, theirs):
+async def test_an_organization_moves_no_row_to_another(owner, us, ours, theirs):
     for table in await organization_tables(owner):
         with pytest.raises(errors.InsufficientPrivilege):
-            await us.execute(f"UPDATE {table} SET {key_of(table)} = %s", [theirs.organization])
+            await us.execute(f"UPDATE {table} SET {organization_column(table)} = %s", [theirs.organization])
 
 
 async def test_an_organization_deletes_no_rows_of_another(owner, us, ours, theirs):
     for table in await organization_tables(owner):
         if await may(us, table, "DELETE"):
             cursor = await us.execute(
-                f"DELETE FROM {table} WHERE {key_of(table)} = %s", [theirs.organization]
+                f"DELETE FROM {table} WHERE {organization_column(table)} = %s", [theirs.organization]
             )
             assert cursor.rowcount == 0, table
         else:
@@ -175,26 +175,28 @@ async def test_an_organization_inserts_no_rows_for_another(owner, us, ours, thei
     for table in await organization_tables(owner):
         values = theirs.rows[table]
         with pytest.raises(errors.InsufficientPrivilege):
-            await us.execute(insertion(table, values), list(values.values()))
+            await us.execute(insert_statement(table, values), list(values.values()))
 
 
 async def test_an_organization_inserts_rows_for_itself(database_url, owner, organization):
     """The counterpart, so that the refusals above mean something."""
     async with session(database_url, APPLICATION, organization) as connection:
-        filling = Filling(connection, organization)
+        filling = TableFiller(connection, organization)
         await filling.fill()
         assert set(filling.rows) == set(await organization_tables(owner))
 
 
-async def test_without_an_organization_nothing_is_seen_and_nothing_is_written(owner, nobody, ours):
+async def test_without_an_organization_nothing_is_seen_and_nothing_is_written(owner, unassigned, ours):
     for table in await organization_tables(owner):
-        cursor = await nobody.execute(f"SELECT count(*) FROM {table}")
+        cursor = await unassigned.execute(f"SELECT count(*) FROM {table}")
         assert await cursor.fetchone() == (0,), table
         with pytest.raises(errors.InsufficientPrivilege):
-            await nobody.execute(insertion(table, ours.rows[table]), list(ours.rows[table].values()))
+            await unassigned.execute(
+                insert_statement(table, ours.rows[table]), list(ours.rows[table].values())
+            )
 
 
-async def test_an_organization_left_behind_by_the_last_transaction_is_gone(database_url, organization):
+async def test_organization_setting_ends_with_its_transaction(database_url, organization):
     async with session(database_url, APPLICATION) as connection:
         async with connection.transaction():
             await connection.execute(
@@ -221,7 +223,7 @@ async def test_the_engine_reads_work_and_lookup_columns_and_nothing_else(owner, 
     assert readable == LOOKUPS
 
 
-async def test_the_engine_writes_work_what_pushes_told_where_blobs_lie_and_nothing_else(owner, engine):
+async def test_the_engine_writes_only_a_few_tables(owner, engine):
     cursor = await owner.execute(
         """
         SELECT DISTINCT relname FROM pg_class, unnest('{INSERT,UPDATE,DELETE,TRUNCATE}'::text[]) AS privilege
@@ -275,8 +277,8 @@ async def test_only_the_owner_moves_the_clock(us, engine, owner, move_clock):
         assert await cursor.fetchone() == (True,)
 
 
-async def test_functions_that_act_as_the_owner_are_these_few(owner):
-    """Those of the application compare the organization themselves; the engine's tell ids and counts."""
+async def test_only_a_few_functions_run_as_the_owner(owner):
+    """The application's functions compare the organization themselves; the engine's return ids and counts."""
     cursor = await owner.execute(
         """
         SELECT proname, has_function_privilege(%s, oid, 'EXECUTE'), has_function_privilege(%s, oid, 'EXECUTE')

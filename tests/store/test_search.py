@@ -1,86 +1,79 @@
-"""Full-text search finds an organization's own mail and documents, by the index."""
+"""K8: search ranks messages and documents and highlights the matching words."""
 
 import pytest
 
-from databases import session
-from postroom.store.roles import APPLICATION
-from store.rows import Filling
+from postroom.store import search
+from postroom.store.database import open_database
+from store.sample_rows import document, message
 
 
 @pytest.fixture
-async def found(database_url):
-    async def search(organization, function, words):
-        async with session(database_url, APPLICATION, organization) as connection:
-            cursor = await connection.execute(
-                f"SELECT * FROM {function}(websearch_to_tsquery('simple', %s))", [words]
-            )
-            return [row[0] for row in await cursor.fetchall()]
-
-    return search
+async def database(database_url):
+    async with open_database(database_url, pool_size=4, name="tests") as opened:
+        yield opened
 
 
-async def test_messages_are_found_by_subject_people_and_body(owner, organization, found):
-    ours = Filling(owner, organization)
-    await ours.fill()
-    await owner.execute(
-        """
-        UPDATE message_contents
-        SET search = message_search('Rechnung für März', 'Ada Byron <ada@example.org>', 'total due: 12.50')
-        """
+@pytest.fixture
+def found(database, organization):
+    async def found(words, what=search.search_messages, **options):
+        async with database.transaction(organization) as connection:
+            return await what(connection, words, **options)
+
+    return found
+
+
+async def test_a_word_in_the_subject_ranks_above_one_in_the_body(owner, organization, make_mailbox, found):
+    mailbox = await make_mailbox(organization)
+    body = await message(
+        owner, organization, mailbox, subject="Hello", body="your invoice of March is attached"
     )
-    message = ours.whole["messages"]["id"]
-    for words in ("rechnung märz", "byron", "ada@example.org", '"total due"', "rechnung ada total"):
-        assert await found(organization, "matching_messages", words) == [message], words
-    assert await found(organization, "matching_messages", "rechnung -märz") == []
-
-
-async def test_documents_are_found_by_their_text(owner, organization, found):
-    ours = Filling(owner, organization)
-    await ours.fill()
-    await owner.execute("UPDATE transcripts SET text = 'Contract note, ISIN US0378331005'")
-    document = ours.whole["documents"]["id"]
-    assert await found(organization, "matching_documents", "us0378331005") == [document]
-
-
-async def test_nothing_of_another_organization_is_found(owner, organization, other_organization, found):
-    for each in (organization, other_organization):
-        await Filling(owner, each).fill()
-    await owner.execute("UPDATE message_contents SET search = message_search('same', '', '')")
-    await owner.execute("UPDATE transcripts SET text = 'same'")
-    for function in ("matching_messages", "matching_documents"):
-        ours = await found(organization, function, "same")
-        theirs = await found(other_organization, function, "same")
-        assert len(ours) == len(theirs) == 1
-        assert ours != theirs
-        assert await found(None, function, "same") == []
-
-
-async def test_a_message_of_any_length_can_be_indexed(owner):
-    """A search vector over 1 MB is an error; a long message must not be one."""
-    words = " ".join(f"{number:x}" * 3 for number in range(500_000))
-    cursor = await owner.execute("SELECT length(message_search(%s, %s, %s)) > 1000", [words, words, words])
-    assert await cursor.fetchone() == (True,)
-
-
-async def test_the_search_reads_its_index_although_rows_are_guarded(database_url, owner, organization):
-    await Filling(owner, organization).fill()
-    await owner.execute(
-        """
-        WITH made AS (
-            INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id)
-            SELECT organization_id, mailbox_id, thread_id, number
-            FROM messages, generate_series(1, 5000) AS number RETURNING organization_id, id
-        )
-        INSERT INTO message_contents (organization_id, message_id, search)
-        SELECT organization_id, id, message_search('number ' || id, '', '') FROM made
-        """
+    subject = await message(owner, organization, mailbox, subject="Invoice 17", body="see there")
+    await message(owner, organization, mailbox, subject="Lunch", body="at noon")
+    assert [each.id for each in await found("invoice")] == [subject, body]
+    [first] = await found("invoice march")
+    assert first.headline == (
+        ("your ", False),
+        ("invoice", True),
+        (" of ", False),
+        ("March", True),
+        (" is attached", False),
     )
-    await owner.execute("VACUUM ANALYZE message_contents")
-    async with session(database_url, APPLICATION, organization) as us:
-        cursor = await us.execute("SELECT * FROM matching_messages('number & 2500'::tsquery)")
-        assert len(await cursor.fetchall()) == 1
-        await us.execute("SELECT pg_stat_force_next_flush()")
-    cursor = await owner.execute(
-        "SELECT idx_scan FROM pg_stat_user_indexes WHERE indexrelname = 'message_contents_search'"
-    )
-    assert await cursor.fetchone() == (1,)
+    assert (first.subject, first.from_address) == ("Hello", "jane@example.org")
+    assert await found("invoice -march -17") == []
+
+
+async def test_deleted_or_foreign_messages_do_not_match(
+    owner, organization, other_organization, make_mailbox, found
+):
+    ours, second = await make_mailbox(organization), await make_mailbox(organization)
+    theirs = await make_mailbox(other_organization)
+    kept = await message(owner, organization, ours, subject="secret")
+    other = await message(owner, organization, second, subject="secret")
+    await message(owner, organization, ours, subject="secret", deleted_days_ago=1)
+    await message(owner, other_organization, theirs, subject="secret")
+    assert {each.id for each in await found("secret")} == {kept, other}
+    assert [each.id for each in await found("secret", mailbox=ours)] == [kept]
+    assert len(await found("secret", limit=1)) == 1
+    assert len(await found("secret", limit=5, offset=1)) == 1
+
+
+async def test_documents_are_found_with_their_file_name(owner, organization, found):
+    id_ = await document(owner, organization, "Contract note ISIN US0378331005, 12 shares")
+    await document(owner, organization, "nothing of the kind")
+    [one] = await found("us0378331005", search.search_documents)
+    assert (one.id, one.file_name, one.state, one.sender) == (id_, "bill.pdf", "queued", "jane@example.org")
+    assert ("US0378331005", True) in one.headline
+
+
+async def test_marks_inside_a_message_cannot_forge_a_headline(owner, organization, make_mailbox, found):
+    await message(owner, organization, await make_mailbox(organization), body="\ue000fake\ue001 invoice")
+    [one] = await found("invoice")
+    assert one.headline == (("fake ", False), ("invoice", True))
+
+
+@pytest.mark.parametrize(
+    "words, has", [("invoice", True), ("", False), ("!!! ---", False), ("-draft", False), ('"a b"', True)]
+)
+async def test_query_needs_a_positive_term(database, organization, words, has):
+    async with database.transaction(organization) as connection:
+        assert await search.has_words(connection, words) is has

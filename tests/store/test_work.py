@@ -1,4 +1,4 @@
-"""Due, lease, fence: what each statement of the table `work` promises."""
+"""The table `work`: claims, leases, fences and states."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ async def rows(owner, columns="subject"):
     return await cursor.fetchall()
 
 
-async def test_only_what_is_due_is_claimed(engine, organization):
+async def test_claims_only_due_work(engine, organization):
     await work.enqueue(
         engine,
         [
@@ -43,7 +43,7 @@ async def test_only_what_is_due_is_claimed(engine, organization):
     assert [lease.subject for lease in await claim(engine)] == ["now"]
 
 
-async def test_an_empty_claim_tells_when_the_next_row_falls_due(engine, organization):
+async def test_empty_claim_reports_when_next_row_is_due(engine, organization):
     assert await work.claim(engine, [WorkKind.SYNC], batch=1, lease_seconds=30) == work.ClaimResult([], None)
     await work.enqueue(
         engine, [WorkRequest(organization, WorkKind.SYNC, "a", delay=delay) for delay in (600, 60)]
@@ -53,16 +53,14 @@ async def test_an_empty_claim_tells_when_the_next_row_falls_due(engine, organiza
     assert 0 < claimed.next_in <= 60
 
 
-async def test_only_the_kinds_a_worker_knows_are_claimed(engine, organization):
+async def test_claims_only_requested_kinds(engine, organization):
     await work.enqueue(
         engine, [WorkRequest(organization, WorkKind.SYNC, "a"), WorkRequest(organization, "unheard_of", "b")]
     )
     assert [lease.kind for lease in await claim(engine)] == ["sync"]
 
 
-async def test_a_leased_row_is_claimed_by_nobody_until_the_lease_ends(
-    engine, organization, owner, move_clock
-):
+async def test_leased_row_is_not_claimable_until_lease_expires(engine, organization, owner, move_clock):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [first] = await claim(engine)
     assert await claim(engine) == []
@@ -72,7 +70,7 @@ async def test_a_leased_row_is_claimed_by_nobody_until_the_lease_ends(
     assert (second.attempts, second.lost_leases) == (1, 1), "no word of the first is no failure of the work"
 
 
-async def test_oldest_due_is_claimed_first(engine, organization, owner, move_clock):
+async def test_oldest_due_row_is_claimed_first(engine, organization, owner, move_clock):
     for subject in ("first", "second", "third"):
         await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, subject)])
         await move_clock(1)
@@ -98,9 +96,7 @@ async def test_a_long_backlog_does_not_hide_another_organizations_single_row(
     assert "single" in [lease.subject for lease in await claim(engine, batch=50)]
 
 
-async def test_with_very_many_lanes_a_claim_costs_little_and_finds_a_single_row_soon(
-    engine, organization, other_organization, owner
-):
+async def test_claim_stays_cheap_with_very_many_lanes(engine, organization, other_organization, owner):
     """Each claim looks at some of the lanes, and no lane is passed over for long."""
     await owner.execute("INSERT INTO organizations (name) SELECT n::text FROM generate_series(1, 3000) n")
     await owner.execute(
@@ -157,9 +153,7 @@ async def test_an_organization_with_a_backlog_of_many_kinds_leaves_room_for_anot
         assert f"single {trial}" in [lease.subject for lease in await claim(engine, batch=batch, kinds=names)]
 
 
-async def test_who_has_less_under_way_is_served_first_when_little_is_free(
-    engine, organization, other_organization
-):
+async def test_organization_with_less_running_work_is_served_first(engine, organization, other_organization):
     await work.enqueue(
         engine, [WorkRequest(organization, WorkKind.SYNC, str(number)) for number in range(100)]
     )
@@ -168,7 +162,7 @@ async def test_who_has_less_under_way_is_served_first_when_little_is_free(
     assert [lease.subject for lease in await claim(engine, batch=1)] == ["single"]
 
 
-async def test_a_claim_passes_over_what_another_is_claiming_at_this_moment(database, organization):
+async def test_claim_skips_rows_locked_by_another_claim(database, organization):
     async with database.engine() as first, database.engine() as second:
         await work.enqueue(
             first, [WorkRequest(organization, WorkKind.SYNC, str(number)) for number in range(20)]
@@ -180,7 +174,7 @@ async def test_a_claim_passes_over_what_another_is_claiming_at_this_moment(datab
     assert len({lease.id for lease in [*taken, *others]}) == 20
 
 
-async def test_two_claims_at_once_never_take_the_same_row(database, organization):
+async def test_concurrent_claims_never_take_the_same_row(database, organization):
     async with database.engine() as connection:
         await work.enqueue(
             connection, [WorkRequest(organization, WorkKind.SYNC, str(number)) for number in range(400)]
@@ -194,7 +188,7 @@ async def test_two_claims_at_once_never_take_the_same_row(database, organization
     assert len(taken) == len(set(taken)) == 400
 
 
-async def test_a_wake_up_during_the_work_leaves_the_row_due(engine, organization, owner):
+async def test_enqueue_during_the_work_leaves_the_row_due(engine, organization, owner):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
@@ -204,9 +198,7 @@ async def test_a_wake_up_during_the_work_leaves_the_row_due(engine, organization
     assert again.attempts == 1
 
 
-async def test_a_wake_up_that_waits_for_a_finish_to_commit_creates_the_row_anew(
-    database, engine, organization
-):
+async def test_enqueue_waiting_for_a_finish_recreates_the_row(database, engine, organization):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     async with database.transaction(organization) as finishing:
@@ -219,7 +211,7 @@ async def test_a_wake_up_that_waits_for_a_finish_to_commit_creates_the_row_anew(
         assert [lease.subject for lease in await claim(connection)] == ["a"]
 
 
-async def test_a_finish_that_waits_for_a_wake_up_to_commit_leaves_the_row_due(database, engine, organization):
+async def test_finish_waiting_for_an_enqueue_leaves_the_row_due(database, engine, organization):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     async with database.transaction(organization) as waking:
@@ -232,7 +224,7 @@ async def test_a_finish_that_waits_for_a_wake_up_to_commit_leaves_the_row_due(da
         assert [lease.subject for lease in await claim(connection)] == ["a"]
 
 
-async def test_claims_lost_in_a_row_are_counted_apart_until_a_word_is_said(engine, organization, move_clock):
+async def test_consecutive_lost_leases_are_counted_until_a_result(engine, organization, move_clock):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     for lost in range(3):
         [lease] = await claim(engine)
@@ -247,7 +239,7 @@ async def test_claims_lost_in_a_row_are_counted_apart_until_a_word_is_said(engin
     assert (lease.attempts, lease.lost_leases) == (2, 0)
 
 
-async def test_a_wake_up_does_not_cut_a_backoff_short(engine, organization):
+async def test_enqueue_does_not_shorten_a_backoff(engine, organization):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     await work.retry(engine, lease, delay=600, error="busy")
@@ -255,20 +247,18 @@ async def test_a_wake_up_does_not_cut_a_backoff_short(engine, organization):
     assert await claim(engine) == []
 
 
-async def test_an_attempt_that_does_not_count_keeps_its_wait_and_starts_the_count_anew(
-    engine, organization, move_clock
-):
+async def test_uncounted_attempt_keeps_its_delay_and_resets_the_count(engine, organization, move_clock):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     for _ in range(5):
         [lease] = await claim(engine)
         assert lease.attempts == 1
         await work.retry(engine, lease, delay=600, error="the secret has expired", counts=False)
         await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
-        assert await claim(engine) == [], "a wake-up does not cut the wait short"
+        assert await claim(engine) == [], "enqueue does not shorten the backoff"
         await move_clock(601)
 
 
-async def test_a_finished_row_is_gone_or_due_again_later(engine, organization, owner, move_clock):
+async def test_finished_row_is_deleted_or_due_again_later(engine, organization, owner, move_clock):
     await work.enqueue(
         engine,
         [WorkRequest(organization, WorkKind.SYNC, "once"), WorkRequest(organization, WorkKind.SYNC, "sweep")],
@@ -283,7 +273,7 @@ async def test_a_finished_row_is_gone_or_due_again_later(engine, organization, o
     assert [lease.subject for lease in await claim(engine)] == ["sweep"]
 
 
-async def test_who_lost_the_lease_can_neither_commit_nor_finish_nor_prolong(
+async def test_expired_lease_can_neither_commit_nor_finish_nor_extend(
     database, engine, organization, owner, move_clock
 ):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
@@ -297,7 +287,7 @@ async def test_who_lost_the_lease_can_neither_commit_nor_finish_nor_prolong(
     assert await rows(owner) == [("a",)]
 
 
-async def test_a_prolonged_lease_is_held_longer(engine, organization, move_clock):
+async def test_extended_lease_is_held_longer(engine, organization, move_clock):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     await move_clock(20)
@@ -306,9 +296,7 @@ async def test_a_prolonged_lease_is_held_longer(engine, organization, move_clock
     assert await claim(engine) == []
 
 
-async def test_a_row_that_somebody_holds_keeps_no_other_lease_from_being_prolonged(
-    database, engine, organization, move_clock
-):
+async def test_locked_row_does_not_block_extending_other_leases(database, engine, organization, move_clock):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, each) for each in "abc"])
     leases = await claim(engine)
     held, *others = leases
@@ -336,7 +324,7 @@ async def test_a_fenced_transaction_sees_its_organization_only(
         assert await cursor.fetchall() == [("ours",)]
 
 
-async def test_a_parked_row_waits_for_a_person(database, engine, organization, owner):
+async def test_parked_row_waits_for_an_operator(database, engine, organization, owner):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     await work.park(engine, lease, error="unreadable")
@@ -349,7 +337,43 @@ async def test_a_parked_row_waits_for_a_person(database, engine, organization, o
     assert again.attempts == 1
 
 
-async def test_many_wake_ups_of_one_subject_are_one_row(engine, organization, owner):
+async def test_every_statement_sets_the_state(engine, organization, owner, move_clock):
+    async def state():
+        [(state,)] = await rows(owner, "state")
+        return state
+
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    assert await state() == "waiting"
+    [lease] = await claim(engine)
+    assert await state() == "leased"
+    await work.release(engine, [lease])
+    assert await state() == "waiting"
+    [lease] = await claim(engine, lease_seconds=1)
+    await move_clock(2)
+    assert await state() == "leased"  # expired, and claimable
+    [lease] = await claim(engine)
+    await work.retry(engine, lease, delay=0, error="timeout")
+    assert await state() == "waiting"
+    [lease] = await claim(engine)
+    await work.retry(engine, lease, delay=60, error="secret expired", counts=False)
+    assert await state() == "waiting_for_operator"
+    assert await work.resume_waiting_for_operator(engine) == 1
+    assert await state() == "waiting"
+    assert await work.resume_waiting_for_operator(engine) == 0
+    [lease] = await claim(engine)
+    await work.park(engine, lease, error="unreadable")
+    assert await state() == "parked"
+    await work.unpark(engine, WorkKind.SYNC)
+    [lease] = await claim(engine)
+    await work.park(engine, lease, error="unreadable")
+    await work.restart(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    assert await state() == "waiting"
+    [lease] = await claim(engine)
+    await work.finish(engine, [FinishedWork(lease, again_after=60)])
+    assert await state() == "waiting"
+
+
+async def test_many_requests_for_one_subject_are_one_row(engine, organization, owner):
     await work.enqueue(
         engine, [WorkRequest(organization, WorkKind.SYNC, "a", delay=delay) for delay in (9, 0, 5)]
     )
@@ -357,7 +381,7 @@ async def test_many_wake_ups_of_one_subject_are_one_row(engine, organization, ow
     assert await rows(owner, "subject, due_at <= postroom_now()") == [("a", True)]
 
 
-async def test_wake_ups_of_the_same_rows_in_other_orders_do_not_deadlock(database, organization):
+async def test_requests_for_the_same_rows_in_other_orders_do_not_deadlock(database, organization):
     subjects = [str(number) for number in range(50)]
 
     async def storm(order):
@@ -370,7 +394,7 @@ async def test_wake_ups_of_the_same_rows_in_other_orders_do_not_deadlock(databas
     await asyncio.gather(storm(subjects), storm(subjects[::-1]))
 
 
-async def test_a_wake_up_is_heard_only_when_something_became_claimable(database, engine, organization):
+async def test_workers_are_notified_only_when_a_row_became_claimable(database, engine, organization):
     heard = database.listen("postroom_work", every_seconds=0.5)
     assert await anext(heard) is None, "what came before was not heard"
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "later", delay=60)])
@@ -383,7 +407,7 @@ async def test_a_wake_up_is_heard_only_when_something_became_claimable(database,
     await heard.aclose()
 
 
-async def test_the_claim_reads_its_indexes_however_much_is_waiting(engine, organization, owner):
+async def test_claim_reads_its_indexes_however_much_is_waiting(engine, organization, owner):
     """A million rows, ten of them due: the plan touches pages by the dozen, not by the thousand."""
     await owner.execute(
         """

@@ -136,12 +136,12 @@ async def count_work(connection: Connection) -> list[WorkKindCounts]:
             count(*) FILTER (WHERE leased_until > now) AS leased,
             count(*) FILTER (WHERE leased_until IS NULL AND claimable_at > now) AS waiting,
             count(*) FILTER (WHERE last_error IS NOT NULL AND claimable_at IS NOT NULL) AS failing,
-            count(*) FILTER (WHERE claimable_at IS NULL) AS parked,
+            count(*) FILTER (WHERE state = 'parked') AS parked,
             extract(epoch FROM max(now - claimable_at) FILTER (WHERE claimable_at <= now))::float8
                 AS oldest_due_seconds,
             mode() WITHIN GROUP (ORDER BY last_error) FILTER (WHERE claimable_at IS NOT NULL) AS error
         FROM (
-            SELECT kind, leased_until, last_error, coalesce(leased_until, due_at) AS claimable_at,
+            SELECT kind, state, leased_until, last_error, coalesce(leased_until, due_at) AS claimable_at,
                 (SELECT postroom_now()) AS now
             FROM work
         ) AS row

@@ -68,7 +68,7 @@ async def get_progress(
         SELECT count(*),
             coalesce(bool_or(state IN ('queued', 'processing')
                 OR (%(archives)s AND state = 'completed' AND archived_at IS NULL)), false)
-                OR EXISTS (SELECT FROM work WHERE kind = 'unpack' AND due_at IS NOT NULL
+                OR EXISTS (SELECT FROM work WHERE kind = 'unpack' AND state <> 'parked'
                     AND starts_with(subject, %(message)s || '/')),
             count(DISTINCT record_id), coalesce(array_agg(archive_path ORDER BY archive_path)
                 FILTER (WHERE archive_path IS NOT NULL), '{}'),

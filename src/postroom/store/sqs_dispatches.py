@@ -44,7 +44,8 @@ async def claim_work(
     """Lease the row that a message announces. None if it is done, leased or not due."""
     cursor = await connection.execute(
         """
-        UPDATE work SET lease_token = %s, leased_until = postroom_now() + %s * interval '1 second',
+        UPDATE work SET state = 'leased', lease_token = %s,
+            leased_until = postroom_now() + %s * interval '1 second',
             attempts = CASE WHEN lease_token IS NULL THEN attempts + 1 ELSE attempts END,
             lost_leases = CASE WHEN lease_token IS NULL THEN lost_leases ELSE lost_leases + 1 END,
             dispatched_until = NULL

@@ -1,5 +1,8 @@
 """The table `work`: enqueue, claim, extend, finish, retry and park work items. A claim is a lease.
 
+Every statement sets `state`: `waiting`, `leased`, `waiting_for_operator` or `parked`. A due row and a row
+whose lease expired are claimable; the claim decides by time, not by state.
+
 Times come from the database (`postroom_now()`); durations are in seconds. Nothing here sleeps or loops;
 `worker` does.
 """
@@ -226,7 +229,7 @@ _CLAIM = """
         LIMIT %(batch)s::int
     ), claimed AS (
         UPDATE work SET
-            lease_token = %(token)s,
+            state = 'leased', lease_token = %(token)s,
             leased_until = postroom_now() + %(lease)s * interval '1 second',
             attempts = CASE WHEN lease_token IS NULL THEN attempts + 1 ELSE attempts END,
             lost_leases = CASE WHEN lease_token IS NULL THEN lost_leases ELSE lost_leases + 1 END
@@ -354,7 +357,7 @@ _FINISH = """
         DELETE FROM work USING held WHERE work.id = held.id AND again_after IS NULL AND NOT requested_again
     ), rescheduled AS (
         UPDATE work SET
-            due_at = postroom_now()
+            state = 'waiting', due_at = postroom_now()
                 + CASE WHEN requested_again THEN 0 ELSE again_after END * interval '1 second',
             lease_token = NULL, leased_until = NULL, attempts = 0, lost_leases = 0, last_error = NULL,
             trace = CASE WHEN requested_again THEN trace END
@@ -386,18 +389,19 @@ async def finish(connection: Connection, finishes: Sequence[FinishedWork]) -> se
 async def retry(
     connection: Connection, lease: Lease, *, delay: float, error: str, counts: bool = True
 ) -> None:
-    """Make failed work due again after a delay. An attempt that does not count resets the count.
+    """Make failed work due again after a delay.
 
-    An error with zero attempts marks work that waits for an operator; see `resume_waiting_for_operator`.
+    An attempt that does not count resets the count: the work waits for an operator.
     """
     await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now() + %s * interval '1 second', last_error = %s,
-            attempts = CASE WHEN %s THEN attempts ELSE 0 END, lost_leases = 0,
+        UPDATE work SET due_at = postroom_now() + %(delay)s * interval '1 second', last_error = %(error)s,
+            state = CASE WHEN %(counts)s THEN 'waiting' ELSE 'waiting_for_operator' END,
+            attempts = CASE WHEN %(counts)s THEN attempts ELSE 0 END, lost_leases = 0,
             lease_token = NULL, leased_until = NULL
-        WHERE id = %s AND lease_token = %s
+        WHERE id = %(id)s AND lease_token = %(token)s
         """,
-        [delay, error, counts, lease.id, lease.token],
+        {"delay": delay, "error": error, "counts": counts, "id": lease.id, "token": lease.token},
     )
 
 
@@ -405,7 +409,8 @@ async def park(connection: Connection, lease: Lease, *, error: str) -> None:
     """Park work that failed for good, until an operator decides."""
     await connection.execute(
         """
-        UPDATE work SET due_at = NULL, last_error = %s, lease_token = NULL, leased_until = NULL
+        UPDATE work SET state = 'parked', due_at = NULL, last_error = %s, lease_token = NULL,
+            leased_until = NULL
         WHERE id = %s AND lease_token = %s
         """,
         [error, lease.id, lease.token],
@@ -416,7 +421,7 @@ async def release(connection: Connection, leases: Sequence[Lease]) -> None:
     """Release leases of a stopping worker: due as before, and the attempt does not count."""
     await connection.execute(
         """
-        UPDATE work SET lease_token = NULL, leased_until = NULL, attempts = attempts - 1
+        UPDATE work SET state = 'waiting', lease_token = NULL, leased_until = NULL, attempts = attempts - 1
         FROM unnest(%b::int8[], %b::uuid[]) AS held (id, token)
         WHERE work.id = held.id AND lease_token = held.token
         RETURNING pg_notify('postroom_work', '')
@@ -430,7 +435,7 @@ async def list_parked(connection: Connection) -> list[ParkedWork]:
     cursor = await connection.execute(
         """
         SELECT organization_id, kind, subject, attempts + lost_leases, last_error FROM work
-        WHERE due_at IS NULL AND lease_token IS NULL ORDER BY kind, subject
+        WHERE state = 'parked' ORDER BY kind, subject
         """
     )
     return [ParkedWork(*row) for row in await cursor.fetchall()]
@@ -440,10 +445,10 @@ async def unpark(connection: Connection, kind: str, subject: str | None = None) 
     """Make parked work due, with its attempts reset: one subject, or the whole kind. Returns how many."""
     cursor = await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now(), attempts = 0, lost_leases = 0, last_error = NULL,
-            generation = generation + 1
+        UPDATE work SET state = 'waiting', due_at = postroom_now(), attempts = 0, lost_leases = 0,
+            last_error = NULL, generation = generation + 1
         WHERE kind = %(kind)s AND (%(subject)s::text IS NULL OR subject = %(subject)s)
-            AND due_at IS NULL AND lease_token IS NULL
+            AND state = 'parked'
         RETURNING pg_notify('postroom_work', '')
         """,
         {"kind": kind, "subject": subject},
@@ -455,9 +460,10 @@ async def restart(connection: Connection, requests: Sequence[WorkRequest]) -> No
     """Enqueue work whose cause of failure is fixed: parked rows and backoffs start over at once."""
     await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now(), attempts = 0, lost_leases = 0, last_error = NULL
+        UPDATE work SET state = 'waiting', due_at = postroom_now(), attempts = 0, lost_leases = 0,
+            last_error = NULL
         FROM unnest(%b::text[], %b::text[]) AS requested (kind, subject)
-        WHERE work.kind = requested.kind AND work.subject = requested.subject AND lease_token IS NULL
+        WHERE work.kind = requested.kind AND work.subject = requested.subject AND state <> 'leased'
         """,
         [[request.kind for request in requests], [request.subject for request in requests]],
     )
@@ -468,8 +474,8 @@ async def resume_waiting_for_operator(connection: Connection) -> int:
     """Make work due that waits for an operator, and return how many. Called after the operator acted."""
     cursor = await connection.execute(
         """
-        UPDATE work SET due_at = postroom_now()
-        WHERE last_error IS NOT NULL AND attempts = 0 AND lease_token IS NULL AND due_at > postroom_now()
+        UPDATE work SET state = 'waiting', due_at = postroom_now()
+        WHERE state = 'waiting_for_operator' AND due_at > postroom_now()
         RETURNING pg_notify('postroom_work', '')
         """
     )

@@ -1,4 +1,4 @@
-"""A program that attaches to the home it is told, says what came of it, and stays until its input closes."""
+"""A program that joins the server of the given home, prints the result, and runs until its input closes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""The ledger can be added to and nothing else, by whoever it is."""
+"""The ledger is append-only for every role."""
 
 import asyncio
 from hashlib import sha256
@@ -50,14 +50,14 @@ REFUSED = [
 
 
 @pytest.mark.parametrize("role", [APPLICATION, ENGINE])
-async def test_application_and_engine_have_no_right_to_change_it(database_url, organization, role):
+async def test_application_and_engine_roles_cannot_change_entries(database_url, organization, role):
     async with session(database_url, role, organization) as connection:
         for statement in [*REFUSED, "UPDATE ledger SET position = 1"]:
             with pytest.raises(errors.InsufficientPrivilege):
                 await connection.execute(statement)
 
 
-async def test_even_the_owner_changes_nothing(owner, organization):
+async def test_even_the_owner_cannot_change_entries(owner, organization):
     await write(owner, organization, personal=True)
     await owner.execute("UPDATE ledger SET position = 1")
     await write(owner, organization)
@@ -100,9 +100,7 @@ async def test_entries_are_numbered_once_in_order_without_gaps(application, orga
     assert numbered == [(entry, place, DIGEST) for place, entry in enumerate(entries, start=1)]
 
 
-async def test_an_entry_that_commits_late_is_numbered_after_those_that_overtook_it(
-    database_url, application, organization
-):
+async def test_late_commit_is_numbered_after_earlier_commits(database_url, application, organization):
     async with session(database_url, APPLICATION, organization) as slow:
         async with slow.transaction():
             late = await write(slow, organization)
@@ -121,11 +119,11 @@ async def until_it_waits(owner, connection):
         )
         return await cursor.fetchone()
 
-    while await waits() != (True,):  # noqa: ASYNC110  # the server does not tell
+    while await waits() != (True,):  # noqa: ASYNC110  # the server sends no event
         await asyncio.sleep(0.01)
 
 
-async def test_two_sealers_at_once_never_give_one_position_twice(
+async def test_concurrent_sealers_never_assign_a_position_twice(
     database_url, owner, application, organization
 ):
     await write(application, organization)
@@ -140,12 +138,12 @@ async def test_two_sealers_at_once_never_give_one_position_twice(
     assert await cursor.fetchall() == [(2,)]
 
 
-async def test_a_sealer_numbers_its_own_organization_only(
+async def test_sealer_numbers_only_its_own_organization(
     database_url, owner, application, organization, other_organization
 ):
     await write(owner, other_organization)
     cursor = await application.execute("SELECT * FROM number_ledger(10)")
     assert await cursor.fetchall() == []
-    async with session(database_url, APPLICATION) as nobody:
-        cursor = await nobody.execute("SELECT * FROM number_ledger(10)")
+    async with session(database_url, APPLICATION) as unassigned:
+        cursor = await unassigned.execute("SELECT * FROM number_ledger(10)")
         assert await cursor.fetchall() == []

@@ -1,4 +1,4 @@
-"""Rows of mail for tests that need some, written as the owner."""
+"""Sample messages and documents, written as the owner."""
 
 from psycopg.types.json import Jsonb
 

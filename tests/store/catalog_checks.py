@@ -1,10 +1,10 @@
-"""What the catalogue must say of every table, so that organizations stay apart whatever a query forgets."""
+"""Catalog queries that find tables, keys and grants through which organizations could see each other."""
 
 from postroom.store.connection import Connection
-from store.rows import SHARED
+from store.table_filler import SHARED
 
 
-async def unguarded(connection: Connection) -> list[str]:
+async def list_unguarded_tables(connection: Connection) -> list[str]:
     """The tables of the schema through which one organization could reach another, and why."""
     cursor = await connection.execute(
         """
@@ -36,7 +36,7 @@ async def unguarded(connection: Connection) -> list[str]:
     return found
 
 
-async def crossing_keys(connection: Connection) -> list[str]:
+async def list_crossing_foreign_keys(connection: Connection) -> list[str]:
     """Foreign keys to an organization's table that do not compare the organization as well."""
     cursor = await connection.execute(
         """
@@ -53,7 +53,7 @@ async def crossing_keys(connection: Connection) -> list[str]:
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def granted_to_everybody(connection: Connection) -> list[str]:
+async def list_public_grants(connection: Connection) -> list[str]:
     """Objects of the schema that PUBLIC has a right to; functions that were never revoked count."""
     cursor = await connection.execute(
         """

@@ -1,4 +1,4 @@
-"""Rows for every table of the schema, made from the catalogue, so that a new table is filled too."""
+"""Rows for every table of the schema, derived from the catalog, so that new tables are filled too."""
 
 import re
 import secrets
@@ -11,9 +11,9 @@ from psycopg.types.json import Jsonb
 
 from postroom.store.connection import Connection
 
-# What belongs to the installation, not to an organization.
+# Tables that belong to the installation, not to an organization.
 SHARED = {"schema_migrations", "clock_offset", "blob_location"}
-# Where a rule binds several columns, the catalogue cannot tell how to satisfy it.
+# Values for constraints over several columns, which cannot be derived from the catalog.
 EXAMPLES: dict[str, dict[str, object]] = {"credentials": {"ssm_parameter": "/postroom/example"}}
 
 VALUES = {
@@ -43,14 +43,14 @@ async def organization_tables(connection: Connection) -> list[str]:
     return [name for (name,) in await cursor.fetchall() if name not in SHARED]
 
 
-def key_of(table: str) -> str:
-    """The column that says whose row it is."""
+def organization_column(table: str) -> str:
+    """The column that holds the organization."""
     return "id" if table == "organizations" else "organization_id"
 
 
 @dataclass
-class Filling:
-    """One row in every table for one organization; `rows` holds what was inserted, the given columns only."""
+class TableFiller:
+    """Inserts one row per table for one organization. `rows` holds the inserted columns, `whole` all."""
 
     connection: Connection
     organization: UUID
@@ -68,7 +68,7 @@ class Filling:
             values = await self._required(table) | EXAMPLES.get(table, {})
             await self._link(table, values)
             async with self.connection.cursor(row_factory=dict_row) as cursor:
-                await cursor.execute(insertion(table, values), list(values.values()))
+                await cursor.execute(insert_statement(table, values), list(values.values()))
                 [self.whole[table]] = await cursor.fetchall()
             self.rows[table] = values
         return self.whole[table]
@@ -89,7 +89,7 @@ class Filling:
         return {name: _value(kind, check) for name, kind, check in await cursor.fetchall()}
 
     async def _link(self, table: str, values: dict[str, object]) -> None:
-        """Let foreign keys that must be there point to rows of the same organization."""
+        """Point required foreign keys to rows of the same organization."""
         cursor = await self.connection.execute(
             """
             SELECT confrelid::regclass::text,
@@ -107,7 +107,7 @@ class Filling:
                 values.update({mine: parent[its] for mine, its in zip(columns, target_columns, strict=True)})
 
 
-def insertion(table: str, values: dict[str, object]) -> str:
+def insert_statement(table: str, values: dict[str, object]) -> str:
     places = ", ".join(["%s"] * len(values))
     return f"INSERT INTO {table} ({', '.join(values)}) VALUES ({places}) RETURNING *"
 

@@ -1,4 +1,4 @@
-"""Homes under test: processes that attach to them, what runs in them, and the end of both."""
+"""Homes under test, the processes that use their server, and helpers to inspect and kill them."""
 
 import contextlib
 import functools
@@ -55,12 +55,18 @@ def environment(**more):
     return {**os.environ, "PYTHONPATH": str(SOURCES), **more}
 
 
-class Attached:
+class ServerUser:
     """A process that attaches to a home. Killed when its time is over, as everything here."""
 
     def __init__(self, home, *, prefix=(), wait_seconds=60.0, more=None):
         self.process = subprocess.Popen(
-            [*prefix, sys.executable, Path(__file__).with_name("attached.py"), home, str(wait_seconds)],
+            [
+                *prefix,
+                sys.executable,
+                Path(__file__).with_name("server_handle_program.py"),
+                home,
+                str(wait_seconds),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             env=environment(**(more or {})),
@@ -89,18 +95,18 @@ class Attached:
 
 
 @dataclass
-class Watched:
-    """A home, the processes attached to it, and what a look from outside tells of it."""
+class WatchedHome:
+    """A home, the processes that use its server, and its state as seen from outside."""
 
     path: Path
-    attached_lock: list[Attached] = field(default_factory=list)
+    attached_lock: list[ServerUser] = field(default_factory=list)
 
     @property
     def inside(self):
         return DatabaseHome(Path(os.path.realpath(self.path)) / "postgres")
 
     def attach(self, **options):
-        one = Attached(self.path, **options)
+        one = ServerUser(self.path, **options)
         self.attached_lock.append(one)
         return one
 
@@ -151,10 +157,10 @@ def answers(url):
 
 
 @functools.cache
-def _made():
+def _created_home():
     """A home with a database in it, made once for this run: copying one is quicker than making one."""
     path = _quick_path()
-    with watched(path), embedded.start_or_join(path):
+    with watched_home(path), embedded.start_or_join(path):
         pass
     return path
 
@@ -167,16 +173,16 @@ def _quick_path():
 @contextlib.contextmanager
 def quick_home():
     path = _quick_path()
-    with watched(path, made=True) as home:
+    with watched_home(path, made=True) as home:
         yield home
     shutil.rmtree(path, ignore_errors=True)
 
 
 @contextlib.contextmanager
-def watched(path, *, made=False):
-    home = Watched(path)
+def watched_home(path, *, made=False):
+    home = WatchedHome(path)
     if made:
-        subprocess.run(["cp", "-a", _made(), path], check=True)
+        subprocess.run(["cp", "-a", _created_home(), path], check=True)
         home.inside.log.unlink()
     try:
         yield home

@@ -1,4 +1,4 @@
-"""Connections in a pool when the server ends them all, as it does when it restarts."""
+"""Pools recover after the server closed all connections, as it does when it restarts."""
 
 import asyncio
 
@@ -16,7 +16,7 @@ async def end_all(owner):
     )
 
 
-async def test_connections_that_ended_while_they_were_idle_fail_nobody(database_url, owner, organization):
+async def test_connections_closed_while_idle_are_not_handed_out(database_url, owner, organization):
     async with open_database(database_url, pool_size=8, name=NAME) as database:
 
         async def one():
@@ -29,7 +29,7 @@ async def test_connections_that_ended_while_they_were_idle_fail_nobody(database_
         await asyncio.gather(*(one() for _ in range(10)))
 
 
-async def test_one_failure_is_enough_when_connections_end_in_use(database_url, owner, organization):
+async def test_one_failure_drops_all_dead_connections(database_url, owner, organization):
     async with open_database(database_url, pool_size=8, name=NAME) as database:
 
         async def ended_meanwhile():

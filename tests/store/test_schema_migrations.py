@@ -1,4 +1,4 @@
-"""The schema comes to what this Postroom needs; what is wrong with it is said in words."""
+"""Migrations are applied once, in order, and faults are reported clearly."""
 
 import asyncio
 from urllib.parse import urlsplit
@@ -18,11 +18,11 @@ def test_migrations_are_numbered_without_a_gap():
     assert list(range(1, len(VERSIONS) + 1)) == VERSIONS
 
 
-async def test_progress_is_told_and_what_was_applied_is_returned(empty_database_url):
-    told: list[str] = []
-    applied = await migrate(empty_database_url, lambda migration: told.append(migration.name))
+async def test_migrate_reports_progress_and_returns_applied_migrations(empty_database_url):
+    names: list[str] = []
+    applied = await migrate(empty_database_url, lambda migration: names.append(migration.name))
     assert [migration.version for migration in applied] == VERSIONS
-    assert told == [migration.name for migration in list_shipped()]
+    assert names == [migration.name for migration in list_shipped()]
     assert await migrate(empty_database_url) == []
 
 
@@ -39,34 +39,34 @@ async def test_a_start_on_a_current_schema_does_not_wait_for_the_lock(database_u
     assert await asyncio.wait_for(migrate(database_url), timeout=60) == []
 
 
-async def test_a_changed_migration_is_an_error(database_url, owner):
+async def test_edited_migration_is_an_error(database_url, owner):
     await owner.execute("UPDATE schema_migrations SET sha256 = 'something else' WHERE version = 1")
-    with pytest.raises(SchemaError, match=r"0001_ground was changed after .* new migration"):
+    with pytest.raises(SchemaError, match=r"0001_ground was edited after .* new migration"):
         await migrate(database_url)
     found = await read_status(database_url)
     assert [migration.name for migration in found.changed] == ["ground"]
     assert not found.current
 
 
-async def test_a_database_newer_than_this_postroom_is_an_error(database_url, owner):
+async def test_newer_database_is_an_error(database_url, owner):
     await owner.execute("INSERT INTO schema_migrations VALUES (9001, 'of_tomorrow', '', now())")
     with pytest.raises(SchemaError, match=r"9001_of_tomorrow.*newer: install"):
         await migrate(database_url)
 
 
-async def test_a_migration_that_this_postroom_does_not_know_is_an_error(database_url, owner):
+async def test_unknown_migration_is_an_error(database_url, owner):
     await owner.execute("INSERT INTO schema_migrations VALUES (0, 'of_elsewhere', '', now())")
-    with pytest.raises(SchemaError, match="0000_of_elsewhere, which this Postroom does not know"):
+    with pytest.raises(SchemaError, match="0000_of_elsewhere, which this version of Postroom does not know"):
         await migrate(database_url)
 
 
-async def test_a_migration_that_was_passed_over_is_an_error(database_url, owner):
+async def test_skipped_migration_is_an_error(database_url, owner):
     await owner.execute("DELETE FROM schema_migrations WHERE version = 2")
-    with pytest.raises(SchemaError, match=r"0002_work was passed over.*next free number"):
+    with pytest.raises(SchemaError, match=r"0002_work was skipped.*next free number"):
         await migrate(database_url)
 
 
-async def test_a_migration_that_fails_leaves_nothing_and_the_next_attempt_goes_on(empty_database_url):
+async def test_failed_migration_leaves_nothing_and_the_next_attempt_continues(empty_database_url):
     async with session(empty_database_url) as connection:
         await connection.execute("CREATE SCHEMA postroom")
         await connection.execute("CREATE TABLE failures ()")

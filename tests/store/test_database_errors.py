@@ -1,4 +1,4 @@
-"""What the driver says becomes what a person can act on, in one place; defects stay as they are."""
+"""Driver errors become errors with cause and remedy; bugs pass unchanged."""
 
 import asyncio
 import struct
@@ -19,24 +19,24 @@ from postroom.store.schema_migrations import migrate, read_status
     [
         ("08006", DatabaseUnavailable, "connection to the database was lost"),
         ("25006", DatabaseUnavailable, "read-only"),
-        ("25P03", TransientError, "waited too long"),
+        ("25P03", TransientError, "idle for too long"),
         ("25P04", TransientError, "took too long"),
         ("3F000", SchemaError, "postroom db migrate"),
-        ("40001", TransientError, "give way"),
-        ("40P01", TransientError, "give way"),
+        ("40001", TransientError, "conflicting transaction"),
+        ("40P01", TransientError, "conflicting transaction"),
         ("42703", SchemaError, "postroom db migrate"),
         ("42883", SchemaError, "postroom db migrate"),
         ("42P01", SchemaError, "postroom db migrate"),
         ("53100", DatabaseUnavailable, "disk is full"),
-        ("53200", DatabaseUnavailable, "short of resources"),
-        ("53300", DatabaseUnavailable, "no further connections"),
+        ("53200", DatabaseUnavailable, "out of resources"),
+        ("53300", DatabaseUnavailable, "no more connections"),
         ("55P03", TransientError, "lock"),
         ("57014", TransientError, "took too long"),
         ("57P01", DatabaseUnavailable, "stopping or starting"),
-        ("58030", DatabaseUnavailable, "fault"),
+        ("58030", DatabaseUnavailable, "system error"),
     ],
 )
-async def test_an_error_of_the_server_becomes_ours_with_cause_and_remedy(owner, state, kind, words):
+async def test_server_error_becomes_our_error_with_cause_and_remedy(owner, state, kind, words):
     with pytest.raises(kind, match=words) as raised, translate_errors():
         await owner.execute(
             f"DO $$ BEGIN RAISE EXCEPTION 'in its own words' USING ERRCODE = '{state}'; END $$"
@@ -45,7 +45,7 @@ async def test_an_error_of_the_server_becomes_ours_with_cause_and_remedy(owner, 
     assert len(str(raised.value).splitlines()) == 1
 
 
-async def test_a_violated_constraint_is_a_defect_and_stays_what_it_is(owner, organization):
+async def test_violated_constraint_passes_unchanged(owner, organization):
     with pytest.raises(errors.UniqueViolation), translate_errors():
         await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'again')", [organization])
 
@@ -63,14 +63,14 @@ async def open_pools(url):
 
 
 @pytest.mark.parametrize("attempt", [migrate, read_status, open_pools])
-async def test_no_server_there_is_one_clear_line(attempt):
+async def test_missing_server_is_one_clear_error(attempt):
     with pytest.raises(DatabaseUnavailable, match=r"cannot be reached.*POSTROOM_DATABASE_URL") as raised:
         await attempt("postgresql://postroom:secret@127.0.0.1:1/postroom")
     assert len(str(raised.value).splitlines()) == 1
     assert "secret" not in str(raised.value)
 
 
-async def test_a_database_or_role_that_does_not_exist_is_one_clear_line(database_url):
+async def test_missing_database_or_role_is_one_clear_error(database_url):
     for wrong in (database_url.replace("/postroom_test_", "/no_such_"), database_url.replace("//", "//x", 1)):
         with pytest.raises(DatabaseUnavailable, match=r"refused.*does not exist.*Correct") as raised:
             await connect(wrong)
@@ -121,6 +121,6 @@ async def test_a_server_that_is_too_old_is_refused():
             await migrate(url)
 
 
-async def test_the_oldest_server_that_will_do_is_accepted():
+async def test_oldest_supported_server_is_accepted():
     async with server_of_version("15.1") as url, await connect(url) as connection:
         assert connection.info.server_version == 150001

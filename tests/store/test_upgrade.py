@@ -1,0 +1,162 @@
+"""A database of an earlier schema is upgraded with its data."""
+
+from uuid import uuid4
+
+import pytest
+from psycopg.rows import dict_row
+
+from databases import session
+from postroom.store import schema_migrations
+from postroom.store.schema_migrations import list_shipped, migrate
+from store.table_filler import TableFiller, organization_tables
+
+LAST_EARLIER_VERSION = 33
+TABLES = {
+    "blob_place": "blob_location",
+    "doomed_blobs": "blob_removals",
+    "forgotten_people": "purged_people",
+    "listed": "listed_messages",
+    "quota_uses": "quota_usage",
+    "record_marks": "record_identifiers",
+    "shared_ids": "foreign_message_ids",
+}
+COLUMNS = {
+    ("blob_place", "place"): "location",
+    ("blob_place", "known_from"): "set_at",
+    ("doomed_blobs", "doomed_at"): "marked_at",
+    ("forgotten_people", "forgotten_at"): "purged_at",
+    ("record_marks", "mark"): "identifier_sha256",
+    ("subscriptions", "reauthorization_told_at"): "reauthorization_requested_at",
+    ("subscriptions", "removal_told_at"): "removal_reported_at",
+    ("watched_files", "taken_at"): "imported_at",
+    ("watched_files", "refused"): "rejection",
+    ("work", "woken_at"): "enqueued_at",
+    ("work", "lost"): "lost_leases",
+    ("work", "carried_until"): "dispatched_until",
+}
+KINDS = {
+    "collect": "collect_garbage",
+    "lower": "apply_policy",
+    "retain": "apply_retention",
+    "document": "process_document",
+    "share": "share_state",
+    "watch": "watch_folder",
+    "sync": "sync",
+}
+
+
+@pytest.fixture
+async def earlier_database(empty_database_url, monkeypatch):
+    """A database of the schema before plain names, with a row in every table."""
+    earlier = tuple(each for each in list_shipped() if each.version <= LAST_EARLIER_VERSION)
+    with monkeypatch.context() as patch:
+        patch.setattr(schema_migrations, "list_shipped", lambda: earlier)
+        await migrate(empty_database_url)
+    organization = uuid4()
+    async with session(empty_database_url) as connection:
+        await connection.execute("INSERT INTO organizations VALUES (%s, 'example')", [organization])
+        await TableFiller(connection, organization).fill()
+        await connection.execute("DELETE FROM work")
+        for kind in KINDS:
+            await connection.execute(
+                """
+                INSERT INTO work (organization_id, kind, subject, due_at, woken_at, carried_until, lost)
+                VALUES (%s, %s, 'example', now(), now(), now(), 3)
+                """,
+                [organization, kind],
+            )
+            await connection.execute(
+                "INSERT INTO backlogs VALUES (%s, date_trunc('minute', now()), %s, 5)", [organization, kind]
+            )
+        await connection.execute("UPDATE watched_files SET taken_at = now(), refused = 'too large'")
+        await connection.execute("UPDATE subscriptions SET reauthorization_told_at = now()")
+        await connection.execute("UPDATE subscriptions SET removal_told_at = now()")
+    return empty_database_url
+
+
+async def read_rows(connection, table):
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(f"SELECT * FROM {table}")
+        return await cursor.fetchall()
+
+
+def rename(table, row):
+    """The row as the current schema should show it."""
+    renamed = {COLUMNS.get((table, column), column): value for column, value in row.items()}
+    if table in {"work", "backlogs"}:
+        renamed["kind"] = KINDS.get(renamed["kind"], renamed["kind"])
+    return renamed
+
+
+async def test_upgrade_keeps_the_rows_of_every_table(earlier_database):
+    async with session(earlier_database) as connection:
+        tables = [*await organization_tables(connection)]
+        before = {table: await read_rows(connection, table) for table in tables}
+    assert set(TABLES) <= set(before)
+    assert all(before.values())
+    await migrate(earlier_database)
+    async with session(earlier_database) as connection:
+        for table, rows in before.items():
+            after = await read_rows(connection, TABLES.get(table, table))
+            expected = [rename(table, row) for row in rows]
+            columns = expected[0].keys()
+            shown = [{column: row[column] for column in columns} for row in after]
+            assert sorted(shown, key=repr) == sorted(expected, key=repr), table
+
+
+async def test_upgrade_states_what_was_inferred_about_work(earlier_database):
+    async with session(earlier_database) as connection:
+        await connection.execute(
+            """
+            INSERT INTO work (organization_id, kind, subject, due_at, attempts, last_error, lease_token,
+                leased_until)
+            SELECT id, 'sync', subject, due_at, attempts, error, token, until FROM organizations
+            CROSS JOIN (VALUES
+                ('leased', now(), 1, NULL, gen_random_uuid(), now()),
+                ('leased_before_parked', NULL, 1, 'failed', gen_random_uuid(), now()),
+                ('parked', NULL, 3, 'failed', NULL, NULL),
+                ('waiting', now(), 0, NULL, NULL, NULL),
+                ('waiting_for_operator', now(), 0, 'secret expired', NULL, NULL),
+                ('waiting_to_retry', now(), 2, 'failed', NULL, NULL)
+            ) AS work (subject, due_at, attempts, error, token, until)
+            """
+        )
+    await migrate(earlier_database)
+    async with session(earlier_database) as connection:
+        cursor = await connection.execute(
+            "SELECT subject, state FROM work WHERE subject <> 'example' ORDER BY subject"
+        )
+        assert await cursor.fetchall() == [
+            ("leased", "leased"),
+            ("leased_before_parked", "leased"),
+            ("parked", "parked"),
+            ("waiting", "waiting"),
+            ("waiting_for_operator", "waiting_for_operator"),
+            ("waiting_to_retry", "waiting"),
+        ]
+
+
+async def test_upgrade_renames_constraints_with_their_tables(earlier_database):
+    await migrate(earlier_database)
+    async with session(earlier_database) as connection:
+        cursor = await connection.execute(
+            """
+            SELECT conrelid::regclass::text, conname FROM pg_constraint
+            WHERE connamespace = 'postroom'::regnamespace
+                AND NOT starts_with(conname, conrelid::regclass::text || '_')
+                AND contype IN ('p', 'u', 'f', 'c')
+            """
+        )
+        assert await cursor.fetchall() == []
+
+
+async def test_every_table_has_a_comment(database_url):
+    async with session(database_url) as connection:
+        cursor = await connection.execute(
+            """
+            SELECT relname FROM pg_class
+            WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p')
+                AND obj_description(oid, 'pg_class') IS NULL
+            """
+        )
+        assert await cursor.fetchall() == []
