@@ -35,7 +35,7 @@ async def test_bytes_are_found_by_their_digest(blobs):
     assert await whole(blobs, ORGANIZATION, blob.sha256) == content
 
 
-async def test_putting_again_is_harmless_and_says_so(blobs):
+async def test_putting_again_is_harmless_and_reported(blobs):
     first = await blobs.put(ORGANIZATION, b"same")
     again = await blobs.put(ORGANIZATION, b"same")
     assert (first.created, again.created) == (True, False)
@@ -44,7 +44,7 @@ async def test_putting_again_is_harmless_and_says_so(blobs):
 
 
 @pytest.mark.parametrize("made", [as_stream, as_pieces])
-async def test_a_large_content_comes_in_pieces_and_goes_in_pieces(blobs, made):
+async def test_large_content_is_written_and_read_in_pieces(blobs, made):
     blob = await blobs.put(ORGANIZATION, made(LARGE))
     assert (blob.sha256, blob.size, blob.created) == (sha256(LARGE).digest(), len(LARGE), True)
     pieces = [piece async for piece in blobs.read(ORGANIZATION, blob.sha256)]
@@ -63,7 +63,7 @@ async def test_a_range_is_read_without_the_rest(blobs, start, end):
     assert await whole(blobs, ORGANIZATION, blob.sha256, start=start, end=end) == content[start:end]
 
 
-async def test_an_empty_content_is_a_content(blobs):
+async def test_empty_content_can_be_stored(blobs):
     blob = await blobs.put(ORGANIZATION, iter([]))
     assert blob.size == 0
     assert await whole(blobs, ORGANIZATION, blob.sha256) == b""
@@ -79,7 +79,7 @@ async def test_organizations_share_no_object(blobs):
     assert await whole(blobs, ORGANIZATION, ours.sha256) == b"secret of ours"
 
 
-async def test_deleting_what_is_gone_is_no_error(blobs):
+async def test_deleting_a_missing_blob_is_no_error(blobs):
     blob = await blobs.put(ORGANIZATION, b"short life")
     await blobs.delete(ORGANIZATION, blob.sha256)
     await blobs.delete(ORGANIZATION, blob.sha256)
@@ -110,7 +110,7 @@ async def test_the_same_content_put_by_many_at_once_is_one_object(blobs):
     assert await whole(blobs, ORGANIZATION, done[0].sha256) == b"popular"
 
 
-async def test_a_content_that_fails_on_its_way_leaves_nothing(blobs):
+async def test_content_that_fails_midway_leaves_nothing(blobs):
     async def broken():
         yield b"x" * 1000
         raise ConnectionResetError
@@ -120,6 +120,6 @@ async def test_a_content_that_fails_on_its_way_leaves_nothing(blobs):
     assert [each async for each in blobs.list_all(ORGANIZATION)] == []
 
 
-async def test_a_store_says_where_it_is(blobs):
+async def test_a_store_reports_its_location(blobs):
     assert (await blobs.check()).startswith(("disk:", "s3://blobs-", "gs://blobs-"))
     assert await blobs.check() == await blobs.check()

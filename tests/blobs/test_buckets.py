@@ -29,19 +29,19 @@ def test_the_setting_chooses_the_store(tmp_path, aws):
 @pytest.mark.parametrize(
     "value", ["s3://", "s3:///x", "ftp://bucket", "/var/blobs", "s3://Bucket", "s3://b/../c d"]
 )
-def test_a_place_that_is_none_is_refused(value):
+def test_an_invalid_location_is_rejected(value):
     with pytest.raises(SettingsError, match="POSTROOM_BLOBS"):
         config.load(blobs=value)
 
 
-def test_without_credentials_the_setting_is_refused(monkeypatch, aws):
+def test_missing_credentials_are_a_settings_error(monkeypatch, aws):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     with pytest.raises(SettingsError, match="finds no credentials"):
         s3.connect("bucket", "", None)
 
 
-def test_a_key_file_that_is_none_is_refused(tmp_path):
+def test_an_invalid_key_file_is_rejected(tmp_path):
     with pytest.raises(SettingsError, match="POSTROOM_GCS_CREDENTIALS_FILE"):
         gcs.connect("bucket", "", None, tmp_path / "missing.json")
     (tmp_path / "key.json").write_text("{}")
@@ -49,7 +49,7 @@ def test_a_key_file_that_is_none_is_refused(tmp_path):
         gcs.connect("bucket", "", None, tmp_path / "key.json")
 
 
-async def test_a_bucket_that_nobody_made_is_not_a_blob_that_is_gone(moto, google, aws):
+async def test_a_missing_bucket_is_not_a_missing_blob(moto, google, aws):
     for blobs in (s3.connect("nowhere-to-be-found", "", moto), gcs.connect("nowhere", "", google, None)):
         with pytest.raises(OperatorError, match="no such bucket"):
             await blobs.check()
@@ -57,7 +57,7 @@ async def test_a_bucket_that_nobody_made_is_not_a_blob_that_is_gone(moto, google
             await blobs.put(ORGANIZATION, b"x")
 
 
-async def test_a_bucket_that_does_not_answer_is_tried_again_later(aws):
+async def test_a_bucket_that_does_not_respond_is_a_transient_error(aws):
     for blobs in (
         s3.connect("bucket", "", "http://127.0.0.1:9", retries=0),
         gcs.connect("bucket", "", "http://127.0.0.1:9", None, retry_seconds=0.1),
@@ -66,7 +66,7 @@ async def test_a_bucket_that_does_not_answer_is_tried_again_later(aws):
             await blobs.put(ORGANIZATION, b"x")
 
 
-async def test_objects_lie_under_prefix_organization_and_digest(s3_blobs, gcs_blobs, moto):
+async def test_objects_are_named_by_prefix_organization_and_digest(s3_blobs, gcs_blobs, moto):
     import boto3
 
     name = f"mail/kept/{ORGANIZATION}/{sha256(b'x').hexdigest()[:2]}/{sha256(b'x').hexdigest()}"
@@ -78,7 +78,7 @@ async def test_objects_lie_under_prefix_organization_and_digest(s3_blobs, gcs_bl
     assert [blob.name for blob in gcs_blobs._bucket.list_blobs()] == [name]
 
 
-def test_the_libraries_of_clouds_are_loaded_only_where_chosen():
+def test_cloud_libraries_are_imported_only_if_configured():
     code = (
         "import sys, postroom.wiring.engine, postroom.blobs;"
         "print([name for name in ('obstore', 'boto3', 'google.cloud.storage') if name in sys.modules])"
@@ -87,7 +87,7 @@ def test_the_libraries_of_clouds_are_loaded_only_where_chosen():
     assert done.stdout.strip() == "[]"
 
 
-def test_a_library_that_is_not_installed_is_named(monkeypatch):
+def test_a_missing_library_is_named(monkeypatch):
     for name in ("obstore.store", "google.cloud.storage"):
         monkeypatch.setitem(sys.modules, name, None)
     with pytest.raises(SettingsError, match=r"postroom\[aws\]"):

@@ -24,7 +24,7 @@ def entries(blobs):
     return list(blobs.root.rglob("*"))
 
 
-async def test_only_the_owner_can_look(blobs):
+async def test_blobs_are_readable_by_the_owner_only(blobs):
     os.umask(0)
     try:
         await blobs.put(ORGANIZATION, b"private")
@@ -74,7 +74,7 @@ async def test_leftovers_of_killed_processes_are_removed_after_a_day(blobs):
     assert list((blobs.root / "new").iterdir()) == [young]
 
 
-async def test_files_of_others_are_no_blobs(blobs):
+async def test_foreign_files_are_not_listed_as_blobs(blobs):
     blob = await blobs.put(ORGANIZATION, b"ours")
     shard = blobs._path(ORGANIZATION, blob.sha256).parent
     (shard / "README").touch()
@@ -82,7 +82,7 @@ async def test_files_of_others_are_no_blobs(blobs):
     assert [each.sha256 async for each in blobs.list_all(ORGANIZATION)] == [blob.sha256]
 
 
-async def test_the_mark_is_the_directorys_own(tmp_path):
+async def test_the_directory_has_an_id_of_its_own(tmp_path):
     one, same, another = (
         DiskBlobStore(tmp_path / "a"),
         DiskBlobStore(tmp_path / "a"),
@@ -96,9 +96,7 @@ async def test_the_mark_is_the_directorys_own(tmp_path):
     "number, kind",
     [(errno.ENOSPC, OperatorError), (errno.EACCES, OperatorError), (errno.EMFILE, TransientError)],
 )
-async def test_a_disk_that_refuses_is_one_clear_line_and_everybody_waiting_hears_it(
-    blobs, monkeypatch, number, kind
-):
+async def test_a_disk_error_is_reported_to_all_waiting_puts(blobs, monkeypatch, number, kind):
     def refuse(path):
         raise OSError(number, os.strerror(number))
 
@@ -111,13 +109,13 @@ async def test_a_disk_that_refuses_is_one_clear_line_and_everybody_waiting_hears
     assert [path for path in entries(blobs) if path.is_file()] == []
 
 
-async def test_a_root_that_is_a_file_is_the_operators_to_mend(tmp_path):
+async def test_a_root_that_is_a_file_is_an_operator_error(tmp_path):
     (tmp_path / "blobs").touch()
     with pytest.raises(OperatorError, match="Blobs cannot be kept in"):
         await DiskBlobStore(tmp_path / "blobs").put(ORGANIZATION, b"x")
 
 
-async def test_whoever_stops_waiting_stops_nobody_else(blobs):
+async def test_a_cancelled_put_does_not_affect_others(blobs):
     tasks = [asyncio.create_task(blobs.put(ORGANIZATION, b"%d" % place)) for place in range(20)]
     await asyncio.sleep(0)
     for task in tasks[::2]:

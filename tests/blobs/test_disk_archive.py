@@ -15,23 +15,23 @@ async def test_bytes_are_fetched_by_their_path(archive):
     assert await archive.fetch(PATH) == b"%PDF-1.7"
 
 
-async def test_a_path_that_is_taken_stays_as_it_is(archive):
+async def test_an_existing_path_stays_as_it_is(archive):
     await archive.put_once(PATH, b"first", METADATA)
     await archive.put_once(PATH, b"second", METADATA)
     assert await archive.fetch(PATH) == b"first"
 
 
-async def test_what_is_not_there_is_gone(archive):
+async def test_a_missing_path_is_not_found(archive):
     with pytest.raises(NotFound):
         await archive.fetch(PATH)
 
 
-async def test_metadata_stands_with_the_object(archive, told_metadata):
+async def test_metadata_is_stored_with_the_object(archive, told_metadata):
     await archive.put_once(PATH, b"%PDF-1.7", METADATA)
     assert told_metadata(PATH) == METADATA
 
 
-async def test_a_file_on_disk_is_its_owners_alone(disk_archive):
+async def test_archived_files_are_readable_by_the_owner_only(disk_archive):
     await disk_archive.put_once(PATH, b"%PDF-1.7", METADATA)
     assert (disk_archive.root / PATH).stat().st_mode & 0o777 == 0o600
     assert json.loads((disk_archive.root / f"{PATH}.metadata.json").read_text()) == METADATA

@@ -17,7 +17,7 @@ async def bucket(request):
     return BucketFolder(found)
 
 
-async def test_a_bucket_lists_what_is_below_its_prefix_with_a_generation(bucket):
+async def test_a_bucket_lists_objects_below_its_prefix_with_their_generation(bucket):
     found = {each.name: each for each in await bucket.list_files()}
     assert {name: each.size for name, each in found.items()} == {
         "sender_email=a@example.org/note.pdf": 8,
@@ -37,7 +37,7 @@ async def test_an_object_is_read_in_the_version_that_was_listed_or_not_at_all(bu
         await bucket.read(replace(note, name="nowhere.pdf"))
 
 
-async def test_a_name_on_the_disk_that_is_no_text_is_listed_and_read(tmp_path):
+async def test_a_file_name_that_is_not_utf8_is_listed_and_read(tmp_path):
     (tmp_path / os.fsdecode(b"caf\xe9.pdf")).write_bytes(b"%PDF-1.7")
     folder = DiskFolder(tmp_path)
     [found] = await folder.list_files()

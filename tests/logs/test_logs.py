@@ -115,7 +115,7 @@ def test_a_foreign_exception_is_logged_by_class_and_place_only(stream):
     assert "hunter2" not in stream.getvalue()
 
 
-def test_only_an_operators_error_brings_its_words(stream):
+def test_only_an_operator_error_is_logged_with_its_message(stream):
     log.warning("database.lost", error=raised(DatabaseUnavailable("no answer.\nStart it.")))
     log.warning("step.failed", error=raised(PermanentError("the provider said: Dear Jane")))
     first, second = lines(stream)
@@ -123,7 +123,7 @@ def test_only_an_operators_error_brings_its_words(stream):
     assert "message" not in second
 
 
-def test_an_operators_error_with_an_address_in_it_loses_its_words(stream):
+def test_an_operator_error_that_contains_an_address_is_logged_without_its_message(stream):
     log.warning(
         "database.lost", error=raised(DatabaseUnavailable("cannot reach postgresql://u:hunter2@db.example/x"))
     )
@@ -131,7 +131,7 @@ def test_an_operators_error_with_an_address_in_it_loses_its_words(stream):
     assert "hunter2" not in stream.getvalue()
 
 
-def test_records_and_warnings_of_other_libraries_pass_the_same_way_without_their_text(stream):
+def test_records_and_warnings_of_libraries_are_logged_without_their_text(stream):
     logging.getLogger("uvicorn.error").warning("request of %s", "jane.doe@example.org")
     logging.getLogger("asyncio").error("jane", exc_info=raised(OSError("jane")))
     with warnings.catch_warnings():
@@ -148,7 +148,7 @@ def test_records_and_warnings_of_other_libraries_pass_the_same_way_without_their
     assert "jane" not in stream.getvalue()
 
 
-def test_an_exception_nobody_caught_leaves_no_words_either(stream):
+def test_an_uncaught_exception_is_logged_without_its_message(stream):
     error = raised(ValueError("jane"))
     sys.excepthook(type(error), error, error.__traceback__)
     (line,) = lines(stream)
@@ -170,7 +170,7 @@ def test_lines_below_the_level_are_not_written():
     assert [line["event"] for line in lines(written)] == ["work.failed"]
 
 
-def test_text_is_readable_and_guarded_as_well():
+def test_text_format_is_readable_and_guarded_as_well():
     written = io.StringIO()
     try:
         logs.configure("web", style="text", stream=written)

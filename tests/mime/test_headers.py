@@ -96,17 +96,17 @@ def test_headers_keep_their_order_and_repetitions_and_the_first_counts():
         ("From: Norbert Reply <norbert.reply@example.org>", False, False),
     ],
 )
-def test_lists_and_machines_are_told_apart_from_people(line, newsletter, automated):
+def test_newsletters_and_automated_mail_are_recognized(line, newsletter, automated):
     head = parse(f"{line}\n\n".encode()).head
     assert (head.is_newsletter, head.is_automated) == (newsletter, automated)
 
 
 @pytest.mark.parametrize("kind", ["plain", "newsletter", "auto-reply", "bounce", "headers", "invoice"])
-def test_header_pairs_of_a_provider_say_the_same_as_the_whole_message(kind):
+def test_header_pairs_yield_the_same_head_as_the_whole_message(kind):
     for seed, variant in enumerate(message_kinds.list_variants(kind)):
         raw = samples.write_message(MessageSpec(seed=seed, kind=kind, variant=variant))
         whole = parse(raw).head
         given = parse_header_pairs(
-            (name, referee.decode_words(value)) for name, value in referee.read_headers(raw)
+            (name, referee.decode_words(value)) for name, value in referee.parse_headers(raw)
         )
         assert given == whole

@@ -55,7 +55,7 @@ JVBERi0=\r
 
 
 @pytest.mark.parametrize("kind, variant", LETTERS)
-def test_every_kind_of_letter_gives_the_attachments_and_parts_that_gmail_would_number(kind, variant):
+def test_attachments_of_every_kind_of_message_have_gmails_part_numbers(kind, variant):
     raw = samples.write_message(
         MessageSpec(seed=7, kind=kind, variant=variant, size=900_000 if kind == "big" else None)
     )
@@ -63,7 +63,7 @@ def test_every_kind_of_letter_gives_the_attachments_and_parts_that_gmail_would_n
     found = [(each.part, each.media_type, each.size, each.content) for each in message.walk_attachments()]
     expected = [
         (place, part.content_type, len(part.content), part.content)
-        for place, part, _ in list_attachments(referee.read(raw))
+        for place, part, _ in list_attachments(referee.parse(raw))
     ]
     assert found == expected
     assert all(b"".join(each.pieces()) == each.content for each in message.walk_attachments())
@@ -81,13 +81,13 @@ def test_an_attached_message_is_an_item_whose_attachments_extend_its_part():
     assert [each.content for each in message.walk_attachments()][1] == b"%PDF-"
 
 
-def test_of_alternatives_each_form_is_kept_once_and_the_snippet_is_text():
+def test_each_form_of_an_alternative_is_used_once_and_the_snippet_is_text():
     message = parse(FORWARDED)
     assert (message.body_plain, message.body_html) == ("see below", "<p>see <b>below</b></p>")
     assert message.snippet == message.text == "see below"
 
 
-def test_without_a_plain_body_words_come_from_the_html():
+def test_without_a_plain_body_the_text_comes_from_the_html():
     html = (
         "<head><title>x</title></head><style>p{}</style><p>Dear&nbsp;all,</p><!-- no -->we <b>meet</b><br>now"
     )
@@ -97,7 +97,7 @@ def test_without_a_plain_body_words_come_from_the_html():
     assert message.snippet == "Dear all, we meet now"
 
 
-def test_texts_between_attachments_are_all_kept():
+def test_all_texts_between_attachments_are_collected():
     parts = b"--b\n\none\n--b\nContent-Type: image/png\n\nP\n--b\n\ntwo\n--b--\n"
     message = parse(b"Content-Type: multipart/mixed; boundary=b\n\n" + parts)
     assert message.body_plain == "one\ntwo"
@@ -114,7 +114,7 @@ def test_texts_between_attachments_are_all_kept():
         ("attachment", "<a@x>", True, False),
     ],
 )
-def test_inline_is_what_the_body_shows_by_its_content_id(disposition, content_id, related, inline):
+def test_attachments_shown_in_the_body_are_inline(disposition, content_id, related, inline):
     head = (
         f"Content-Type: image/png; name=a.png\nContent-ID: {content_id}\nContent-Disposition: {disposition}"
     )
@@ -156,7 +156,7 @@ def test_a_message_that_is_one_file_has_it_at_the_empty_part():
         ("utf-8", b"a\x00b", "a\ufffdb"),
     ],
 )
-def test_text_is_read_as_it_was_meant_and_can_be_stored(charset, data, text):
+def test_text_is_decoded_as_intended_and_can_be_stored(charset, data, text):
     raw = f"Content-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: 8bit\n\n".encode() + data
     assert parse(raw).body_plain == text
 
@@ -177,7 +177,7 @@ FILES = st.tuples(WORDS, st.binary(max_size=200))
     st.text(st.characters(codec="utf-8", exclude_categories=("Cc", "Cs", "Zl", "Zp")), max_size=200),
     st.lists(FILES, max_size=3),
 )
-def test_what_the_standard_library_writes_is_read_as_the_standard_library_reads_it(to, subject, body, files):
+def test_generated_mail_is_parsed_like_the_standard_library_does(to, subject, body, files):
     written = EmailMessage()
     written["Subject"] = subject
     written.set_content(body)
@@ -202,7 +202,7 @@ def test_what_the_standard_library_writes_is_read_as_the_standard_library_reads_
 
 
 @given(st.lists(st.tuples(st.text('abc ,.()"\\', max_size=8), ADDRESSES), min_size=1, max_size=4))
-def test_address_lists_that_were_written_well_are_read_as_the_standard_library_reads_them(people):
+def test_valid_address_lists_are_parsed_like_the_standard_library_does(people):
     line = ", ".join(email.utils.formataddr(person) for person in people)
     found = parse(f"To: {line}\n\n".encode()).head.to
     expected = [(" ".join(name.split()), address) for name, address in getaddresses([line])]

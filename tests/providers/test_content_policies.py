@@ -39,7 +39,7 @@ def words(exchanges: list[dict]) -> str:
 
 
 @pytest.mark.parametrize("few", [True, False], ids=["few", "many"])
-async def test_no_body_snippet_or_attachment_is_asked_for_or_comes(contract, bodies, few):
+async def test_no_body_snippet_or_attachment_is_requested_or_received(contract, bodies, few):
     _, _, mailbox = await contract.connect(policy=ContentPolicy.METADATA)
     found, live = await listed(mailbox)
     chosen = list(found.values())[:2] if few else list(found.values())
@@ -76,7 +76,7 @@ async def test_no_body_snippet_or_attachment_is_asked_for_or_comes(contract, bod
     assert few or len(ours) == 8
 
 
-async def test_the_same_mail_comes_whole_where_it_may(contract, bodies):
+async def test_the_full_policy_fetches_the_same_mail_completely(contract, bodies):
     _, _, mailbox = await contract.connect()
     key = contract.sim.deliver(contract.address, MAIL.format(number=99).encode())["id"]
     [message] = await fetched(mailbox, wanted(key))
@@ -87,7 +87,7 @@ async def test_the_same_mail_comes_whole_where_it_may(contract, bodies):
     assert bodies()
 
 
-async def test_where_gmail_gives_metadata_only_a_listing_ends_without_a_search(contract):
+async def test_with_the_metadata_scope_a_listing_ends_without_a_search(contract):
     if not is_gmail(contract):
         pytest.skip("Graph's listings are not limited in time")
     contract.sim.deliver(contract.address, kind="plain", count=120)

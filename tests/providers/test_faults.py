@@ -35,7 +35,7 @@ async def read_all(contract, mailbox) -> None:
     ],
     ids=lambda fault: f"{fault['kind']}-{fault.get('retry_after', fault.get('status', ''))}",
 )
-async def test_whatever_fails_now_and_then_everything_arrives(contract, fault):
+async def test_all_messages_arrive_despite_sporadic_failures(contract, fault):
     contract.sim.deliver(contract.address, kind="invoice", count=3)
     contract.sim.deliver(contract.address, kind="plain", count=60)
     _, _, mailbox = await contract.connect()
@@ -48,7 +48,7 @@ async def test_whatever_fails_now_and_then_everything_arrives(contract, fault):
 @pytest.mark.parametrize(
     "order", [{"kind": "forward", "variant": "attached"}, {"kind": "big", "size": 14 << 20}]
 )
-async def test_half_of_an_attachment_is_not_taken_for_all_of_it(contract, order):
+async def test_a_truncated_attachment_is_not_accepted(contract, order):
     if is_gmail(contract):
         pytest.skip("attachments come with the message, as JSON that ends where it should")
     key = contract.sim.deliver(contract.address, **order)["id"]
@@ -61,7 +61,7 @@ async def test_half_of_an_attachment_is_not_taken_for_all_of_it(contract, order)
     assert await digests(mailbox, message) == attached(truth(contract)[key])
 
 
-async def test_an_answer_that_stalls_is_asked_for_again(sim):
+async def test_a_stalled_response_is_requested_again(sim):
     async with open_client(read_seconds=2) as client:
         for make in (gmail, graph):
             provider = make(sim, client)
@@ -73,7 +73,7 @@ async def test_an_answer_that_stalls_is_asked_for_again(sim):
             await read_all(contract, mailbox)
 
 
-async def test_a_provider_that_is_away_for_good_is_a_matter_for_later(contract):
+async def test_an_unavailable_provider_is_a_transient_error(contract):
     contract.sim.deliver(contract.address, kind="plain", count=5)
     _, _, mailbox = await contract.connect()
     found, live = await listed(mailbox)
@@ -90,7 +90,7 @@ async def test_a_provider_that_is_away_for_good_is_a_matter_for_later(contract):
             await asked
 
 
-async def test_a_long_wait_that_the_provider_asks_for_is_left_to_the_work_row(contract):
+async def test_a_long_requested_wait_is_left_to_the_work_row(contract):
     _, _, mailbox = await contract.connect()
     found, live = await listed(mailbox)
     contract.sim.fault("throttle", mailbox=contract.address, retry_after=300)
@@ -107,7 +107,7 @@ async def test_a_long_wait_that_the_provider_asks_for_is_left_to_the_work_row(co
 
 
 @pytest.mark.parametrize("number", [2, 7], ids=["few", "many"])
-async def test_messages_that_always_fail_fail_each_alone(contract, number):
+async def test_messages_that_always_fail_do_not_affect_others(contract, number):
     keys = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(number)]
     _, _, mailbox = await contract.connect()
     found, live = await listed(mailbox)
@@ -119,7 +119,7 @@ async def test_messages_that_always_fail_fail_each_alone(contract, number):
 
 
 @pytest.mark.parametrize("number", [2, 7], ids=["few", "many"])
-async def test_a_message_that_cannot_be_looked_at_fails_alone(contract, number):
+async def test_a_message_that_cannot_be_looked_up_fails_alone(contract, number):
     broken, *others = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(number)]
     _, _, mailbox = await contract.connect()
     contract.sim.fault("error", mailbox=contract.address, path=f"*{broken.rstrip('=')}*", status=500)
@@ -130,7 +130,7 @@ async def test_a_message_that_cannot_be_looked_at_fails_alone(contract, number):
     assert {key: each.presence for key, each in seen.items()} == dict.fromkeys(others, Presence.PRESENT)
 
 
-async def test_a_message_whose_attachments_end_at_a_page_fails_alone(contract):
+async def test_a_message_with_a_failing_attachment_page_fails_alone(contract):
     if is_gmail(contract):
         pytest.skip("attachments come with the message")
     contract.sim.control.patch("microsoft/options", json={"attachments_page": 1})
@@ -152,7 +152,7 @@ async def test_a_message_whose_attachments_end_at_a_page_fails_alone(contract):
     assert all(isinstance(each, FetchedMessage) for each in answers.values())
 
 
-async def test_parts_of_a_batch_that_are_throttled_come_later(contract):
+async def test_throttled_parts_of_a_batch_are_fetched_later(contract):
     contract.sim.deliver(contract.address, kind="plain", count=80)
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
@@ -164,7 +164,7 @@ async def test_parts_of_a_batch_that_are_throttled_come_later(contract):
     assert all(isinstance(each, FetchedMessage) for each in answers)
 
 
-async def test_an_account_that_answers_few_calls_at_a_time_gets_smaller_batches(contract):
+async def test_an_account_with_low_concurrency_gets_smaller_batches(contract):
     if not is_gmail(contract):
         pytest.skip("Graph publishes how many calls it answers at a time")
     contract.sim.control.patch("google/options", json={"concurrent_calls": 12})
@@ -182,7 +182,7 @@ async def test_an_account_that_answers_few_calls_at_a_time_gets_smaller_batches(
         contract.sim.control.patch("google/options", json={"concurrent_calls": 50})
 
 
-async def test_a_message_that_cannot_be_read_yet_just_after_its_push_is_read_a_little_later(contract):
+async def test_a_message_not_readable_right_after_its_push_is_fetched_a_little_later(contract):
     _, _, mailbox = await contract.connect()
     contract.sim.fault("not_readable", mailbox=contract.address, seconds=0.9, times=1)
     key = contract.sim.deliver(contract.address, kind="plain")["id"]
@@ -192,7 +192,7 @@ async def test_a_message_that_cannot_be_read_yet_just_after_its_push_is_read_a_l
     assert isinstance(message, FetchedMessage)
 
 
-async def test_an_access_token_that_ends_in_between_is_replaced_once(contract):
+async def test_an_access_token_that_expires_meanwhile_is_replaced_once(contract):
     _, tokens, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
     contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
@@ -201,7 +201,7 @@ async def test_an_access_token_that_ends_in_between_is_replaced_once(contract):
     assert len(set(tokens.refused)) == 1
 
 
-async def test_a_withdrawn_consent_concerns_the_mailbox_and_not_a_message(contract):
+async def test_a_revoked_consent_concerns_the_mailbox_and_not_a_message(contract):
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)
     contract.sim.post(f"mailboxes/{contract.address}/revoke")
@@ -210,7 +210,7 @@ async def test_a_withdrawn_consent_concerns_the_mailbox_and_not_a_message(contra
         await fetched(mailbox, list(found.values()))
 
 
-async def test_who_stops_reading_leaves_nothing_running(contract):
+async def test_a_cancelled_fetch_leaves_no_task_running(contract):
     contract.sim.deliver(contract.address, kind="plain", count=150)
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)

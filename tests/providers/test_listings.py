@@ -28,7 +28,7 @@ def now(contract) -> datetime:
     return datetime.fromisoformat(contract.sim.get("clock")["now"])
 
 
-async def test_a_listing_shows_every_message_and_fetching_brings_what_the_mailbox_holds(contract):
+async def test_a_listing_contains_every_message_and_fetching_returns_its_content(contract):
     contract.sim.deliver(contract.address, kind="invoice", count=5)
     contract.sim.deliver(contract.address, kind="plain", count=110)
     _, _, mailbox = await contract.connect()
@@ -49,7 +49,7 @@ async def test_a_listing_shows_every_message_and_fetching_brings_what_the_mailbo
             assert each.content.size == real[each.key]["size"]
 
 
-async def test_a_listing_since_some_time_shows_at_least_what_was_received_since(contract):
+async def test_a_listing_since_a_time_contains_all_messages_received_since(contract):
     await contract.wait(days=40)
     late = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(3)]
     _, _, mailbox = await contract.connect()
@@ -62,7 +62,7 @@ async def test_a_listing_since_some_time_shows_at_least_what_was_received_since(
     }
 
 
-async def test_every_kind_of_letter_arrives_with_the_attachments_it_was_sent_with(contract):
+async def test_every_kind_of_message_is_fetched_with_its_attachments(contract):
     for kind in samples.list_kinds():
         for variant in samples.list_variants(kind):
             contract.sim.deliver(contract.address, kind=kind, variant=variant)
@@ -81,7 +81,7 @@ async def test_every_kind_of_letter_arrives_with_the_attachments_it_was_sent_wit
     assert len(found) > 150
 
 
-async def test_folders_are_told_with_their_roles_and_parents_come_first(contract):
+async def test_folders_are_listed_with_their_roles_and_parents_first(contract):
     sim, address = contract.sim, contract.address
     clients = sim.post(f"mailboxes/{address}/folders", name="Clients")
     inside = {"parent": clients["key"], "name": "Acme"}
@@ -102,7 +102,7 @@ async def test_folders_are_told_with_their_roles_and_parents_come_first(contract
     assert {folder["id"] for folder in real if folder["key"] != "msgfolderroot"} == set(by_key)
 
 
-async def test_hidden_folders_are_found_and_search_folders_are_not(contract):
+async def test_hidden_folders_are_listed_and_search_folders_are_not(contract):
     if is_gmail(contract):
         pytest.skip("labels are neither hidden nor searches")
     sim, at = contract.sim, f"mailboxes/{contract.address}/folders"
@@ -132,7 +132,7 @@ async def test_a_mailbox_that_is_limited_to_a_folder_has_the_feed_of_that_folder
         await lost.list_folders()
 
 
-async def test_new_mail_and_marks_are_told_as_changes(contract):
+async def test_new_mail_and_flags_are_listed_as_changes(contract):
     sim, address = contract.sim, contract.address
     first, second = (sim.deliver(address, kind="plain")["id"] for _ in range(2))
     _, _, mailbox = await contract.connect()
@@ -159,7 +159,7 @@ async def test_new_mail_and_marks_are_told_as_changes(contract):
     assert change.state.is_read is False
 
 
-async def test_a_move_is_told_where_the_message_left_and_where_it_came_or_by_its_labels(contract):
+async def test_a_move_is_listed_in_both_folders_or_as_label_changes(contract):
     sim, address = contract.sim, contract.address
     place = sim.post(f"mailboxes/{address}/folders", name="Elsewhere")
     key = sim.deliver(address, kind="plain")["id"]
@@ -182,7 +182,7 @@ async def test_a_move_is_told_where_the_message_left_and_where_it_came_or_by_its
     assert_state(contract, seen.state, truth(contract)[key])
 
 
-async def test_what_is_deleted_for_good_is_told_and_a_look_confirms_it(contract):
+async def test_a_permanent_deletion_is_listed_and_a_lookup_confirms_it(contract):
     sim, address = contract.sim, contract.address
     keys = [sim.deliver(address, kind="plain")["id"] for _ in range(6)]
     _, _, mailbox = await contract.connect()
@@ -199,7 +199,7 @@ async def test_what_is_deleted_for_good_is_told_and_a_look_confirms_it(contract)
     assert {seen[key].presence for key in keys[1:]} == {Presence.DELETED}
 
 
-async def test_a_message_that_vanished_before_it_was_fetched_is_gone_and_the_others_come(contract):
+async def test_a_message_deleted_before_the_fetch_is_gone_and_others_are_fetched(contract):
     sim, address = contract.sim, contract.address
     keys = [sim.deliver(address, kind="plain")["id"] for _ in range(8)]
     _, _, mailbox = await contract.connect()
@@ -230,7 +230,7 @@ async def test_added_and_deleted_between_two_syncs_ends_as_deleted(contract):
     )
 
 
-async def test_drafts_that_are_written_on_and_sent_can_be_followed(contract):
+async def test_edited_and_sent_drafts_can_be_followed(contract):
     sim, address = contract.sim, contract.address
     _, _, mailbox = await contract.connect()
     found, live = await listed(mailbox)
@@ -259,7 +259,7 @@ async def test_drafts_that_are_written_on_and_sent_can_be_followed(contract):
     assert here <= set(truth(contract))
 
 
-async def test_a_look_and_a_fetch_tell_the_same_version_and_a_change_a_later_one(contract):
+async def test_lookup_and_fetch_have_the_same_version_and_a_change_a_later_one(contract):
     sim, address = contract.sim, contract.address
     key = sim.deliver(address, kind="plain")["id"]
     _, _, mailbox = await contract.connect()
@@ -273,7 +273,7 @@ async def test_a_look_and_a_fetch_tell_the_same_version_and_a_change_a_later_one
     assert versions == sorted(set(versions))
 
 
-async def test_an_expired_cursor_and_a_folder_that_is_gone_are_told_apart(contract):
+async def test_an_expired_cursor_and_a_deleted_folder_are_different_errors(contract):
     sim, address = contract.sim, contract.address
     place = sim.post(f"mailboxes/{address}/folders", name="Soon gone")
     _, _, mailbox = await contract.connect()
@@ -301,7 +301,7 @@ def spoiled(contract, live: dict[str, str]) -> str:
     return '{"page":"nonsense"}' if is_gmail(contract) else next(iter(live.values()))[:-9]
 
 
-async def test_many_changes_come_in_pages_and_every_page_can_be_the_last_that_was_kept(contract):
+async def test_changes_come_in_pages_and_a_sync_can_resume_after_any_page(contract):
     sim, address = contract.sim, contract.address
     _, _, mailbox = await contract.connect()
     _, live = await listed(mailbox)
@@ -326,7 +326,7 @@ async def recent_keys(mailbox, since, *, drafts=False):
     return [each.key async for page in mailbox.list_recent(since, drafts=drafts) for each in page]
 
 
-async def test_recent_mail_is_told_where_a_feed_cannot_tell_it_yet(contract):
+async def test_recent_mail_is_listed_before_a_feed_has_a_cursor(contract):
     await contract.wait(hours=3)
     new = [contract.sim.deliver(contract.address, kind="plain")["id"] for _ in range(4)]
     _, _, mailbox = await contract.connect()
@@ -336,7 +336,7 @@ async def test_recent_mail_is_told_where_a_feed_cannot_tell_it_yet(contract):
     assert all(change.state.folder and change.version for change in recent)
 
 
-async def test_drafts_are_listed_though_nobody_received_them(contract):
+async def test_drafts_are_listed_although_they_were_not_received(contract):
     if is_gmail(contract):
         pytest.skip("Gmail lists them with everything")
     answer = contract.sim.control.post(
@@ -351,7 +351,7 @@ async def test_drafts_are_listed_though_nobody_received_them(contract):
     assert (await recent_keys(mailbox, since, drafts=True)).count(key) == 1
 
 
-async def test_a_message_that_new_mail_pushes_to_the_next_page_is_shown_once(contract):
+async def test_a_message_shifted_to_the_next_page_is_listed_once(contract):
     if is_gmail(contract):
         pytest.skip("the history tells it")
     since = now(contract) - timedelta(hours=1)
@@ -365,13 +365,13 @@ async def test_a_message_that_new_mail_pushes_to_the_next_page_is_shown_once(con
     assert (len(pages), len(keys), len(set(keys))) == (2, 205, 205)
 
 
-async def test_the_bytes_of_a_message_are_those_that_were_delivered(contract):
+async def test_raw_bytes_are_those_that_were_delivered(contract):
     key = contract.sim.deliver(contract.address, kind="attachment")["id"]
     _, _, mailbox = await contract.connect()
     assert sha256(await mailbox.fetch_raw(key)) == truth(contract)[key]["sha256"]
 
 
-async def test_a_large_attachment_is_brought_in_pieces_where_the_provider_can(contract):
+async def test_a_large_attachment_is_streamed_if_the_provider_can(contract):
     key = contract.sim.deliver(contract.address, kind="big", size=14 << 20)["id"]
     _, _, mailbox = await contract.connect()
     [message] = await fetched(mailbox, wanted(key))
@@ -385,7 +385,7 @@ async def test_a_large_attachment_is_brought_in_pieces_where_the_provider_can(co
         assert max(len(piece) for piece in pieces) <= 2**17
 
 
-async def test_a_link_to_a_file_elsewhere_has_no_bytes(contract):
+async def test_a_reference_attachment_has_no_bytes(contract):
     key = contract.sim.deliver(contract.address, kind="reference")["id"]
     _, _, mailbox = await contract.connect()
     [message] = await fetched(mailbox, wanted(key))
@@ -400,7 +400,7 @@ async def test_a_link_to_a_file_elsewhere_has_no_bytes(contract):
 
 
 @pytest.mark.parametrize("key", ["nonsense", "AAMk../..$value?x=1#y", "ü"])
-async def test_what_cannot_be_the_id_of_a_message_is_an_id_of_nothing(contract, key):
+async def test_a_malformed_message_id_is_not_found(contract, key):
     """A push names messages, and a push is not believed."""
     _, _, mailbox = await contract.connect()
     [seen] = await mailbox.look_up([key])
@@ -409,7 +409,7 @@ async def test_what_cannot_be_the_id_of_a_message_is_an_id_of_nothing(contract, 
     assert answer.gone
 
 
-async def test_nothing_is_asked_where_nothing_is_wanted(contract):
+async def test_fetching_nothing_sends_no_request(contract):
     _, _, mailbox = await contract.connect()
     before = contract.sim.meter(contract.address)["requests"]
     assert await mailbox.look_up([]) == []

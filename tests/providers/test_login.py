@@ -21,7 +21,7 @@ async def test_the_same_account_has_the_same_id_every_time(contract):
     assert second.tokens.refresh is not None, "a second consent brings lasting access too"
 
 
-async def test_the_policy_metadata_asks_for_less(contract):
+async def test_the_metadata_policy_requests_fewer_scopes(contract):
     basic, full = (
         contract.provider.login.scopes(policy) for policy in (ContentPolicy.METADATA, ContentPolicy.FULL)
     )
@@ -29,7 +29,7 @@ async def test_the_policy_metadata_asks_for_less(contract):
     assert basic != full
 
 
-async def test_a_code_is_good_once(contract):
+async def test_a_code_can_be_exchanged_once(contract):
     login = contract.new_login()
     code = await contract.code(login)
     await contract.provider.login.exchange(login, code)
@@ -37,19 +37,19 @@ async def test_a_code_is_good_once(contract):
         await contract.provider.login.exchange(login, code)
 
 
-async def test_a_code_is_nothing_without_its_verifier(contract):
+async def test_a_code_requires_its_verifier(contract):
     login = contract.new_login()
     code = await contract.code(login)
     with pytest.raises(LoginRejected):
         await contract.provider.login.exchange(contract.new_login(), code)
 
 
-async def test_a_made_up_code_is_refused(contract):
+async def test_an_invalid_code_is_rejected(contract):
     with pytest.raises(LoginRejected):
         await contract.provider.login.exchange(contract.new_login(), Secret("made-up"))
 
 
-async def test_a_refresh_gives_a_token_that_works(contract):
+async def test_a_refresh_returns_a_working_token(contract):
     grant, tokens, mailbox = await contract.connect()
     contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
     await mailbox.check()
@@ -57,14 +57,14 @@ async def test_a_refresh_gives_a_token_that_works(contract):
     assert (await tokens.get_token()).reveal() != grant.tokens.access.reveal()
 
 
-async def test_the_old_refresh_token_survives_a_lost_answer(contract):
+async def test_the_old_refresh_token_survives_a_lost_response(contract):
     grant, _, _ = await contract.connect()
     for _ in range(2):
         tokens = await contract.provider.login.refresh(grant.tokens.refresh, grant.scopes)
         assert tokens.access.reveal()
 
 
-async def test_a_withdrawn_consent_is_a_lost_grant(contract):
+async def test_a_revoked_consent_is_an_invalid_grant(contract):
     grant, _, _ = await contract.connect()
     contract.sim.post(f"mailboxes/{contract.address}/revoke")
     with pytest.raises(InvalidGrant):

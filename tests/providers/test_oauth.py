@@ -21,7 +21,7 @@ from postroom.providers.transport import HttpResponse
         b'{"access_token": "a", "expires_in": "x"}',
     ],
 )
-def test_an_answer_without_tokens_may_be_right_the_next_time(body):
+def test_a_response_without_tokens_is_a_transient_error(body):
     with pytest.raises(TransientError):
         oauth.read_tokens(HttpResponse(200, {}, body))
 
@@ -31,7 +31,7 @@ def test_an_answer_without_tokens_may_be_right_the_next_time(body):
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}', b'{"error": {"code": 403}}']
 )
-def test_a_refusal_that_is_no_answer_of_oauth_is_somebody_elses_and_passes(provider, status, body):
+def test_an_error_that_is_not_from_oauth_is_a_transient_error(provider, status, body):
     assert type(provider.token_refusal(HttpResponse(status, {}, body))) is TransientError
     assert (
         type(provider.token_refusal(HttpResponse(status, {}, b'{"error": "invalid_request"}')))

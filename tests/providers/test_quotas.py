@@ -72,7 +72,7 @@ async def test_a_backfill_at_gmails_quota_stores_280_messages_a_minute_without_r
     assert meter["rejections"] <= meter["calls"]["messages.get"] / 100
 
 
-async def test_what_lies_elsewhere_in_the_mailbox_costs_nothing(contract):
+async def test_messages_in_other_folders_cost_nothing(contract):
     """A look at one message, and none of the others."""
     _, _, mailbox = await contract.connect()
     found, _ = await listed(mailbox)

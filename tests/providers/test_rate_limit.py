@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from postroom.errors import RateLimited, TransientError
-from postroom.providers.quotas import GMAIL, GRAPH, Quota, gmail_quota
+from postroom.providers.quotas import GMAIL, Quota, gmail_quota
 from postroom.providers.rate_limit import (
     CallSlots,
     Clock,
@@ -44,7 +44,7 @@ def make(waits, quota=GMAIL["new"]):
     st.lists(st.tuples(st.sampled_from([1, 2, 5, 20, 100, 1000]), st.floats(0, 20)), min_size=1, max_size=300)
 )
 @settings(max_examples=50, deadline=None)
-def test_no_window_ever_holds_more_than_the_limit(asked):
+def test_no_window_ever_contains_more_than_the_limit(asked):
     window, now = QuotaWindow(6000, 60, 0.0), 0.0
     window: deque[tuple[float, float]] = deque()
     for units, pause in asked:
@@ -56,7 +56,7 @@ def test_no_window_ever_holds_more_than_the_limit(asked):
         assert sum(units for at, units in window if at > now - 60) <= 6000
 
 
-def test_half_of_a_window_is_there_at_once_and_the_other_half_comes_evenly():
+def test_half_of_the_quota_is_available_at_once_and_the_other_half_returns_steadily():
     window, now, taken = QuotaWindow(6000, 60, 0.0), 0.0, 0
     while not window.wait_seconds(20, now):
         window.spend(20, now)
@@ -72,7 +72,7 @@ def test_half_of_a_window_is_there_at_once_and_the_other_half_comes_evenly():
     assert taken / 20 / (now / 60) >= 285  # messages a minute, of 300
 
 
-async def test_the_pace_grants_as_many_calls_as_there_are_units_for_and_waits_for_the_rest(waits):
+async def test_as_many_calls_are_reserved_as_units_are_available(waits):
     rate_limit = make(waits)
     granted = [(await rate_limit.reserve(20, 45))[0] for _ in range(8)]
     assert granted[:3] == [45, 45, 45]
@@ -81,7 +81,7 @@ async def test_the_pace_grants_as_many_calls_as_there_are_units_for_and_waits_fo
     assert (await rate_limit.reserve(20, 1))[0] == 1
 
 
-async def test_units_come_back_a_window_after_the_answer_and_not_after_the_question(waits):
+async def test_units_return_a_window_after_the_response_and_not_after_the_request(waits):
     rate_limit = make(waits)
     _, spent = await rate_limit.reserve(2900, 1)
     await waits.sleep(30)  # until the provider has answered
@@ -92,7 +92,7 @@ async def test_units_come_back_a_window_after_the_answer_and_not_after_the_quest
     assert waits.now > before
 
 
-async def test_what_was_used_of_a_window_is_told_and_forgotten_with_it(waits):
+async def test_the_used_share_of_the_quota_is_reported_and_expires_with_the_window(waits):
     rate_limit = make(waits)
     assert rate_limit.used == 0
     await rate_limit.reserve(20, 45)
@@ -105,7 +105,7 @@ async def test_what_was_used_of_a_window_is_told_and_forgotten_with_it(waits):
     assert rate_limit.used == 0
 
 
-async def test_what_would_wait_too_long_becomes_a_matter_for_later(waits):
+async def test_a_wait_that_is_too_long_is_raised_as_a_transient_error(waits):
     rate_limit = make(waits, Quota(1000, 600, 3, {}))
     await rate_limit.reserve(400, 1)
     with pytest.raises(TransientError) as caught:
@@ -113,7 +113,7 @@ async def test_what_would_wait_too_long_becomes_a_matter_for_later(waits):
     assert caught.value.retry_after > 60
 
 
-async def test_what_the_provider_asks_for_is_waited_for_by_everybody_who_calls(waits):
+async def test_all_callers_respect_the_wait_that_the_provider_requests(waits):
     rate_limit = make(waits)
     rate_limit.record_throttling(RateLimited("slower", retry_after=7))
     async with rate_limit.acquire():
@@ -125,7 +125,7 @@ async def test_what_the_provider_asks_for_is_waited_for_by_everybody_who_calls(w
     assert caught.value.retry_after == pytest.approx(120)
 
 
-async def test_refusals_that_tell_no_time_are_waited_out_longer_and_longer(waits):
+async def test_throttling_without_a_time_backs_off_exponentially(waits):
     rate_limit = make(waits)
     lengths = []
     for _ in range(3):
@@ -142,7 +142,7 @@ async def test_refusals_that_tell_no_time_are_waited_out_longer_and_longer(waits
     assert waits.now - before < 2
 
 
-async def test_a_refusal_for_all_mailboxes_slows_all_of_them_and_is_forgotten_in_time(waits):
+async def test_throttling_of_the_project_slows_all_mailboxes_for_a_while(waits):
     rate_limits = ProjectRateLimits(Quota(1e9, 60, 4, {}), waits.clock())
     first, second = rate_limits.for_mailbox("first"), rate_limits.for_mailbox("second")
 
@@ -164,7 +164,7 @@ async def test_a_refusal_for_all_mailboxes_slows_all_of_them_and_is_forgotten_in
     assert await rate(second) == pytest.approx(free, rel=0.1)
 
 
-async def test_a_batch_takes_all_places_and_is_not_overtaken_for_ever():
+async def test_a_batch_takes_all_slots_and_does_not_starve():
     slots = CallSlots(3)
     running, peak, order = 0, 0, []
 
@@ -182,7 +182,7 @@ async def test_a_batch_takes_all_places_and_is_not_overtaken_for_ever():
     assert order == ["a", "b", "batch", "c", "d"]
 
 
-async def test_a_caller_that_gives_up_leaves_its_places_to_others():
+async def test_a_cancelled_caller_releases_its_slots():
     slots = CallSlots(3)
     async with slots.acquire(1):
         wide = asyncio.create_task(slots.acquire(3).__aenter__())
@@ -193,7 +193,7 @@ async def test_a_caller_that_gives_up_leaves_its_places_to_others():
         pass
 
 
-async def test_batches_shrink_to_what_an_account_answers_and_grow_slowly(waits):
+async def test_batches_shrink_to_what_an_account_allows_and_grow_slowly(waits):
     rate_limit = make(waits)
     rate_limit.shrink_batch(12)
     assert rate_limit.max_batch_parts == 12
@@ -207,7 +207,7 @@ async def test_batches_shrink_to_what_an_account_answers_and_grow_slowly(waits):
 
 
 @pytest.mark.parametrize("setting, messages", [("new", 300), ("old", 3000), ("12000", 600)])
-def test_the_setting_names_how_many_messages_a_minute_gmail_gives(setting, messages):
+def test_the_quota_setting_decides_how_many_messages_a_minute_gmail_allows(setting, messages):
     quota = gmail_quota(setting)
     assert quota.units / quota.cost("messages.get") == messages
     assert quota.cost("something new") == 1

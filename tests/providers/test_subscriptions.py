@@ -48,7 +48,7 @@ async def next_notices(contract, receiver, match):
                 return found
 
 
-async def test_a_change_is_pushed_and_says_whose_it_is(contract, receiver):
+async def test_a_change_is_pushed_and_names_its_mailbox(contract, receiver):
     _, _, mailbox = await contract.connect()
     channel = await mailbox.subscribe(wanted(contract, receiver))
     assert channel.expires_at.astimezone(UTC) > datetime.fromisoformat(contract.sim.get("clock")["now"])
@@ -66,7 +66,7 @@ async def test_a_change_is_pushed_and_says_whose_it_is(contract, receiver):
             assert notice.message_id
 
 
-async def test_a_channel_can_be_renewed_and_ended_twice(contract, receiver):
+async def test_a_subscription_can_be_renewed_and_removed_twice(contract, receiver):
     _, _, mailbox = await contract.connect()
     channel = await mailbox.subscribe(wanted(contract, receiver))
     await asyncio.to_thread(contract.sim.move_clock, 3600)
@@ -76,7 +76,7 @@ async def test_a_channel_can_be_renewed_and_ended_twice(contract, receiver):
     await mailbox.unsubscribe(renewed)
 
 
-async def test_a_channel_that_the_provider_lost_is_made_anew(contract, receiver):
+async def test_a_subscription_that_the_provider_lost_is_not_found(contract, receiver):
     """Where channels have ids, renewing a lost one says Gone; where not, renewing is making."""
     _, _, mailbox = await contract.connect()
     channel = await mailbox.subscribe(wanted(contract, receiver))
@@ -88,7 +88,7 @@ async def test_a_channel_that_the_provider_lost_is_made_anew(contract, receiver)
     assert again.expires_at
 
 
-async def test_an_equal_channel_is_reported_with_its_id_where_the_provider_has_ids(contract, receiver):
+async def test_an_existing_subscription_is_reported_with_its_id(contract, receiver):
     _, _, mailbox = await contract.connect()
     channel = await mailbox.subscribe(wanted(contract, receiver))
     if contract.provider.name is ProviderName.GMAIL:
@@ -103,7 +103,7 @@ async def test_an_equal_channel_is_reported_with_its_id_where_the_provider_has_i
     ]
 
 
-async def test_an_address_that_cannot_be_reached_or_does_not_answer_is_an_error_of_ours(contract, receiver):
+async def test_an_unreachable_notification_url_is_our_error(contract, receiver):
     if contract.provider.name is ProviderName.GMAIL:
         contract.sim.post("google/topics", name=TOPIC, publisher=False)
     receiver.validates = False

@@ -38,7 +38,7 @@ def labels(*, key="m", added=(), removed=(), version="1"):
     st.lists(st.tuples(st.booleans(), st.sets(st.sampled_from("ABCD"), min_size=1)), min_size=1, max_size=12),
     st.sets(st.sampled_from("ABCD")),
 )
-def test_label_changes_of_one_message_combined_lead_where_they_lead_one_by_one(steps, before):
+def test_combined_label_changes_have_the_same_result_as_single_ones(steps, before):
     changes = [
         labels(added=names if on else (), removed=() if on else names, version=f"{number:02}")
         for number, (on, names) in enumerate(steps)
@@ -70,7 +70,7 @@ def history(**record):
     return gmail_letters.to_changes([msgspec.convert({"id": "7", **record}, gmail_wire.GmailHistoryRecord)])
 
 
-def test_a_record_of_gmails_history_tells_what_labels_mean():
+def test_labels_in_a_history_record_set_the_state():
     touched = [{"message": {"id": "m", "threadId": "t"}, "labelIds": ["UNREAD", "STARRED", "Label_1"]}]
     [added] = history(labelsAdded=touched)
     assert added.state == ObservedState(is_read=False, is_flagged=True)
@@ -84,7 +84,7 @@ def test_a_record_of_gmails_history_tells_what_labels_mean():
     assert {each.version for each in (added, removed, new, gone)} == {"00000000000000000007"}
 
 
-def test_versions_rise_as_texts():
+def test_versions_increase_as_text():
     numbers = ["9", "10", "99", "100", "18446744073709551615"]
     assert sorted(numbers, key=gmail_letters.to_version) == numbers
     stamps = [("2026-01-05T10:00:00Z", 254), ("2026-01-05T10:00:00Z", 255), ("2026-01-05T10:00:01Z", 3)]
@@ -107,7 +107,7 @@ def test_versions_rise_as_texts():
 
 @pytest.mark.parametrize("size", [*range(5), *range(786431, 786434)])  # the larger ones come in pieces
 @pytest.mark.parametrize("shape", ["padded", "bare", "escaped"])
-def test_the_bytes_of_a_message_come_through_whatever_their_padding(size, shape):
+def test_raw_messages_are_decoded_whatever_their_padding(size, shape):
     content = (b"\xfb\xff\xfe\xf0\x07" * (size // 5 + 1))[:size]
     text = base64.urlsafe_b64encode(content).decode()
     if shape == "bare":
@@ -117,7 +117,7 @@ def test_the_bytes_of_a_message_come_through_whatever_their_padding(size, shape)
     assert gmail_letters.decode_raw(msgspec.json.decode(raw, type=gmail_wire.GmailMessage)) == content
 
 
-def test_bytes_that_are_no_base64_are_asked_for_again():
+def test_invalid_base64_is_a_transient_error():
     message = gmail_wire.GmailMessage("m", "1", "1", raw=msgspec.Raw(b'"A"'))
     with pytest.raises(TransientError):
         gmail_letters.decode_raw(message)
@@ -134,7 +134,7 @@ def part(place: int, status: int, body: bytes) -> bytes:
     ) % (place, status, body)
 
 
-def test_the_parts_of_a_batch_are_matched_by_their_ids_and_what_is_cut_off_has_no_answer():
+def test_batch_parts_are_matched_by_id_and_truncated_parts_are_missing():
     whole = part(1, 200, b'{"one":1}') + part(0, 429, b"{}") + b"--batch_x--\r\n"
     found = batch_format.decode_batch(parted(whole))
     assert {place: answer.status for place, answer in found.items()} == {0: 429, 1: 200}
@@ -148,7 +148,7 @@ def test_the_parts_of_a_batch_are_matched_by_their_ids_and_what_is_cut_off_has_n
     assert batch_format.decode_batch(parted(b"nothing of this")) == {}
 
 
-def test_a_large_message_of_a_batch_is_not_there_many_times():
+def test_a_large_message_of_a_batch_is_not_copied_repeatedly():
     attached = b"Content-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\n"
     raw = attached + base64.encodebytes(b"%PDF-" * 800_000)
     told = {"id": "m", "historyId": "1", "internalDate": "1", "raw": base64.urlsafe_b64encode(raw).decode()}
@@ -165,7 +165,7 @@ def test_a_large_message_of_a_batch_is_not_there_many_times():
     assert most < 3.4 * len(raw), "as it came, which is larger by a third; its bytes; its attachment"
 
 
-def test_an_envelope_names_paths_only_and_ends_its_lines_with_both_characters():
+def test_a_batch_contains_paths_only_and_its_lines_end_in_crlf():
     lines = batch_format.encode_batch(["/gmail/v1/users/me/messages/a?format=raw", "/b"]).split(b"\r\n")
     assert b"GET /gmail/v1/users/me/messages/a?format=raw HTTP/1.1" in lines
     assert not any(b"\n" in line for line in lines)
@@ -192,12 +192,12 @@ def refused(wire, status, **error):
         (503, "backendError", "Backend Error", TransientError),
     ],
 )
-def test_what_gmail_refuses_says_who_must_act(status, reason, message, expected):
+def test_gmail_errors_map_to_who_must_act(status, reason, message, expected):
     error = refused(gmail_wire, status, code=status, message=message, errors=[{"reason": reason}])
     assert type(error) is expected
 
 
-def test_a_limit_of_the_project_concerns_everybody_and_one_of_the_user_does_not():
+def test_a_project_limit_concerns_all_mailboxes_and_a_user_limit_only_one():
     text = "Quota exceeded for quota metric 'Queries' and limit '{}' of service 'gmail.googleapis.com'."
     for limit, everybody in (("Queries per minute", True), ("Queries per minute per user", False)):
         error = refused(gmail_wire, 429, message=text.format(limit), errors=[{"reason": "rateLimitExceeded"}])
@@ -205,7 +205,7 @@ def test_a_limit_of_the_project_concerns_everybody_and_one_of_the_user_does_not(
         assert error.all_mailboxes is everybody
 
 
-def test_the_time_in_gmails_words_is_taken_by_gmails_clock():
+def test_the_retry_time_in_gmails_message_is_relative_to_gmails_clock():
     answer = HttpResponse(
         429,
         {"date": "Mon, 05 Jan 2026 10:00:00 GMT"},
@@ -227,11 +227,11 @@ def test_the_time_in_gmails_words_is_taken_by_gmails_clock():
         (504, "UnknownError", TransientError),
     ],
 )
-def test_what_graph_refuses_says_who_must_act(status, code, expected):
+def test_graph_errors_map_to_who_must_act(status, code, expected):
     assert type(refused(graph_wire, status, code=code, message="")) is expected
 
 
-def test_a_partial_update_says_nothing_of_what_it_does_not_tell():
+def test_a_partial_update_leaves_absent_properties_unknown():
     told = msgspec.json.decode(b'{"id":"m","isRead":true}', type=graph_wire.GraphMessage)
     assert graph_letters.to_change(told) == MessageChange("m", HERE, "", ObservedState(is_read=True))
     removed = msgspec.json.decode(b'{"id":"m","@removed":{"reason":"deleted"}}', type=graph_wire.GraphMessage)

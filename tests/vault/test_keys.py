@@ -43,12 +43,12 @@ def at_once(count, program, home):
     return answers
 
 
-def test_ten_processes_at_once_make_one_key_and_all_use_it(home):
+def test_ten_concurrent_processes_create_one_key_and_all_use_it(home):
     assert len(set(at_once(10, PRINT, home))) == 1
     assert len(KeyFile(home).list_all()) == 1
 
 
-def test_keys_added_by_ten_processes_at_once_are_all_there(home):
+def test_keys_added_by_ten_concurrent_processes_are_all_stored(home):
     added = at_once(10, ADD, home)
     assert sorted(key.id for key in KeyFile(home).list_all()) == sorted(added)
 
@@ -60,14 +60,14 @@ def test_the_file_is_owner_only_and_nothing_else_is_left_beside_it(home):
     assert sorted(path.name for path in home.iterdir()) == ["vault.keys", "vault.keys.lock"]
 
 
-def test_looking_makes_no_file(home):
+def test_listing_keys_creates_no_file(home):
     assert KeyFile(home).list_all() == ()
     assert KeyFile(home).find("x") is None
     assert not home.exists()
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o777])
-def test_a_file_open_to_others_is_refused_with_the_remedy(home, mode):
+def test_a_file_accessible_to_others_is_rejected_with_the_remedy(home, mode):
     KeyFile(home).first()
     (home / "vault.keys").chmod(mode)
     with pytest.raises(OperatorError, match=r"chmod 600 .*vault\.keys"):
@@ -75,7 +75,7 @@ def test_a_file_open_to_others_is_refused_with_the_remedy(home, mode):
 
 
 @pytest.mark.parametrize("text", ["", "x", "a:AAAA\n", "a:!!!!\n", "\n\n"])
-def test_a_damaged_file_is_refused_and_left_as_it_is(home, text):
+def test_a_damaged_file_is_rejected_and_left_unchanged(home, text):
     home.mkdir(parents=True)
     path = home / "vault.keys"
     path.write_text(text)
@@ -86,7 +86,7 @@ def test_a_damaged_file_is_refused_and_left_as_it_is(home, text):
     assert path.read_text() == text
 
 
-def test_a_directory_in_its_place_is_refused(home):
+def test_a_directory_in_place_of_the_file_is_rejected(home):
     (home / "vault.keys").mkdir(parents=True)
     with pytest.raises(OperatorError, match=r"vault\.keys"):
         KeyFile(home).first()
@@ -118,7 +118,7 @@ def test_a_new_key_is_found_even_when_the_file_looks_unchanged(home):
     assert here.find(added.id) == added
 
 
-def test_nothing_is_sealed_with_keys_that_are_gone_from_the_disk(home):
+def test_nothing_is_sealed_with_keys_that_were_deleted_from_the_disk(home):
     sealer = Sealer(KeyFile(home))
     sealed = sealer.seal("x", Secret("one"))
     (home / "vault.keys").unlink()

@@ -24,7 +24,7 @@ def sealer(*keys):
 
 
 @given(st.text(), st.text())
-def test_whatever_is_sealed_opens_again_in_the_same_context(context, value):
+def test_a_sealed_secret_opens_in_the_same_context(context, value):
     assert sealer().open(context, sealer().seal(context, Secret(value))) == Secret(value)
 
 
@@ -77,7 +77,7 @@ def test_an_unknown_key_is_named_with_the_place_where_it_is_missing():
         sealer(NEW).open("x", kept)
 
 
-def test_a_format_of_a_later_postroom_is_refused_in_words():
+def test_an_unknown_format_is_rejected_with_an_explanation():
     kept = sealer().seal("x", Secret(MARK))
     with pytest.raises(OperatorError, match="format"):
         sealer().open("x", replace(kept, value=b"\x02" + kept.value[1:]))
@@ -90,7 +90,7 @@ def test_the_first_key_seals_and_all_open():
     assert sealer(NEW, OLD).open("x", before) == sealer(NEW, OLD).open("x", after) == Secret(MARK)
 
 
-def test_nothing_secret_shows_in_what_is_printed():
+def test_representations_contain_no_secret():
     kept = sealer().seal("x", Secret(MARK))
     shown = f"{kept!r} {OLD!r} {sealer()!r} {LocalVault(sealer())!r}"
     assert MARK not in shown
@@ -124,7 +124,7 @@ def encoded(size, character=b"k"):
         (f"a:{encoded(32)}:{encoded(32)}", "not base64"),
     ],
 )
-def test_malformed_keys_are_refused_without_being_shown(monkeypatch, value, cause):
+def test_malformed_keys_are_rejected_without_being_quoted(monkeypatch, value, cause):
     monkeypatch.setenv("POSTROOM_VAULT_KEYS", value)
     with pytest.raises(
         SettingsError, match=f"POSTROOM_VAULT_KEYS: this value .*{cause}.*openssl rand"
@@ -147,7 +147,7 @@ def test_keys_are_read_in_either_base64_with_or_without_padding():
 @pytest.mark.parametrize(
     "prefix", ["postroom", "/aws/postroom", "/SSM", "/a b", "/postroom/", "/", "/" + "x" * 65]
 )
-def test_a_prefix_that_aws_would_refuse_is_refused_before(monkeypatch, prefix):
+def test_a_prefix_that_aws_would_reject_is_rejected_early(monkeypatch, prefix):
     monkeypatch.setenv("POSTROOM_SSM_PREFIX", prefix)
     with pytest.raises(SettingsError, match=r"POSTROOM_SSM_PREFIX: .*/postroom/production"):
         config.load()

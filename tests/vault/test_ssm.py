@@ -60,7 +60,7 @@ def described(client, kept):
     return found
 
 
-async def test_a_grant_is_kept_as_a_secure_string_named_by_its_place(vault, client, place):
+async def test_a_grant_is_stored_as_a_secure_string_named_by_its_mailbox(vault, client, place):
     kept = await vault.store(place, Secret(MARK))
     assert kept == SsmParameter(f"/postroom/tests/{place.organization}/{place.mailbox}/grant")
     assert described(client, kept)["Type"] == "SecureString"
@@ -68,13 +68,13 @@ async def test_a_grant_is_kept_as_a_secure_string_named_by_its_place(vault, clie
     assert await vault.fetch(place, kept) == Secret(MARK)
 
 
-async def test_keeping_again_replaces(vault, place):
+async def test_storing_again_replaces_the_grant(vault, place):
     kept = await vault.store(place, Secret("first"))
     assert await vault.store(place, Secret("second")) == kept
     assert await vault.fetch(place, kept) == Secret("second")
 
 
-async def test_a_key_of_ones_own_encrypts_where_it_is_named(vault, client, place):
+async def test_a_configured_kms_key_is_used(vault, client, place):
     kept = await replace(vault, kms_key="alias/postroom").store(place, Secret(MARK))
     assert described(client, kept)["KeyId"] == "alias/postroom"
     assert await vault.fetch(place, kept) == Secret(MARK)
@@ -101,7 +101,7 @@ async def test_a_name_copied_to_another_row_opens_and_removes_nothing(vault, pla
     assert await vault.fetch(place, kept) == Secret(MARK)
 
 
-async def test_grants_kept_under_a_former_prefix_still_open(vault, place):
+async def test_grants_stored_under_a_former_prefix_still_open(vault, place):
     kept = await vault.store(place, Secret(MARK))
     assert await replace(vault, prefix="/other").fetch(place, kept) == Secret(MARK)
 
@@ -123,7 +123,7 @@ async def test_more_than_4_kb_in_bytes_takes_the_advanced_tier(vault, client, pl
 
 
 @pytest.mark.parametrize("value", ["x" * 8193, "ä" * 4097])
-async def test_more_than_8_kb_is_refused_and_what_was_there_stays(vault, place, value):
+async def test_more_than_8_kb_is_rejected_and_the_old_grant_stays(vault, place, value):
     kept = await vault.store(place, Secret(MARK))
     with pytest.raises(PermanentError, match=r"bytes.*8192.*POSTROOM_VAULT=local") as caught:
         await vault.store(place, Secret(value))
@@ -186,7 +186,7 @@ def refusing(aws):
         (400, "TooManyUpdates", {}, None),
     ],
 )
-async def test_a_busy_aws_is_asked_again_later(refusing, place, status, code, headers, seconds):
+async def test_throttling_by_aws_is_a_transient_error(refusing, place, status, code, headers, seconds):
     vault, server = refusing(status, code, **headers)
     with pytest.raises(TransientError, match=code) as caught:
         await vault.store(place, Secret(MARK))
@@ -206,7 +206,7 @@ async def test_a_busy_aws_is_asked_again_later(refusing, place, status, code, he
         ("ValidationException", "ValidationException"),
     ],
 )
-async def test_what_the_operator_must_mend_is_said_without_awss_words(refusing, place, code, words):
+async def test_operator_errors_do_not_quote_aws(refusing, place, code, words):
     vault, server = refusing(400, code)
     for call in (
         vault.store(place, Secret(MARK)),
@@ -225,7 +225,7 @@ def assert_silent(error):
     assert error.__context__ is None
 
 
-async def test_an_unreachable_aws_is_asked_again_later(aws, refusing, place):
+async def test_an_unreachable_aws_is_a_transient_error(aws, refusing, place):
     vault, server = refusing(503, "x")
     server.shutdown()
     server.server_close()
@@ -233,7 +233,7 @@ async def test_an_unreachable_aws_is_asked_again_later(aws, refusing, place):
         await vault.fetch(place, SsmParameter(f"/x/{place.organization}/{place.mailbox}/grant"))
 
 
-async def test_missing_credentials_are_the_operators_to_give(aws, moto, place):
+async def test_missing_credentials_are_an_operator_error(aws, moto, place):
     aws.setenv("AWS_ENDPOINT_URL_SSM", moto)
     aws.delenv("AWS_ACCESS_KEY_ID")
     aws.delenv("AWS_SECRET_ACCESS_KEY")
@@ -241,19 +241,19 @@ async def test_missing_credentials_are_the_operators_to_give(aws, moto, place):
         await SsmVault(ssm.connect(), SEALER, "/postroom").store(place, Secret(MARK))
 
 
-def test_a_missing_region_is_a_setting_to_set(aws):
+def test_a_missing_region_is_a_settings_error(aws):
     aws.delenv("AWS_DEFAULT_REGION")
     with pytest.raises(SettingsError, match="AWS_REGION"):
         ssm.connect()
 
 
-def test_a_profile_that_is_not_there_is_a_setting_to_correct(aws):
+def test_an_unknown_profile_is_a_settings_error(aws):
     aws.setenv("AWS_PROFILE", "nobody")
     with pytest.raises(SettingsError, match="ProfileNotFound"):
         ssm.connect()
 
 
-def test_without_the_library_the_remedy_is_named(aws):
+def test_a_missing_library_names_the_remedy(aws):
     aws.setitem(sys.modules, "boto3", None)
     with pytest.raises(SettingsError, match=r"pip install postroom\[aws\]"):
         ssm.connect()
