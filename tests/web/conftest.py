@@ -11,9 +11,10 @@ from postroom.config import Settings
 from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.web import server
-from store.rows import Filling
-from web.calling import VAULT_KEYS
-from web.signing import URL, cookie_of, gate_of
+from postroom.wiring.engine import open_engine
+from store.table_filler import TableFiller
+from web.api_client import VAULT_KEYS
+from web.sign_in_support import URL, build_site, create_session_cookie
 
 
 @pytest.fixture
@@ -24,21 +25,24 @@ async def database(database_url):
 
 @pytest.fixture
 async def site(database, organization, tmp_path):
-    """All that a Postroom serves, in this process."""
+    """The whole application, served in this process."""
     settings = Settings(
         home=tmp_path, vault_keys=VAULT_KEYS, organization=organization, webhook_networks="127.0.0.0/8"
     )
-    async with server.application(settings, database, URL) as (made, _):
-        yield made
+    async with (
+        open_engine(settings, database, url=URL) as engine,
+        server.open_application(engine) as (application, _),
+    ):
+        yield application
 
 
 @pytest.fixture
 async def visitor(site, database, organization):
-    """An admin of the organization, before the pages."""
+    """A client signed in as an admin of the organization."""
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(site, raise_app_exceptions=False),
         base_url=URL,
-        cookies=await cookie_of(gate_of(database, organization)),
+        cookies=await create_session_cookie(build_site(database, organization)),
         headers={"origin": URL},
     ) as client:
         yield client
@@ -46,13 +50,13 @@ async def visitor(site, database, organization):
 
 @pytest.fixture
 async def filled(owner, organization, other_organization):
-    """A row of everything, ours and theirs."""
-    found = []
-    for each in (organization, other_organization):
-        filling = Filling(owner, each)
-        await filling.fill()
-        found.append(filling)
-    return found
+    """A row in every table, for our organization and another one."""
+    fillers = []
+    for tenant in (organization, other_organization):
+        filler = TableFiller(owner, tenant)
+        await filler.fill()
+        fillers.append(filler)
+    return fillers
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from postroom.flow.access import api_keys, members
 from postroom.model import Role, Scope, Secret, WorkKind
 from postroom.store import feed, idempotency_keys, work
 from postroom.store.database import open_database
-from postroom.store.feed import News
+from postroom.store.feed import NewEvent
 from postroom.web.api import http_content
-from store.rows import Filling
-from web.calling import application, client_of, key_of
-from web.signing import URL, session_of
+from store.table_filler import TableFiller
+from web.api_client import build_client, create_key_header, open_api_application
+from web.sign_in_support import URL, create_session
 
 
 @pytest.fixture
@@ -27,13 +27,13 @@ async def database(database_url):
 
 @pytest.fixture
 async def served(database, organization, tmp_path):
-    async with application(database, organization, tmp_path) as made:
+    async with open_api_application(database, organization, tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 async def api(served, database, organization):
-    async with client_of(served[0], await key_of(database, organization)) as client:
+    async with build_client(served[0], await create_key_header(database, organization)) as client:
         yield client
 
 
@@ -98,7 +98,7 @@ async def pages_of(api, path, **asked):
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 100])
-async def test_pages_show_every_message_once_whatever_their_size(api, deliver, mailbox, limit):
+async def test_paging_lists_every_message_exactly_once(api, deliver, mailbox, limit):
     _, ids = await deliver(7)
     pages = await pages_of(api, f"/mailboxes/{mailbox}/messages", limit=limit)
     found = [row for page in pages for row in page]
@@ -108,7 +108,7 @@ async def test_pages_show_every_message_once_whatever_their_size(api, deliver, m
     assert all(len(page) <= limit for page in pages)
 
 
-async def test_what_arrives_between_two_pages_shifts_nothing(api, deliver, mailbox, owner, organization):
+async def test_new_messages_do_not_shift_later_pages(api, deliver, mailbox, owner, organization):
     thread, ids = await deliver(6)
     first = (await api.get(f"/mailboxes/{mailbox}/messages", params={"limit": 3})).json()
     await owner.execute(
@@ -122,7 +122,7 @@ async def test_what_arrives_between_two_pages_shifts_nothing(api, deliver, mailb
     assert sorted(row["id"] for row in first["data"] + second["data"]) == ids
 
 
-async def test_a_folder_and_a_label_are_named_alike(api, deliver, mailbox, owner, organization):
+async def test_messages_are_filtered_by_folder_and_by_label(api, deliver, mailbox, owner, organization):
     _, ids = await deliver(2)
     made = {}
     for name in ("INBOX", "SPAM"):
@@ -146,14 +146,14 @@ async def test_a_folder_and_a_label_are_named_alike(api, deliver, mailbox, owner
     assert (await found("INBOX"), await found("SPAM")) == ([ids[1]], [])
 
 
-async def test_a_thread_is_read_from_its_beginning(api, deliver):
+async def test_thread_messages_are_listed_oldest_first(api, deliver):
     thread, ids = await deliver(3)
     pages = await pages_of(api, f"/threads/{thread}/messages", limit=2)
     assert [row["id"] for page in pages for row in page] == ids
     assert (await api.get(f"/threads/{thread}")).json()["id"] == thread
 
 
-async def test_messages_are_found_by_their_words(api, deliver, owner, organization):
+async def test_search_finds_messages_by_words(api, deliver, owner, organization):
     _, ids = await deliver(2)
     await owner.execute(
         """
@@ -168,8 +168,8 @@ async def test_messages_are_found_by_their_words(api, deliver, owner, organizati
     assert whole["content"]["body_plain"] == "Rechnung im Anhang"
 
 
-async def test_every_list_and_item_of_a_filled_database_is_answered(api, owner, organization, blobs):
-    filling = Filling(owner, organization)
+async def test_every_list_and_item_operation_succeeds(api, owner, organization, blobs):
+    filling = TableFiller(owner, organization)
     await filling.fill()
     for name in (
         "mailboxes",
@@ -191,7 +191,7 @@ async def test_every_list_and_item_of_a_filled_database_is_answered(api, owner, 
         assert (await api.get(f"/mailboxes/{mailbox}/{name}")).json()["data"], name
 
 
-async def test_an_unchanged_answer_is_not_sent_again(api, mailbox, owner):
+async def test_matching_etag_returns_304(api, mailbox, owner):
     first = await api.get(f"/mailboxes/{mailbox}")
     tag = first.headers["etag"]
     again = await api.get(f"/mailboxes/{mailbox}", headers={"if-none-match": f'"x", W/{tag}'})
@@ -200,9 +200,7 @@ async def test_an_unchanged_answer_is_not_sent_again(api, mailbox, owner):
     assert (await api.get(f"/mailboxes/{mailbox}", headers={"if-none-match": tag})).status_code == 200
 
 
-async def test_a_mailbox_is_paused_and_resumed_if_it_is_as_the_caller_thinks(
-    api, mailbox, database, organization, owner
-):
+async def test_mailbox_change_respects_if_match(api, mailbox, database, organization, owner):
     tag = (await api.get(f"/mailboxes/{mailbox}")).headers["etag"]
     await owner.execute("UPDATE mailboxes SET last_synced_at = now()")
     read = await api.get(f"/mailboxes/{mailbox}", headers={"if-none-match": tag})
@@ -221,8 +219,8 @@ async def test_a_mailbox_is_paused_and_resumed_if_it_is_as_the_caller_thinks(
     assert (refused.status_code, "not connected" in refused.json()["detail"]) == (409, True)
 
 
-async def test_a_failure_is_tried_again(api, owner, organization):
-    filling = Filling(owner, organization)
+async def test_failure_is_retried(api, owner, organization):
+    filling = TableFiller(owner, organization)
     await filling.fill()
     failure = filling.whole["failures"]["id"]
     again = await api.post(f"/failures/{failure}/retry")
@@ -250,7 +248,7 @@ async def attachment(owner, organization, deliver, blobs):
     return f"/messages/{message}/attachments/2.1", content
 
 
-async def test_an_attachment_is_a_download_whatever_it_calls_itself(api, attachment):
+async def test_attachment_is_always_a_download(api, attachment):
     path, content = attachment
     answer = await api.get(path)
     assert answer.content == content
@@ -272,7 +270,7 @@ async def test_an_attachment_is_a_download_whatever_it_calls_itself(api, attachm
         ("bytes=9-99999", 9, 10240),
     ],
 )
-async def test_a_range_of_an_attachment(api, attachment, asked, start, end):
+async def test_attachment_range(api, attachment, asked, start, end):
     path, content = attachment
     answer = await api.get(path, headers={"range": asked})
     assert (answer.status_code, answer.content) == (206, content[start:end])
@@ -282,12 +280,12 @@ async def test_a_range_of_an_attachment(api, attachment, asked, start, end):
 @pytest.mark.parametrize(
     "asked, status", [("bytes=10240-", 416), ("bytes=5-2", 416), ("bytes=-0", 416), ("x", 200)]
 )
-async def test_a_range_that_is_none(api, attachment, asked, status):
+async def test_unsatisfiable_range_returns_416(api, attachment, asked, status):
     answer = await api.get(attachment[0], headers={"range": asked})
     assert answer.status_code == status
 
 
-async def test_a_range_of_what_has_changed_is_the_whole(api, attachment):
+async def test_if_range_with_other_etag_returns_the_whole_content(api, attachment):
     answer = await api.get(attachment[0], headers={"range": "bytes=0-1", "if-range": '"old"'})
     assert (answer.status_code, len(answer.content)) == (200, 10240)
 
@@ -301,7 +299,7 @@ async def test_a_range_of_what_has_changed_is_the_whole(api, attachment):
         ({"if-none-match": f'"{sha256(b"0123456789").hexdigest()}"'}, 304, b""),
     ],
 )
-def test_bytes_that_are_fetched_for_the_caller_come_in_ranges_too(asked, status, sent):
+def test_bytes_in_memory_are_served_in_ranges(asked, status, sent):
     headers = [(name.encode(), value.encode()) for name, value in asked.items()]
     request = Request({"type": "http", "method": "GET", "headers": headers})
     answer = http_content.respond_with_bytes(request, b"0123456789", "message/rfc822", "message-1.eml")
@@ -312,7 +310,7 @@ def test_bytes_that_are_fetched_for_the_caller_come_in_ranges_too(asked, status,
         assert answer.headers["accept-ranges"] == "bytes"
 
 
-async def test_a_write_with_a_key_is_done_once(api, mailbox, owner):
+async def test_idempotency_key_executes_a_write_once(api, mailbox, owner):
     headers = {"idempotency-key": "k1"}
     first = await api.patch(f"/mailboxes/{mailbox}", json={"paused": True}, headers=headers)
     await api.patch(f"/mailboxes/{mailbox}", json={"paused": False})
@@ -337,13 +335,13 @@ async def test_a_write_with_a_key_is_done_once(api, mailbox, owner):
         assert answer.status_code == 400
 
 
-async def test_a_write_that_was_cut_off_after_its_commit_is_not_done_again(api, monkeypatch, move_clock):
+async def test_interrupted_write_is_not_repeated(api, monkeypatch, move_clock):
     async def cut_off(*_):
         raise RuntimeError("between the commit and the note of it")
 
     key = {"idempotency-key": "k9"}
     with monkeypatch.context() as patched:
-        patched.setattr(idempotency_keys, "end", cut_off)
+        patched.setattr(idempotency_keys, "store_response", cut_off)
         first = await api.post("/webhooks", json={"url": "https://x.example/"}, headers=key)
     assert (first.status_code, first.headers["content-type"]) == (500, "application/problem+json")
     for seconds, kind in ((0, "under-way"), (301, "outcome-unknown"), (80_000, "outcome-unknown")):
@@ -353,7 +351,9 @@ async def test_a_write_that_was_cut_off_after_its_commit_is_not_done_again(api, 
     assert len((await api.get("/webhooks")).json()["data"]) == 1
 
 
-async def test_many_at_once_with_one_key_do_it_once(api, mailbox, database, organization, owner):
+async def test_parallel_requests_with_one_idempotency_key_execute_once(
+    api, mailbox, database, organization, owner
+):
     answers = await asyncio.gather(
         *(api.post(f"/mailboxes/{mailbox}/sync", headers={"idempotency-key": "k"}) for _ in range(8))
     )
@@ -365,46 +365,44 @@ async def test_many_at_once_with_one_key_do_it_once(api, mailbox, database, orga
 @pytest.mark.parametrize(
     "given", [None, "", "Bearer", "Bearer x", "Basic eDp5", "Bearer pr_" + "a" * 43, "Bearer " + "p" * 5000]
 )
-async def test_without_a_good_key_nothing_is_answered(served, given):
-    async with client_of(served[0], {"authorization": given} if given is not None else {}) as stranger:
+async def test_invalid_api_key_is_rejected(served, given):
+    async with build_client(served[0], {"authorization": given} if given is not None else {}) as stranger:
         answer = await stranger.get("/mailboxes")
     assert answer.status_code == 401
     assert answer.headers["content-type"] == "application/problem+json"
     assert answer.headers["www-authenticate"].startswith("Bearer")
 
 
-async def test_a_key_opens_its_scopes_until_it_ends_or_is_revoked(
+async def test_api_key_grants_its_scopes_until_expiry_or_revocation(
     served, database, organization, mailbox, move_clock, monkeypatch
 ):
     from postroom.web.api import authentication
 
     monkeypatch.setattr(authentication, "CACHE_SECONDS", 0)
     made, key = await api_keys.create(database, organization, "x", frozenset({Scope.READ}), days=1)
-    async with client_of(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
+    async with build_client(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
         assert (await program.get("/mailboxes")).status_code == 200
         assert (await program.get("/ledger")).status_code == 403
         assert (await program.patch(f"/mailboxes/{mailbox}", json={})).status_code == 403
         await move_clock(86401)
         assert (await program.get("/mailboxes")).status_code == 401
     made, key = await api_keys.create(database, organization, "x", frozenset({Scope.READ}))
-    async with client_of(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
+    async with build_client(served[0], {"authorization": f"Bearer {key.reveal()}"}) as program:
         assert (await program.get("/mailboxes")).status_code == 200
         assert await api_keys.revoke(database, organization, made.prefix) == 1
         assert (await program.get("/mailboxes")).status_code == 401
         assert await api_keys.revoke(database, organization, made.prefix) == 0
 
 
-async def test_the_database_holds_no_key(owner, database, organization):
+async def test_database_stores_only_key_digests(owner, database, organization):
     _, key = await api_keys.create(database, organization, "x", frozenset({Scope.READ}))
     cursor = await owner.execute("SELECT * FROM api_keys")
     assert key.reveal() not in str(await cursor.fetchall())
 
 
-async def test_a_member_calls_with_a_session_and_writes_only_from_our_pages(
-    served, database, organization, mailbox
-):
-    session = await session_of(database, organization, Role.ADMIN)
-    async with client_of(served[0], {"cookie": f"postroom_session={session}"}) as browser:
+async def test_session_calls_may_write_only_from_our_origin(served, database, organization, mailbox):
+    session = await create_session(database, organization, Role.ADMIN)
+    async with build_client(served[0], {"cookie": f"postroom_session={session}"}) as browser:
         assert (await browser.get("/mailboxes")).status_code == 200
         assert (await browser.post(f"/mailboxes/{mailbox}/sync")).status_code == 403
         ours = {"origin": URL}
@@ -414,10 +412,10 @@ async def test_a_member_calls_with_a_session_and_writes_only_from_our_pages(
     await members.set_password(database, reader, Secret("correct horse battery"))
 
 
-async def test_who_calls_too_often_is_told_when_to_come_back(database, organization, tmp_path):
+async def test_rate_limit_returns_retry_after(database, organization, tmp_path):
     async with (
-        application(database, organization, tmp_path, per_minute=3) as (made, _),
-        client_of(made, await key_of(database, organization)) as program,
+        open_api_application(database, organization, tmp_path, per_minute=3) as (made, _),
+        build_client(made, await create_key_header(database, organization)) as program,
     ):
         statuses = [(await program.get("/mailboxes")).status_code for _ in range(4)]
         assert statuses == [200, 200, 200, 429]
@@ -440,7 +438,7 @@ async def test_who_calls_too_often_is_told_when_to_come_back(database, organizat
         ("/nothing", 404),
     ],
 )
-async def test_what_does_not_fit_is_a_problem_with_words(api, path, status):
+async def test_invalid_input_returns_a_problem_document(api, path, status):
     answer = await api.get(path)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
@@ -453,12 +451,14 @@ async def test_what_does_not_fit_is_a_problem_with_words(api, path, status):
 def tell(database, organization):
     async def tell(*names):
         async with database.transaction(organization) as connection:
-            await feed.tell_all(connection, [News("document.changed", "document", name) for name in names])
+            await feed.append_events(
+                connection, [NewEvent("document.changed", "document", name) for name in names]
+            )
 
     return tell
 
 
-async def test_the_feed_is_followed_by_position_and_waited_for(api, tell):
+async def test_feed_is_read_by_position_with_long_polling(api, tell):
     await tell("a", "b")
     first = (await api.get("/events", params={"limit": 1})).json()
     assert [each["entity_id"] for each in first["data"]] == ["a"]
@@ -474,20 +474,23 @@ async def test_the_feed_is_followed_by_position_and_waited_for(api, tell):
     assert (reset.status_code, reset.json()["type"]) == (410, "urn:postroom:problem:reset")
 
 
-async def test_whoever_waits_is_answered_when_the_process_ends(database, organization, tmp_path):
+async def test_long_poll_returns_when_the_process_stops(database, organization, tmp_path):
     async with AsyncExitStack() as running:
-        made, _ = await running.enter_async_context(application(database, organization, tmp_path))
-        async with client_of(made, await key_of(database, organization)) as client, asyncio.timeout(20):
+        made, _ = await running.enter_async_context(open_api_application(database, organization, tmp_path))
+        async with (
+            build_client(made, await create_key_header(database, organization)) as client,
+            asyncio.timeout(20),
+        ):
             waiting = asyncio.create_task(client.get("/events", params={"wait": 30}))
             await asyncio.sleep(0.1)
             await running.aclose()
             assert (await waiting).json()["data"] == []
 
 
-async def test_the_description_is_open_and_names_every_operation(served):
+async def test_openapi_document_is_public_and_complete(served):
     from postroom.web.api import OPERATIONS
 
-    async with client_of(served[0], {}) as stranger:
+    async with build_client(served[0], {}) as stranger:
         told = json.loads((await stranger.get("/openapi.json")).text)
     assert told["openapi"] == "3.1.0"
     described = {(path, method.upper()) for path, item in told["paths"].items() for method in item}

@@ -9,8 +9,8 @@ from psycopg.types.json import Jsonb
 from postroom.client import ApiError, NewOrder, Postroom
 from postroom.model import Scope
 from postroom.store.database import open_database
-from web.calling import application, client_of, key_of
-from web.hooks import serving
+from web.api_client import build_client, create_key_header, open_api_application
+from web.push_server import serve
 
 READ = {"number": "R-1", "issued_on": "2026-02-04", "gross": "119.00", "currency": "EUR"}
 
@@ -23,13 +23,13 @@ async def database(database_url):
 
 @pytest.fixture
 async def served(database, organization, tmp_path):
-    async with application(database, organization, tmp_path) as (made, _):
+    async with open_api_application(database, organization, tmp_path) as (made, _):
         yield made
 
 
 @pytest.fixture
 async def api(served, database, organization):
-    async with client_of(served, await key_of(database, organization)) as client:
+    async with build_client(served, await create_key_header(database, organization)) as client:
         yield client
 
 
@@ -69,7 +69,7 @@ def asked(owner, organization):
     return ask
 
 
-async def test_a_review_is_confirmed_with_corrections_and_the_ledger_names_the_key(api, asked, owner):
+async def test_review_is_confirmed_with_corrections_and_recorded_in_the_ledger(api, asked, owner):
     review, document = await asked()
     tag = (await api.get(f"/reviews/{review}")).headers["etag"]
     wrong = {"if-match": '"another"'}
@@ -98,7 +98,7 @@ async def test_a_review_is_confirmed_with_corrections_and_the_ledger_names_the_k
     assert decided["actor_id"] == made.json()["confirmed_by"]
 
 
-async def test_a_review_is_rejected_and_the_document_read_again(api, asked):
+async def test_review_is_rejected_and_document_reprocessed(api, asked):
     review, document = await asked()
     rejected = await api.post(f"/reviews/{review}/reject", json={"reason": "a reminder"})
     assert (rejected.status_code, rejected.json()["decision"]) == (200, "rejected")
@@ -108,7 +108,7 @@ async def test_a_review_is_rejected_and_the_document_read_again(api, asked):
     assert (await api.post(f"/documents/{document}/again")).status_code == 409
 
 
-async def test_who_decides_first_wins(api, asked):
+async def test_first_decision_wins(api, asked):
     review, _ = await asked()
     answers = await asyncio.gather(
         *(api.post(f"/reviews/{review}/{what}", json={}) for what in ["confirm", "reject"] * 3)
@@ -116,10 +116,10 @@ async def test_who_decides_first_wins(api, asked):
     assert sorted(each.status_code for each in answers) == [200, 409, 409, 409, 409, 409]
 
 
-async def test_decisions_uploads_and_orders_need_their_scope(served, database, organization, asked):
+async def test_writes_need_the_documents_scope(served, database, organization, asked):
     review, document = await asked()
-    headers = await key_of(database, organization, Scope.READ)
-    async with client_of(served, headers) as reader:
+    headers = await create_key_header(database, organization, Scope.READ)
+    async with build_client(served, headers) as reader:
         for path in (
             f"/reviews/{review}/confirm",
             f"/reviews/{review}/reject",
@@ -130,7 +130,7 @@ async def test_decisions_uploads_and_orders_need_their_scope(served, database, o
             assert (await reader.post(path, json={})).status_code == 403, path
 
 
-async def test_orders_are_imported_closed_and_stay_closed(api):
+async def test_orders_are_imported_and_closed_orders_stay_closed(api):
     wanted = {"kind": "contract-note", "orders": [{"reference": "O-1", "fields": {"quantity": "100"}}]}
     assert (await api.post("/orders", json=wanted)).json() == {"new": 1, "changed": 0, "unchanged": 0}
     assert (await api.post("/orders", json=wanted)).json() == {"new": 0, "changed": 0, "unchanged": 1}
@@ -148,25 +148,25 @@ async def test_orders_are_imported_closed_and_stay_closed(api):
 @pytest.mark.parametrize(
     "wanted, words",
     [
-        ({"kind": "nothing", "orders": []}, "There is no kind nothing"),
+        ({"kind": "nothing", "orders": []}, "There is no document kind nothing"),
         (
             {"kind": "invoice", "orders": [{"reference": "O-1", "fields": {"colour": "red"}}]},
-            "colour is no field",
+            "colour is not a field",
         ),
         ({"kind": "invoice", "orders": [{"reference": ""}]}, "does not fit"),
         ({"kind": "invoice", "orders": [{"reference": "\0"}]}, "does not fit"),
     ],
 )
-async def test_orders_that_do_not_fit_are_refused_in_words(api, wanted, words):
+async def test_invalid_orders_are_rejected_with_a_message(api, wanted, words):
     refused = await api.post("/orders", json=wanted)
     assert refused.status_code in {400, 409}
     assert words in refused.json()["detail"]
 
 
-async def test_the_client_decides_uploads_and_tells_orders(served, database, organization, asked):
+async def test_client_decides_reviews_uploads_files_and_imports_orders(served, database, organization, asked):
     review, other = (await asked("a"))[0], (await asked("b"))[0]
-    key = (await key_of(database, organization))["authorization"].removeprefix("Bearer ")
-    async with serving(served) as url:
+    key = (await create_key_header(database, organization))["authorization"].removeprefix("Bearer ")
+    async with serve(served) as url:
         postroom = Postroom(url, key)
 
         def act():
@@ -183,7 +183,7 @@ async def test_the_client_decides_uploads_and_tells_orders(served, database, org
             [document] = postroom.upload("invoices", "bill.pdf", b"%PDF-1.7 example")
             assert postroom.upload("invoices", "again.pdf", b"%PDF-1.7 example")[0].id == document.id
             assert postroom.document_content(document.id) == b"%PDF-1.7 example"
-            with pytest.raises(ApiError, match="not taken in"):
+            with pytest.raises(ApiError, match="was not accepted"):
                 postroom.upload("invoices", "card.vcf", b"BEGIN:VCARD")
             with pytest.raises(ApiError, match="There is no such pipeline"):
                 postroom.upload("nothing", "bill.pdf", b"")

@@ -9,10 +9,10 @@ import pytest
 from postroom.client import ApiError, Postroom
 from postroom.store import feed
 from postroom.store.database import open_database
-from postroom.store.feed import News
-from store.rows import Filling
-from web.calling import application, key_of
-from web.hooks import serving
+from postroom.store.feed import NewEvent
+from store.table_filler import TableFiller
+from web.api_client import create_key_header, open_api_application
+from web.push_server import serve
 
 
 @pytest.fixture
@@ -23,21 +23,21 @@ async def database(database_url):
 
 @pytest.fixture
 async def filling(owner, organization):
-    made = Filling(owner, organization)
+    made = TableFiller(owner, organization)
     await made.fill()
     return made
 
 
 @pytest.fixture
 async def postroom(database, organization, tmp_path):
-    key = (await key_of(database, organization))["authorization"].removeprefix("Bearer ")
-    async with application(database, organization, tmp_path) as (made, blobs), serving(made) as url:
+    key = (await create_key_header(database, organization))["authorization"].removeprefix("Bearer ")
+    async with open_api_application(database, organization, tmp_path) as (made, blobs), serve(made) as url:
         client = Postroom(url, key)
         client.blobs = blobs
         yield client
 
 
-async def test_everything_is_read_as_its_type(postroom, filling):
+async def test_client_decodes_every_response_type(postroom, filling):
     def read():
         [mailbox] = postroom.mailboxes()
         assert postroom.mailbox(mailbox.id) == mailbox
@@ -65,7 +65,7 @@ async def test_everything_is_read_as_its_type(postroom, filling):
     await asyncio.to_thread(read)
 
 
-async def test_writes_are_done_and_refusals_say_why(postroom, filling):
+async def test_client_writes_and_reports_errors(postroom, filling):
     def write():
         [mailbox] = postroom.mailboxes()
         assert postroom.pause(mailbox.id).paused_at is not None
@@ -83,15 +83,15 @@ async def test_writes_are_done_and_refusals_say_why(postroom, filling):
     await asyncio.to_thread(write)
 
 
-async def test_the_feed_is_followed_for_ever(postroom, database, organization):
+async def test_client_follows_the_feed(postroom, database, organization):
     following = asyncio.create_task(asyncio.to_thread(lambda: list(islice(postroom.follow(0, wait=20), 3))))
     for name in "abc":
         async with database.transaction(organization) as connection:
-            await feed.tell_all(connection, [News("document.changed", "document", name)])
+            await feed.append_events(connection, [NewEvent("document.changed", "document", name)])
     assert [event.entity_id for event in await following] == ["a", "b", "c"]
 
 
-async def test_bytes_come_as_they_are(postroom, owner, organization, filling):
+async def test_client_downloads_bytes_unchanged(postroom, owner, organization, filling):
     content = b"%PDF-1.7 example"
     blob = await postroom.blobs.put(organization, content)
     await owner.execute(
@@ -111,7 +111,7 @@ async def test_bytes_come_as_they_are(postroom, owner, organization, filling):
     await asyncio.to_thread(read)
 
 
-async def test_a_server_that_is_away_is_asked_again_and_then_told_as_a_refusal(monkeypatch):
+async def test_unreachable_server_is_retried_and_then_raised_as_an_error(monkeypatch):
     waited = []
     monkeypatch.setattr("postroom.client.time.sleep", waited.append)
     with socket.create_server(("127.0.0.1", 0)) as listening:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flow.connecting import URL, settings_given, world
+from flow.simulated_world import URL, open_world, settings_given
 from postroom.flow.mailboxes import invitations
-from postroom.flow.mailboxes.connect import ConnectRequest
 from postroom.flow.mailboxes.invitations import Invitation
+from postroom.flow.mailboxes.login_refusals import ConnectRequest
 from postroom.model import ProviderName
 from postroom.store.database import open_database
 from postroom.web import app, mailboxes
 from postroom.web.connect import MailboxPagesContext
 from providers.consent import consent
 from simulator.driver import running
-from web.signing import gate_of, new_session, session_of
+from web.sign_in_support import build_site, create_session, create_session_sync
 
 TOPIC = "projects/mailsim/topics/gmail"
 
@@ -35,21 +35,23 @@ def sim():
 async def desk(sim, database_url, organization, tmp_path):
     async with (
         open_database(database_url, pool_size=6, name="postroom tests") as database,
-        world(sim, database, organization, tmp_path) as made,
+        open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made
 
 
 def visitor(desk, **cookies):
-    site = gate_of(desk.database, desk.organization, url=URL)
-    application = app.create(site, routes=mailboxes.routes(MailboxPagesContext(desk.desk, desk.tokens, site)))
+    site = build_site(desk.database, desk.organization, url=URL)
+    application = app.create(
+        site, routes=mailboxes.routes(MailboxPagesContext(desk.connect_context, desk.tokens, site))
+    )
     transport = httpx2.ASGITransport(application, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url=URL, cookies=cookies)
 
 
 @pytest.fixture
 async def browser(desk):
-    session = await session_of(desk.database, desk.organization)
+    session = await create_session(desk.database, desk.organization)
     async with visitor(desk, postroom_session=session) as client:
         yield client
 
@@ -63,17 +65,17 @@ async def connect(desk, browser, provider=ProviderName.GMAIL, **given):
     return await browser.get(f"/oauth/{provider}/callback", params=answer)
 
 
-async def test_the_way_there_and_back(desk, browser):
+async def test_login_redirects_to_the_provider_and_back(desk, browser):
     address = desk.person(ProviderName.GMAIL)
     done = await connect(desk, browser, address=address)
     assert done.status_code == 303
     page = await browser.get(done.headers["location"])
     assert f"{address} is connected" in page.text
-    assert "nothing has been fetched yet" in page.text
+    assert "The first sync has not finished yet" in page.text
     assert page.headers["cache-control"] == "no-store"
 
 
-async def test_who_was_invited_is_led_to_no_page_of_members(desk):
+async def test_invited_owner_sees_no_member_pages(desk):
     """Whatever came of it: they could not open one, and their link is good for one login."""
     for untick, status, words in [
         (("gmail.readonly",), 400, "can give you another one"),
@@ -81,7 +83,7 @@ async def test_who_was_invited_is_led_to_no_page_of_members(desk):
     ]:
         invitation = Invitation(desk.organization, ProviderName.GMAIL, ConnectRequest(), uuid4())
         asked = {
-            "invitation": parse_qs(urlsplit(invitations.build_url(desk.desk, invitation)).query)[
+            "invitation": parse_qs(urlsplit(invitations.build_url(desk.connect_context, invitation)).query)[
                 "invitation"
             ][0]
         }
@@ -91,37 +93,37 @@ async def test_who_was_invited_is_led_to_no_page_of_members(desk):
         assert not re.search(r'href="/(mailboxes|oauth)', done.text)
 
 
-async def test_the_cookie_is_out_of_reach_of_scripts_and_of_other_sites(browser):
+async def test_browser_cookie_is_httponly_and_same_site(browser):
     cookie = (await browser.get("/oauth/gmail/authorize")).headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     assert "Secure" not in cookie, "the address is http on this machine"
 
 
-async def test_what_one_browser_began_another_cannot_end(desk, browser):
+async def test_login_must_end_in_the_browser_that_started_it(desk, browser):
     begun = await browser.get("/oauth/gmail/authorize")
     answer = await consent(begun.headers["location"], desk.person(ProviderName.GMAIL))
     async with visitor(desk) as other:
         await other.get("/mailboxes")
         refused = await other.get("/oauth/gmail/callback", params=answer)
     assert refused.status_code == 400
-    assert "no longer good" in refused.text
+    assert "This sign-in has expired" in refused.text
 
 
-async def test_two_logins_in_two_tabs_of_one_browser_both_end_well(desk, browser):
+async def test_two_logins_in_one_browser_both_succeed(desk, browser):
     urls = [(await browser.get("/oauth/gmail/authorize")).headers["location"] for _ in range(2)]
     for url in urls:
         answer = await consent(url, desk.person(ProviderName.GMAIL))
         assert (await browser.get("/oauth/gmail/callback", params=answer)).status_code == 303
 
 
-async def test_an_unknown_provider_policy_or_mailbox_is_said_so(browser):
+async def test_unknown_provider_policy_or_mailbox_is_rejected(browser):
     assert (await browser.get("/oauth/imap/authorize")).status_code == 404
     assert (await browser.get("/oauth/imap/callback")).status_code == 404
-    assert "no such content policy" in (await browser.get("/oauth/gmail/authorize?policy=all")).text
+    assert "Unknown content policy" in (await browser.get("/oauth/gmail/authorize?policy=all")).text
     for mailbox in ("nonsense", "00000000-0000-4000-8000-000000000009"):
         answer = await browser.get("/oauth/gmail/authorize", params={"mailbox": mailbox})
-        assert (answer.status_code, "no such mailbox" in answer.text) == (400, True)
+        assert (answer.status_code, "Mailbox not found" in answer.text) == (400, True)
 
 
 async def mailbox_of(desk, browser):
@@ -137,10 +139,10 @@ async def test_buttons_pause_resume_and_disconnect(desk, browser):
         assert pressed.status_code == 303
         assert re.search(rf'class="badge [a-z]+">{words}<', (await browser.get("/mailboxes")).text)
     await browser.post(f"/mailboxes/{mailbox}/purge", headers=ours)
-    assert "No mailbox is connected yet" in (await browser.get("/mailboxes")).text
+    assert "No mailboxes connected yet" in (await browser.get("/mailboxes")).text
 
 
-async def test_the_ledger_says_who_connected_and_who_pressed_which_button(desk, browser, owner):
+async def test_ledger_records_the_actor_of_every_mailbox_action(desk, browser, owner):
     mailbox = await mailbox_of(desk, browser)
     for action in ("pause", "resume", "disconnect"):
         await browser.post(f"/mailboxes/{mailbox}/{action}", headers={"origin": URL})
@@ -165,7 +167,7 @@ async def test_the_ledger_says_who_connected_and_who_pressed_which_button(desk, 
 @pytest.mark.parametrize(
     "headers", [{}, {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:10"}]
 )
-async def test_other_sites_press_no_button(desk, browser, headers):
+async def test_cross_site_actions_are_rejected(desk, browser, headers):
     mailbox = await mailbox_of(desk, browser)
     refused = await browser.post(f"/mailboxes/{mailbox}/purge", headers=headers)
     assert refused.status_code == 403
@@ -175,13 +177,13 @@ async def test_other_sites_press_no_button(desk, browser, headers):
     assert mailbox in (await browser.get("/mailboxes")).text
 
 
-async def test_an_unknown_button_or_mailbox_is_no_page(browser):
+async def test_unknown_action_or_mailbox_returns_404(browser):
     await browser.get("/mailboxes")
     for path in ("/mailboxes/x/pause", "/mailboxes/00000000-0000-4000-8000-000000000009/explode"):
         assert (await browser.post(path, headers={"origin": URL})).status_code == 404
 
 
-async def test_a_lost_grant_is_shown_with_the_way_back(desk, browser):
+async def test_lost_grant_is_shown_with_a_reconnect_link(desk, browser):
     address = desk.person(ProviderName.GMAIL)
     await connect(desk, browser, address=address)
     [mailbox] = await found(desk)
@@ -189,28 +191,28 @@ async def test_a_lost_grant_is_shown_with_the_way_back(desk, browser):
     with pytest.raises(Exception, match="Connect the mailbox again"):
         await desk.source(mailbox).replace_rejected(await desk.source(mailbox).get_token())
     page = (await browser.get("/mailboxes")).text
-    assert "Connection lost" in page
+    assert "Reconnect required" in page
     assert f"/oauth/gmail/authorize?policy=full&amp;mailbox={mailbox.id}" in page
     done = await connect(desk, browser, address=address, asked={"mailbox": str(mailbox.id)})
     assert done.headers["location"] == f"/mailboxes?connected={mailbox.id}"
-    assert "Connection lost" not in (await browser.get("/mailboxes")).text
+    assert "Reconnect required" not in (await browser.get("/mailboxes")).text
 
 
 async def found(desk):
     from postroom.store import mailboxes as stored
 
     async with desk.database.transaction(desk.organization) as connection:
-        return await stored.every(connection)
+        return await stored.list_all(connection)
 
 
-async def test_an_alarm_about_the_application_is_on_the_page(desk, browser):
+async def test_application_alert_is_shown_on_the_mailboxes_page(desk, browser):
     desk.sim.post("microsoft/refusals", code=7000222)
     try:
         refused = await connect(desk, browser, ProviderName.OUTLOOK)
     finally:
         desk.sim.delete("microsoft/refusals")
     assert refused.status_code == 503
-    assert "not set up right" in refused.text
+    assert "Postroom is misconfigured" in refused.text
     assert "AADSTS7000222" in (await browser.get("/mailboxes")).text
 
 
@@ -236,7 +238,7 @@ _names = st.sampled_from(
 )
 
 
-def test_no_parameters_whatsoever_are_a_500(desk_url):
+def test_no_oauth_parameters_cause_a_500(desk_url):
     with httpx2.Client(base_url=desk_url.url, trust_env=False, timeout=30) as client:
 
         @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
@@ -270,10 +272,10 @@ def test_no_parameters_whatsoever_are_a_500(desk_url):
 @pytest.fixture
 def desk_url(sim, tmp_path, database_url):
     """A `postroom serve` of its own, whose output is checked at the end for what must not be in it."""
-    from scenarios.programs import Program
+    from scenarios.postroom_process import PostroomProcess
 
     given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
-    with Program(
+    with PostroomProcess(
         tmp_path,
         "serve",
         "--port",
@@ -283,7 +285,7 @@ def desk_url(sim, tmp_path, database_url):
         **given,
     ) as server:
         server.url = server.line("Postroom: ")
-        server.session = f"postroom_session={new_session(database_url)}"
+        server.session = f"postroom_session={create_session_sync(database_url)}"
         yield server
         server.end()
         assert not [line for line in server.said if "refused=" in line or "A" * 43 in line]

@@ -7,10 +7,10 @@ import pytest
 from playwright.async_api import async_playwright, expect
 
 from browsers import launch_options, needs_browser
-from flow.connecting import TOPIC, settings_given
-from scenarios.programs import Program
+from flow.simulated_world import TOPIC, settings_given
+from scenarios.postroom_process import PostroomProcess
 from simulator.driver import running
-from web.signing import new_session
+from web.sign_in_support import create_session_sync
 
 pytestmark = needs_browser
 # A person who wants to look names a directory.
@@ -58,9 +58,11 @@ async def url(page, sim, tmp_path, database_url):
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
     given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
-    with Program(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url, **given) as server:
+    with PostroomProcess(
+        tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url, **given
+    ) as server:
         address = server.line("Postroom: ")
-        session = {"name": "postroom_session", "value": new_session(database_url), "url": address}
+        session = {"name": "postroom_session", "value": create_session_sync(database_url), "url": address}
         await page.context.add_cookies([session])
         yield address
         server.end()
@@ -70,23 +72,23 @@ async def url(page, sim, tmp_path, database_url):
 
 
 async def connect(page, which, address, **how):
-    links = page.get_by_role("link", name="Everything")
+    links = page.get_by_role("link", name="Full messages")
     await (links.first if which == "gmail" else links.last).click()
     await agree(page, address, **how)
 
 
-async def test_a_consent_denied_or_not_given_whole_connects_nothing(page, url):
+async def test_denied_or_partial_consent_connects_nothing(page, url):
     await page.goto(f"{url}/mailboxes")
-    await expect(page.get_by_text("No mailbox is connected yet")).to_be_visible()
+    await expect(page.get_by_text("No mailboxes connected yet")).to_be_visible()
     await look(page, "1-nothing")
     for which, address in (("gmail", "ann@example.com"), ("outlook", "bob@example.com")):
         await connect(page, which, address, decision="deny")
         await expect(page.get_by_role("heading", name="Nothing was connected")).to_be_visible()
-        await page.get_by_role("link", name="To the mailboxes").click()
+        await page.get_by_role("link", name="Go to mailboxes").click()
     await look(page, "2-denied")
-    await expect(page.get_by_text("No mailbox is connected yet")).to_be_visible()
+    await expect(page.get_by_text("No mailboxes connected yet")).to_be_visible()
     await connect(page, "gmail", "ann@example.com", untick="gmail.readonly")
-    await expect(page.get_by_role("heading", name="One more permission is needed")).to_be_visible()
+    await expect(page.get_by_role("heading", name="A permission is missing")).to_be_visible()
     await look(page, "3-unticked")
     await page.get_by_role("link", name="Try again").click()
     await agree(page, "ann@example.com")
@@ -98,7 +100,7 @@ async def test_a_consent_denied_or_not_given_whole_connects_nothing(page, url):
     await expect(page.locator(".mailbox")).to_have_count(1)
 
 
-async def test_mailboxes_of_both_providers_are_connected_reconnected_paused_and_left(page, url):
+async def test_mailboxes_of_both_providers_are_connected_reconnected_paused_and_disconnected(page, url):
     await page.goto(f"{url}/mailboxes")
     for which, address in (("gmail", "ann@example.com"), ("outlook", "bob@example.com")):
         await connect(page, which, address)
@@ -118,7 +120,7 @@ async def test_mailboxes_of_both_providers_are_connected_reconnected_paused_and_
     await expect(ann.locator(".badge")).to_have_text("Connected")
     await bob.get_by_text("Disconnect", exact=True).click()
     await look(page, "5-disconnecting")
-    await bob.get_by_role("button", name="Disconnect, keep the mail").click()
+    await bob.get_by_role("button", name="Disconnect and keep stored mail").click()
     await expect(bob.locator(".badge")).to_have_text("Disconnected")
     await page.set_viewport_size({"width": 390, "height": 844})
     await look(page, "6-phone")

@@ -11,16 +11,16 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from postroom.model import Secret, WorkKind
 from postroom.store import feed, quota_usage, work
-from postroom.store.work import Wake
+from postroom.store.work import WorkRequest
 from postroom.web import app
-from store.rows import Filling
-from web.signing import URL, gate_of
+from store.table_filler import TableFiller
+from web.sign_in_support import URL, build_site
 
 ROOT = Path(__file__).parents[2]
 
 
 def client_of(database, organization, *, client=("127.0.0.1", 1), **options):
-    made = app.create(gate_of(database, organization), **options)
+    made = app.create(build_site(database, organization), **options)
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(made, client=client), base_url=URL)
 
 
@@ -40,18 +40,21 @@ async def scrape(database, organization):
         yield scrape
 
 
-async def test_counts_are_those_of_the_database(scrape, owner, database, organization, make_mailbox):
+async def test_metrics_match_the_database(scrape, owner, database, organization, make_mailbox):
     await make_mailbox(organization, provider="gmail")
     lost = await make_mailbox(organization, provider="outlook")
     await owner.execute("UPDATE mailboxes SET health = 'token_refresh_failed' WHERE id = %s", [lost])
     async with database.engine() as connection:
-        await work.wake(
+        await work.enqueue(
             connection,
-            [Wake(organization, WorkKind.SYNC, "a"), Wake(organization, WorkKind.SYNC, "b", delay=60)],
+            [
+                WorkRequest(organization, WorkKind.SYNC, "a"),
+                WorkRequest(organization, WorkKind.SYNC, "b", delay=60),
+            ],
         )
     async with database.transaction(organization) as connection:
-        await feed.tell(connection, "document.changed", "document", "d")
-        await feed.number(connection)
+        await feed.append_event(connection, "document.changed", "document", "d")
+        await feed.assign_positions(connection)
     found = await scrape()
     assert found["postroom_mailboxes", "active", "gmail"] == 1
     assert found["postroom_mailboxes", "token_refresh_failed", "outlook"] == 1
@@ -63,10 +66,10 @@ async def test_counts_are_those_of_the_database(scrape, owner, database, organiz
     assert found["postroom_web_processes",] == 1
 
 
-async def test_changes_that_no_push_told_of_and_what_audits_missed_are_seen(
+async def test_changes_without_push_and_audit_differences_are_measured(
     scrape, owner, organization, other_organization
 ):
-    filling = Filling(owner, organization)
+    filling = TableFiller(owner, organization)
     await filling.fill()
     await owner.execute(
         """
@@ -89,16 +92,14 @@ async def test_changes_that_no_push_told_of_and_what_audits_missed_are_seen(
     assert ("postroom_mailboxes_changed_without_push", "gmail") not in await scrape()
 
 
-async def test_how_near_a_mailbox_is_to_its_limit_and_how_long_mail_takes_are_seen(
-    scrape, owner, database, organization
-):
-    filling = Filling(owner, organization)
+async def test_quota_and_latency_are_measured(scrape, owner, database, organization):
+    filling = TableFiller(owner, organization)
     await filling.fill()
     mailbox = filling.whole["mailboxes"]["id"]
     async with database.transaction(organization) as connection:
         for share in (0.005, 0.75, 0.5):
-            await quota_usage.note(connection, mailbox, share)
-    await owner.execute("UPDATE quota_uses SET minute = now() - interval '1 day' WHERE share = 1")
+            await quota_usage.record_share(connection, mailbox, share)
+    await owner.execute("UPDATE quota_usage SET minute = now() - interval '1 day' WHERE share = 1")
     await owner.execute(
         "UPDATE messages SET received_at = connected_at + interval '1 s', created_at = connected_at"
         " + interval '3 s' FROM mailboxes"
@@ -108,13 +109,13 @@ async def test_how_near_a_mailbox_is_to_its_limit_and_how_long_mail_takes_are_se
     assert found["postroom_latency_seconds", "gmail"] == 2
 
 
-async def test_requests_are_counted_by_route_and_never_by_path(scrape):
+async def test_requests_are_counted_by_route_not_path(scrape):
     await scrape()
     found = await scrape()
     assert found["postroom_http_requests_total", "GET", "/metrics", "200"] >= 1
 
 
-async def test_without_the_database_what_is_known_is_told(database, organization):
+async def test_metrics_without_the_database(database, organization):
     async with client_of(database, organization) as client:
         await database.engine_pool.close()
         answer = await client.get("/metrics")
@@ -132,16 +133,14 @@ async def test_without_the_database_what_is_known_is_told(database, organization
         (("127.0.0.1", 1), {}, "good", 401),
     ],
 )
-async def test_metrics_are_for_this_machine_or_for_the_token(
-    database, organization, client, headers, token, status
-):
+async def test_metrics_need_loopback_or_the_token(database, organization, client, headers, token, status):
     given = {"metrics_token": Secret(token)} if token else {}
     async with client_of(database, organization, client=client, **given) as asking:
         assert (await asking.get("/metrics", headers=headers)).status_code == status
 
 
-async def test_dashboard_and_alerts_ask_for_metrics_that_there_are(database, organization, owner):
-    filling = Filling(owner, organization)
+async def test_dashboard_and_alerts_use_existing_metrics(database, organization, owner):
+    filling = TableFiller(owner, organization)
     await filling.fill()
     async with client_of(database, organization) as client:
         await client.get("/healthz")

@@ -12,8 +12,8 @@ from postroom.model import Role
 from postroom.store import ledger, members
 from postroom.web import pages
 from postroom.web.api import PREFIX
-from store.rows import Filling
-from web.signing import URL, cookie_of, gate_of
+from store.table_filler import TableFiller
+from web.sign_in_support import URL, build_site, create_session_cookie
 
 READ = {"number": "R-1", "issued_on": "2026-02-04", "gross": "119.00", "currency": "EUR"}
 HUGE = "9" * 25
@@ -90,8 +90,8 @@ def pages_of(site):
     ]
 
 
-async def test_no_input_of_any_page_is_a_mistake_of_ours(site, visitor, owner, organization, asked):
-    filling = Filling(owner, organization)
+async def test_no_page_input_causes_a_500(site, visitor, owner, organization, asked):
+    filling = TableFiller(owner, organization)
     await filling.fill()
     known = {
         "document": await asked(),
@@ -133,7 +133,7 @@ def bodies(method):
     ]
 
 
-async def test_what_no_column_can_hold_is_said_to_be_so(visitor, asked):
+async def test_values_out_of_column_range_return_400(visitor, asked):
     document = await asked()
     for method, address in (
         ("GET", "/search?q=%00"),
@@ -148,7 +148,7 @@ async def test_what_no_column_can_hold_is_said_to_be_so(visitor, asked):
         assert "<h1>" in answer.text
 
 
-async def test_the_next_one_is_the_one_after_this_and_after_the_last_comes_the_first(visitor, asked):
+async def test_next_document_wraps_around_after_the_last(visitor, asked):
     waiting = [await asked(minutes) for minutes in (40, 30, 20, 10)]
 
     async def after(document):
@@ -162,7 +162,7 @@ async def test_the_next_one_is_the_one_after_this_and_after_the_last_comes_the_f
     assert (await visitor.get("/documents/next")).headers["location"].endswith(str(waiting[0]))
 
 
-async def test_what_was_typed_and_refused_is_shown_again_with_the_error_beside_its_field(visitor, asked):
+async def test_rejected_values_are_shown_again_with_the_error_at_their_field(visitor, asked):
     document = await asked()
     typed = {f"field-{name}": value for name, value in READ.items()}
     typed |= {"field-issued_on": "soon", "field-number": "R-4711"}
@@ -178,9 +178,9 @@ async def test_what_was_typed_and_refused_is_shown_again_with_the_error_beside_i
     assert (await visitor.get(f"/documents/{document}/nonsense")).status_code == 404
 
 
-async def test_a_webhook_that_was_switched_off_is_seen_with_the_reason(visitor, owner, organization):
-    assert "Nobody is told yet" in (await visitor.get("/deliveries")).text
-    filling = Filling(owner, organization)
+async def test_disabled_webhook_shows_the_reason(visitor, owner, organization):
+    assert "No webhooks yet" in (await visitor.get("/webhooks")).text
+    filling = TableFiller(owner, organization)
     await filling.fill()
     await owner.execute(
         """
@@ -189,24 +189,24 @@ async def test_a_webhook_that_was_switched_off_is_seen_with_the_reason(visitor, 
         """
     )
     await owner.execute("UPDATE deliveries SET due_at = postroom_now()")
-    shown = (await visitor.get("/deliveries")).text
+    shown = (await visitor.get("/webhooks")).text
     for words in ("https://app.example.org/hooks<", "Switched off", "nothing was accepted for three days"):
         assert words in shown
     assert 'data-label="Waiting, events">1<' in shown
     assert "hidden-k" not in shown
 
 
-async def test_names_and_sums_are_shown_as_people_say_them(visitor, asked):
+async def test_fields_have_labels_and_amounts_have_units(visitor, asked):
     document = await asked()
     shown = (await visitor.get(f"/documents/{document}")).text
-    assert ">issued on</label>" in shown
+    assert ">Issued</label>" in shown
     assert 'name="field-supplier" value=""' in shown, "what was not found can be typed"
-    assert ">gross, EUR</label>" in shown
+    assert ">Gross amount (EUR)</label>" in shown
     assert pages.humanize_names("issued_on was not found") == "issued on was not found"
 
 
-async def test_mail_with_a_label_is_found_under_it(visitor, owner, organization):
-    filling = Filling(owner, organization)
+async def test_label_filter_shows_labelled_messages(visitor, owner, organization):
+    filling = TableFiller(owner, organization)
     await filling.fill()
     mailbox, message = filling.whole["mailboxes"]["id"], filling.whole["messages"]["id"]
     await owner.execute("UPDATE mailboxes SET provider = 'gmail'")
@@ -232,10 +232,8 @@ async def test_mail_with_a_label_is_found_under_it(visitor, owner, organization)
     assert str(folders["UNREAD"]) not in shown
 
 
-async def test_a_letter_that_cannot_be_cleaned_in_time_is_shown_as_its_plain_text(
-    visitor, owner, organization
-):
-    filling = Filling(owner, organization)
+async def test_message_that_cannot_be_sanitized_in_time_is_shown_as_plain_text(visitor, owner, organization):
+    filling = TableFiller(owner, organization)
     await filling.fill()
     message = filling.whole["messages"]["id"]
     endless = "<p " + " ".join(f"a{number}" for number in range(140_000)) + ">"
@@ -246,18 +244,18 @@ async def test_a_letter_that_cannot_be_cleaned_in_time_is_shown_as_its_plain_tex
     shown = await visitor.get(f"/messages/{message}/body")
     assert shown.status_code == 200
     assert "<pre>Fish &amp; chips</pre>" in shown.text
-    assert "cannot be shown" in shown.text
+    assert "cannot be displayed" in shown.text
 
 
 @pytest.mark.parametrize("role, may", [(Role.READER, False), (Role.REVIEWER, False), (Role.ADMIN, True)])
-async def test_who_may_have_a_mailbox_synced_may_it_on_the_page_and_by_the_api(
+async def test_sync_permission_is_the_same_on_the_page_and_in_the_api(
     site, database, organization, make_mailbox, role, may
 ):
     mailbox = await make_mailbox(organization)
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(site),
         base_url=URL,
-        cookies=await cookie_of(gate_of(database, organization), role),
+        cookies=await create_session_cookie(build_site(database, organization), role),
         headers={"origin": URL},
     ) as client:
         shown = (await client.get(f"/mailboxes/{mailbox}")).text
@@ -267,14 +265,14 @@ async def test_who_may_have_a_mailbox_synced_may_it_on_the_page_and_by_the_api(
     assert (asked.status_code, called.status_code) == ((303, 202) if may else (403, 403))
 
 
-async def test_the_ledger_says_who_made_a_link(visitor, database, organization):
+async def test_ledger_records_who_created_a_link(visitor, database, organization):
     made = await visitor.post("/members/add", data={"address": "bob@example.org", "role": "reader"})
     assert "/sign-in/link?token=" in made.text
     async with database.transaction(organization) as connection:
         [link] = [
             each
-            for each in await ledger.newest(connection, limit=2)
+            for each in await ledger.list_newest(connection, limit=2)
             if each.event_type == "SIGN_IN_LINK_MADE"
         ]
-        admin = await members.of_address(connection, "admin@example.org")
+        admin = await members.find_by_address(connection, "admin@example.org")
     assert link.actor_id == f"member:{admin.id}"

@@ -10,28 +10,28 @@ from postroom.model import Role, WorkKind
 from postroom.store import backlogs, ledger, work
 from postroom.store.database import open_database
 from postroom.store.health import process_name
-from postroom.store.ledger import Entry, Signer
-from postroom.store.work import Wake
+from postroom.store.ledger import NewLedgerEntry, Signer
+from postroom.store.work import WorkRequest
 from postroom.web import app, pages
 from postroom.web.demo import count_duplicates
 from postroom.web.ledger import LedgerPagesContext
 from postroom.web.ledger import routes as ledger_routes
-from store.rows import Filling
-from web.signing import URL, cookie_of, gate_of
+from store.table_filler import TableFiller
+from web.sign_in_support import URL, build_site, create_session_cookie
 
 MARK = "m4rked"
 
 
 @pytest.fixture
 async def site(database, organization):
-    return gate_of(database, organization)
+    return build_site(database, organization)
 
 
 @pytest.fixture
 async def browser(site):
     transport = httpx2.ASGITransport(app.create(site), raise_app_exceptions=False)
     async with httpx2.AsyncClient(
-        transport=transport, base_url="http://post.example", cookies=await cookie_of(site)
+        transport=transport, base_url="http://post.example", cookies=await create_session_cookie(site)
     ) as client:
         yield client
 
@@ -58,25 +58,30 @@ class Page(HTMLParser):
             self.cells.append(data.strip())
 
 
-async def test_the_page_shows_work_by_kind(browser, database, organization, owner):
+async def test_health_page_shows_work_by_kind(browser, database, organization, owner):
     async with database.engine() as connection:
-        waiting = [Wake(organization, WorkKind.SYNC, f"w{n}", delay=3600) for n in range(3)]
-        await work.wake(
-            connection, [*waiting, Wake(organization, WorkKind.SYNC, "due"), Wake(organization, "renew", "x")]
+        waiting = [WorkRequest(organization, WorkKind.SYNC, f"w{n}", delay=3600) for n in range(3)]
+        await work.enqueue(
+            connection,
+            [
+                *waiting,
+                WorkRequest(organization, WorkKind.SYNC, "due"),
+                WorkRequest(organization, "renew", "x"),
+            ],
         )
         await work.claim(connection, ["renew"], batch=1, lease_seconds=60)
-        await work.wake(connection, [Wake(organization, "read", "p")])
+        await work.enqueue(connection, [WorkRequest(organization, "read", "p")])
         [lease] = (await work.claim(connection, ["read"], batch=1, lease_seconds=60)).leases
         await work.park(connection, lease, error="it is broken")
     page = Page((await browser.get("/health")).text)
     # kind, due, running, waiting, failing, parked, oldest due
-    assert page.cells[:7] == ["read", "0", "0", "0", "0", "1", "-"]
-    assert page.cells[7:14] == ["renew", "0", "1", "0", "0", "0", "-"]
-    assert page.cells[14:20] == ["sync", "1", "0", "3", "0", "0"]
+    assert page.cells[:7] == ["Read", "0", "0", "0", "0", "1", "-"]
+    assert page.cells[7:14] == ["Renew", "0", "1", "0", "0", "0", "-"]
+    assert page.cells[14:20] == ["Sync", "1", "0", "3", "0", "0"]
 
 
 async def due_for(owner, organization, *kinds):
-    """So much work that waits for somebody to begin it."""
+    """Insert due work items of these kinds."""
     for number, kind in enumerate(kinds):
         await owner.execute(
             """
@@ -87,8 +92,8 @@ async def due_for(owner, organization, *kinds):
         )
 
 
-async def test_the_overview_plots_the_last_hour_with_units(browser, database, owner, organization):
-    filling = Filling(owner, organization)
+async def test_overview_charts_the_last_hour_with_units(browser, database, owner, organization):
+    filling = TableFiller(owner, organization)
     await filling.fill()
     empty = (await browser.get("/overview/parts")).text
     assert "no new mail in the last hour" in empty
@@ -100,10 +105,10 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, database, ow
     await owner.execute(
         "UPDATE documents SET state = 'queued', created_at = now() - interval '20 min', state_since = now()"
     )
-    await owner.execute("UPDATE quota_uses SET share = 0.42, minute = date_trunc('minute', now())")
+    await owner.execute("UPDATE quota_usage SET share = 0.42, minute = date_trunc('minute', now())")
     await owner.execute("DELETE FROM work")
     await due_for(owner, organization, "sync", "sync", "renew")
-    await backlogs.note(database)
+    await backlogs.record(database)
     await owner.execute("UPDATE backlogs SET minute = minute - interval '5 min'")
     await owner.execute("DELETE FROM work")
     await due_for(owner, organization, "process_document", "deliver")
@@ -112,32 +117,32 @@ async def test_the_overview_plots_the_last_hour_with_units(browser, database, ow
         "1 message, 4 min ago",
         "1 message in the last hour",
         "1 min, 4 min ago",
-        "half of the hour&#39;s new mail in 1 min",
+        "median 1 min in the last hour",
         "42%, this minute",
         "1 to review, 10 min ago",
         "1 to review, this minute",
-        "1 to be read, 20 min ago",
-        "1 to be read, this minute",
-        "2 mailboxes to sync, 1 piece of upkeep, 5 min ago",
-        "1 document to read, 1 webhook to tell, this minute",
-        "at most 3 in the last hour",
+        "1 to process, 20 min ago",
+        "1 to process, this minute",
+        "2 mailboxes to sync, 1 maintenance task, 5 min ago",
+        "1 document to process, 1 webhook to deliver to, this minute",
+        "peak 3 in the last hour",
         "<span>100%</span>",
     ):
         assert words in shown, words
     assert "1 to review, 11 min ago" not in shown
 
 
-async def test_work_that_fails_is_a_problem_in_words(browser, database, organization):
+async def test_failing_work_is_reported_as_a_problem(browser, database, organization):
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, WorkKind.SUBSCRIBE, "x")])
+        await work.enqueue(connection, [WorkRequest(organization, WorkKind.SUBSCRIBE, "x")])
         [lease] = (await work.claim(connection, [WorkKind.SUBSCRIBE], batch=1, lease_seconds=60)).leases
         await work.retry(connection, lease, delay=60, error="the secret has expired", counts=False)
     text = (await browser.get("/health")).text
-    assert "1 of the kind subscribe failed and is tried again: the secret has expired" in text
-    assert "All is well" not in text
+    assert "Subscribe: 1 failed; retrying: the secret has expired" in text
+    assert "Healthy" not in text
 
 
-async def test_mailboxes_that_are_ill_are_a_problem_in_words_for_their_organization_alone(
+async def test_unhealthy_mailboxes_are_reported_to_their_organization_only(
     browser, owner, organization, other_organization, make_mailbox
 ):
     async def ill(organization, health):
@@ -145,120 +150,118 @@ async def test_mailboxes_that_are_ill_are_a_problem_in_words_for_their_organizat
         await owner.execute("UPDATE mailboxes SET health = %s WHERE id = %s", [health, mailbox])
 
     await ill(other_organization, "provider_error")
-    assert "refused by the provider" not in (await browser.get("/health")).text
+    assert "the provider returns errors" not in (await browser.get("/health")).text
     await ill(organization, "token_refresh_failed")
     text = (await browser.get("/health")).text
-    assert "One mailbox: the connection is lost" in text
-    assert "refused by the provider" not in text
+    assert "One mailbox: reconnect required" in text
+    assert "the provider returns errors" not in text
     await ill(organization, "token_refresh_failed")
-    assert "2 mailboxes: the connection is lost" in (await browser.get("/health/parts")).text
+    assert "2 mailboxes: reconnect required" in (await browser.get("/health/parts")).text
 
 
-async def test_nobody_but_who_runs_it_sees_the_work_of_others(
+async def test_only_the_operator_sees_work_of_other_organizations(
     browser, site, database, organization, other_organization
 ):
     async with database.engine() as connection:
         for owner, kind in ((organization, "ours"), (other_organization, "theirs")):
-            await work.wake(connection, [Wake(owner, kind, "x")])
+            await work.enqueue(connection, [WorkRequest(owner, kind, "x")])
             [lease] = (await work.claim(connection, [kind], batch=1, lease_seconds=60)).leases
             await work.retry(connection, lease, delay=60, error=f"the secret of {kind}", counts=False)
-    other = gate_of(database, other_organization)
+    other = build_site(database, other_organization)
     for role, whose, seen in (
         (Role.READER, site, {"ours"}),
         (Role.ADMIN, site, {"ours", "theirs"}),
         (Role.ADMIN, other, {"theirs"}),
     ):
-        browser.cookies = await cookie_of(whose, role, f"{role}@example.net")
+        browser.cookies = await create_session_cookie(whose, role, f"{role}@example.net")
         for path in ("/health", "/health/parts", "/", "/overview/parts"):
             shown = (await browser.get(path)).text
-            told = set(re.findall("the secret of (ours|theirs)", shown))
-            assert told == seen, (path, role)
+            reported = set(re.findall("the secret of (ours|theirs)", shown))
+            assert reported == seen, (path, role)
             assert ("PostgreSQL" in shown) == (seen == {"ours", "theirs"} and "health" in path)
-        assert set(re.findall(r"<dt>(ours|theirs)</dt>", shown)) == seen - (
+        assert set(re.findall(r"<dt>(ours|theirs)</dt>", shown.lower())) == seen - (
             {"theirs"} if whose is site else set()
         )
 
 
-async def test_a_ledger_is_verified_for_admins_one_at_a_time_and_nobody_waits_for_it(
-    site, database, organization
-):
+async def test_ledger_verification_is_for_admins_and_runs_once_at_a_time(site, database, organization):
     async with database.transaction(organization) as connection:
-        await ledger.append(connection, organization, [Entry("sync_started", "mailbox", "x")])
-        await ledger.seal(connection, organization, Signer("k1", lambda _: b"signed"))
+        await ledger.append_entries(
+            connection, organization, [NewLedgerEntry("sync_started", "mailbox", "x")]
+        )
+        await ledger.seal_entries(connection, organization, Signer("k1", lambda _: b"signed"))
     begun, go_on = threading.Event(), threading.Event()
 
     def check(_key, _signature, _signed):
         begun.set()
         return go_on.wait(60)
 
-    made = app.create(site, routes=ledger_routes(LedgerPagesContext(site, (), check)))
+    made = app.create(site, routes=ledger_routes(LedgerPagesContext(site, check)))
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(made), base_url=URL, headers={"origin": URL}
     ) as client:
-        client.cookies = await cookie_of(site, Role.REVIEWER)
+        client.cookies = await create_session_cookie(site, Role.REVIEWER)
         assert (await client.post("/ledger/verify")).status_code == 403
-        assert "Verify every entry" not in (await client.get("/ledger")).text
-        client.cookies = await cookie_of(site, Role.ADMIN)
+        assert "Verify ledger" not in (await client.get("/ledger")).text
+        client.cookies = await create_session_cookie(site, Role.ADMIN)
         first = asyncio.create_task(client.post("/ledger/verify"))
         assert await asyncio.to_thread(begun.wait, 60)
         second = await client.post("/ledger/verify")
         go_on.set()
-        assert (second.status_code, "being verified already" in second.text) == (409, True)
-        assert "The ledger is whole" in (await first).text
-        assert "The ledger is whole" in (await client.post("/ledger/verify")).text
+        assert (second.status_code, "already running" in second.text) == (409, True)
+        assert "The ledger is intact" in (await first).text
+        assert "The ledger is intact" in (await client.post("/ledger/verify")).text
 
 
 @pytest.mark.parametrize(
     "host",
     ["evil.example", "post.example.evil.example", "127.0.0.1.evil.example", "post.example@evil.example", ""],
 )
-async def test_a_strangers_name_for_this_machine_shows_nothing(browser, host):
+async def test_unknown_host_name_shows_nothing(browser, host):
     for path in ("/", "/health/parts", "/sign-in", "/oauth/gmail/authorize", "/static/style.css"):
         answer = await browser.get(path, headers={"host": host})
         assert answer.status_code == 421
         assert "set-cookie" not in answer.headers
-    assert "does not answer to that name" in answer.text
+    assert "Unknown host name" in answer.text
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
 @pytest.mark.parametrize(
     "host", ["post.example", "POST.example:8025", "localhost:1", "192.0.2.7:80", "[2001:db8::1]"]
 )
-async def test_pages_answer_to_their_own_names_and_to_addresses_in_figures(browser, host):
+async def test_pages_answer_under_known_host_names_and_ip_addresses(browser, host):
     assert (await browser.get("/", headers={"host": host})).status_code == 200
 
 
-async def test_probes_may_come_under_any_name(browser):
+async def test_probes_answer_under_any_host_name(browser):
     for path in ("/healthz", "/readyz"):
         assert (await browser.get(path, headers={"host": "pod.cluster.local"})).status_code == 200
 
 
-async def test_without_a_worker_the_page_says_so_and_with_one_it_does_not(
-    browser, database_url, organization
-):
-    assert "No worker is connected" in (await browser.get("/health")).text
+async def test_missing_worker_is_reported(browser, database_url, organization):
+    assert "No worker is running" in (await browser.get("/health")).text
     async with open_database(database_url, pool_size=3, name=process_name("worker")) as other:
-        transport = httpx2.ASGITransport(app.create(gate_of(other, organization)))
+        transport = httpx2.ASGITransport(app.create(build_site(other, organization)))
         async with httpx2.AsyncClient(
             transport=transport, base_url="http://post.example", cookies=browser.cookies
         ) as client:
-            assert "All is well" in (await client.get("/health")).text
+            assert "Healthy" in (await client.get("/health")).text
 
 
-async def test_the_parts_that_change_are_the_same_in_page_and_refresh(browser):
+async def test_page_and_fragments_contain_the_same_parts(browser):
     whole, parts = (await browser.get("/health")).text, (await browser.get("/health/parts")).text
     assert Page(whole).parts == Page(parts).parts == ["verdict", "tiles", "work"]
     assert "<html" not in parts
 
 
-async def test_what_comes_from_the_database_is_escaped(browser, database, organization):
+async def test_values_from_the_database_are_escaped(browser, database, organization):
     async with database.engine() as connection:
-        await work.wake(connection, [Wake(organization, "<script>alert(1)</script>", "x")])
+        await work.enqueue(connection, [WorkRequest(organization, "<script>alert(1)</script>", "x")])
     assert "<script>alert" not in (await browser.get("/health")).text
 
 
 @pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/static/style.css", "/nope", "/static/nope"])
-async def test_every_answer_carries_the_safe_headers(browser, path):
+async def test_every_response_has_the_security_headers(browser, path):
     headers = (await browser.get(path)).headers
     assert "default-src 'none'" in headers["content-security-policy"]
     assert "unsafe" not in headers["content-security-policy"]
@@ -267,8 +270,8 @@ async def test_every_answer_carries_the_safe_headers(browser, path):
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-async def test_who_came_over_tls_is_told_to_come_by_nothing_else(scheme, database, organization):
-    made = app.create(gate_of(database, organization, url=f"{scheme}://post.example"))
+async def test_https_responses_have_hsts(scheme, database, organization):
+    made = app.create(build_site(database, organization, url=f"{scheme}://post.example"))
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(made), base_url=f"{scheme}://post.example"
     ) as client:
@@ -277,7 +280,7 @@ async def test_who_came_over_tls_is_told_to_come_by_nothing_else(scheme, databas
 
 
 @pytest.mark.parametrize("mark", "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f")
-def test_no_mark_that_turns_words_around_reaches_a_page(mark):
+def test_bidi_control_characters_never_reach_a_page(mark):
     shown = pages.neutralize_bidi(f"bill{mark}fdp.exe")
     assert mark not in shown
     assert shown.replace("\ufffd", "") == "billfdp.exe"
@@ -294,28 +297,28 @@ def test_no_mark_that_turns_words_around_reaches_a_page(mark):
         ("", [("a", "<1>"), ("b", "<1>"), ("c", "")], 1),
     ],
 )
-def test_a_letter_kept_more_often_than_the_provider_has_it_is_a_duplicate(truth, kept, twice):
+def test_message_stored_more_often_than_at_the_provider_is_a_duplicate(truth, kept, twice):
     assert count_duplicates(set(truth), kept) == twice
 
 
-async def test_no_page_needs_more_than_the_policy_allows(browser):
+async def test_pages_comply_with_the_content_security_policy(browser):
     for path in ("/", "/nope"):
         text = (await browser.get(path)).text
         assert not re.search(r"<script(?![^>]*\ssrc=)|\sstyle=|\son[a-z]+=|<style|https?://", text)
 
 
-async def test_alive_ready_and_missing(browser):
+async def test_liveness_readiness_and_unknown_paths(browser):
     assert (await browser.get("/healthz")).text == "alive\n"
     assert (await browser.get("/readyz")).text == "ready\n"
     missing = await browser.get(f"/{MARK}")
     assert missing.status_code == 404
-    assert "There is no such page" in missing.text
+    assert "Page not found" in missing.text
     assert MARK not in missing.text
     assert (await browser.post("/")).status_code == 405
     assert (await browser.get("/static/../app.py")).status_code == 404
 
 
-async def test_without_its_database_the_process_is_alive_but_not_ready(browser, database):
+async def test_process_without_database_is_alive_but_not_ready(browser, database):
     await browser.post("/sign-out", headers={"origin": "http://elsewhere.example"})
     await database.engine_pool.close()
     await database.application_pool.close()
@@ -324,22 +327,22 @@ async def test_without_its_database_the_process_is_alive_but_not_ready(browser, 
     assert ready.status_code == 503
     page = await browser.get("/health")
     assert page.status_code == 200
-    assert "Not working" in page.text, "who was in a moment ago still sees what is wrong"
+    assert "Unavailable" in page.text, "a recent visitor still sees the problem"
     browser.cookies.clear()
     assert (await browser.get("/health")).status_code == 401
 
 
-async def test_a_known_error_is_answered_by_its_status_and_without_its_words(browser, owner, log):
+async def test_known_error_returns_its_status_without_its_message(browser, owner, log):
     await owner.execute("DROP TABLE work")
     for path in ("/", "/readyz"):
         answer = await browser.get(path)
         assert answer.status_code == 503
-        assert "Postroom cannot answer right now" in answer.text
+        assert "Postroom is temporarily unavailable" in answer.text
         assert "lacks a table" not in answer.text
     assert "lacks a table" in log.getvalue()
 
 
-async def test_a_mistake_of_ours_is_answered_without_its_words_and_logged_by_class(browser, owner, log):
+async def test_bug_returns_500_without_its_message_and_is_logged_by_class(browser, owner, log):
     await owner.execute("DROP TABLE work")
     await owner.execute(
         f"""
@@ -355,7 +358,7 @@ async def test_a_mistake_of_ours_is_answered_without_its_words_and_logged_by_cla
     assert MARK not in answer.text + log.getvalue()
 
 
-async def test_requests_are_logged_by_route_never_by_what_was_asked(browser, log):
+async def test_requests_are_logged_by_route_not_by_content(browser, log):
     await browser.get(f"/?q={MARK}", headers={"x-mark": MARK})
     await browser.get(f"/static/{MARK}")
     await browser.get(f"/{MARK}")

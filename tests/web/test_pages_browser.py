@@ -11,12 +11,12 @@ from playwright.async_api import async_playwright, expect
 
 from browsers import launch_options, needs_browser
 from postroom.model import OrganizationId
-from scenarios.programs import Program
-from web.signing import ORGANIZATION, new_session
+from scenarios.postroom_process import PostroomProcess
+from web.sign_in_support import ORGANIZATION, create_session_sync
 
 pytestmark = needs_browser
 PAGES = (
-    "/", "/health", "/mailboxes", "/documents", "/search", "/failures", "/subscriptions", "/deliveries",
+    "/", "/health", "/mailboxes", "/documents", "/search", "/failures", "/subscriptions", "/webhooks",
     "/ledger", "/keys", "/members", "/settings", "/api",
 )  # fmt: skip
 OUTSIDE = "http://tracker.invalid"
@@ -43,7 +43,7 @@ NAME = f'<img src="{OUTSIDE}/name" onerror="{RAN}">\u202egnp.exe'
 async def browsing(database_url, folder, **look):
     """A signed-in browser before a web process; what it fetched, and what it complained of."""
     asked, complaints = [], []
-    with Program(folder, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
+    with PostroomProcess(folder, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
         address = server.line("Postroom: ")
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(**launch_options())
@@ -51,14 +51,14 @@ async def browsing(database_url, folder, **look):
             page.on("request", lambda request: asked.append(request.url))
             page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            cookie = {"name": "postroom_session", "value": new_session(database_url), "url": address}
+            cookie = {"name": "postroom_session", "value": create_session_sync(database_url), "url": address}
             await page.context.add_cookies([cookie])
             yield page, asked, complaints
             await browser.close()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_page_is_sound_on_a_phone_and_usable_by_all(scheme, database_url, tmp_path):
+async def test_every_page_fits_a_phone_and_is_accessible(scheme, database_url, tmp_path):
     look = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
     async with browsing(database_url, tmp_path, **look) as (page, _, complaints):
         for path in PAGES:
@@ -70,33 +70,33 @@ async def test_every_page_is_sound_on_a_phone_and_usable_by_all(scheme, database
             assert (path, grave, complaints) == (path, [], [])
 
 
-async def test_an_admin_makes_a_key_and_invites_a_member_on_the_pages(database_url, tmp_path):
+async def test_admin_creates_an_api_key_and_adds_a_member(database_url, tmp_path):
     async with browsing(database_url, tmp_path) as (page, _, complaints):
         await page.goto("/keys")
         await page.get_by_label("Name").fill("reporting")
-        await page.get_by_role("button", name="Create the key").click()
+        await page.get_by_role("button", name="Create API key").click()
         await expect(page.locator("code.whole")).to_contain_text("pr_")
         await page.get_by_role("button", name="Revoke").click()
         await expect(page.get_by_role("cell", name="Revoked")).to_be_visible()
         await page.goto("/members")
-        await page.get_by_label("Address").fill("bob@example.org")
-        await page.get_by_role("button", name="Add and make a link").click()
+        await page.get_by_label("Email address").fill("bob@example.org")
+        await page.get_by_role("button", name="Add member and create link").click()
         await expect(page.locator("code.whole")).to_contain_text("/sign-in/link?token=")
-        await page.goto("/deliveries")
-        await page.get_by_label("Address").fill("https://app.example.org/hooks")
-        await page.get_by_role("button", name="Add it and show its secret").click()
+        await page.goto("/webhooks")
+        await page.get_by_label("URL").fill("https://app.example.org/hooks")
+        await page.get_by_role("button", name="Add webhook").click()
         await expect(page.locator("code.whole")).to_contain_text("whsec_")
-        await page.get_by_role("button", name="Switch off").press("Enter")
-        await expect(page.get_by_role("button", name="Switch on")).to_be_visible()
+        await page.get_by_role("button", name="Disable").press("Enter")
+        await expect(page.get_by_role("button", name="Enable")).to_be_visible()
         found = (await Axe().run(page)).response["violations"]
         assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
         await page.goto("/ledger")
-        await page.get_by_role("button", name="Verify every entry").click()
-        await expect(page.get_by_role("heading", name="The ledger is whole")).to_be_visible()
+        await page.get_by_role("button", name="Verify ledger").click()
+        await expect(page.get_by_role("heading", name="The ledger is intact")).to_be_visible()
         assert complaints == []
 
 
-async def test_operations_of_the_api_are_tried_on_their_page(database_url, tmp_path):
+async def test_api_page_sends_requests(database_url, tmp_path):
     async with browsing(database_url, tmp_path) as (page, _, complaints):
         await page.goto("/api")
         for path, given in (("/orders", None), ("/documents", "bill.pdf")):
@@ -110,7 +110,7 @@ async def test_operations_of_the_api_are_tried_on_their_page(database_url, tmp_p
                 await form.get_by_label("File", exact=True).set_input_files(content)
             else:
                 await form.get_by_label("Body").fill('{"kind": "invoice", "orders": [{"reference": "O-1"}]}')
-            await form.get_by_role("button", name="Call").click()
+            await form.get_by_role("button", name="Send request").click()
             await expect(form.locator("pre")).to_contain_text("201" if given else '"new": 1')
         assert complaints == []
 
@@ -158,7 +158,7 @@ async def hostile_message(owner, make_mailbox):
     return mailbox, message
 
 
-async def test_a_thread_grows_at_its_end_and_what_is_read_stays_where_it_is(
+async def test_thread_page_appends_new_messages_without_moving_open_ones(
     hostile_message, owner, database_url, tmp_path
 ):
     mailbox, _ = hostile_message
@@ -168,7 +168,7 @@ async def test_a_thread_grows_at_its_end_and_what_is_read_stays_where_it_is(
         await page.get_by_role("link", name="Threads", exact=True).click()
         await page.locator("#threads th a").click()
         await expect(
-            page.frame_locator("iframe.letter").get_by_text("The text of the letter")
+            page.frame_locator("iframe.message-body").get_by_text("The text of the letter")
         ).to_be_visible()
         at = await page.locator("details.talk").bounding_box()
         newer = await one(
@@ -222,13 +222,13 @@ async def hostile(database_url, tmp_path):
         yield page, asked, lambda: ("RAN" in complaints, bool(left))
 
 
-async def test_of_hostile_mail_nothing_runs_and_nothing_is_fetched(hostile_message, database_url, tmp_path):
+async def test_hostile_mail_runs_and_fetches_nothing(hostile_message, database_url, tmp_path):
     mailbox, message = hostile_message
     async with hostile(database_url, tmp_path) as (page, asked, done):
         for path in (f"/mailboxes/{mailbox}", "/search?q=letter", f"/messages/{message}"):
             await page.goto(path, wait_until="load")
             assert done() == (False, False)
-        letter = page.frame_locator("iframe.letter")
+        letter = page.frame_locator("iframe.message-body")
         await expect(letter.get_by_text("The text of the letter")).to_be_visible()
         found = letter.locator("script, iframe, object, form, input, svg, style ~ style, meta[http-equiv]")
         assert await found.count() == 0
@@ -241,7 +241,7 @@ async def test_of_hostile_mail_nothing_runs_and_nothing_is_fetched(hostile_messa
         assert not [url for url in asked if "127.0.0.1" not in url]
 
 
-async def test_cleaning_and_policy_each_hold_hostile_mail_alone(hostile_message, database_url, tmp_path):
+async def test_sanitizer_and_policy_each_stop_hostile_mail(hostile_message, database_url, tmp_path):
     """The letter as it came, under our policy; cleaned, under none; neither, which the test must notice."""
     _, message = hostile_message
     address = f"/messages/{message}"
@@ -255,7 +255,7 @@ async def test_cleaning_and_policy_each_hold_hostile_mail_alone(hostile_message,
 
         await page.route(f"**{address}/body", serve)
         await page.goto(address, wait_until="load")
-        await expect(page.frame_locator("iframe.letter").get_by_text("The text of the")).to_be_visible()
+        await expect(page.frame_locator("iframe.message-body").get_by_text("The text of the")).to_be_visible()
         assert done() == (False, False), "our policy and the sandbox"
         given |= {"cleaned": True, "policy": False}
         await page.goto(f"{address}/body", wait_until="load")
@@ -266,12 +266,12 @@ async def test_cleaning_and_policy_each_hold_hostile_mail_alone(hostile_message,
         assert done() == (True, True), "what this test would notice"
 
 
-async def test_a_mailbox_is_shown_and_synced_when_asked(database_url, owner, make_mailbox, tmp_path):
+async def test_mailbox_page_starts_a_sync(database_url, owner, make_mailbox, tmp_path):
     async with browsing(database_url, tmp_path) as (page, _, complaints):
         mailbox = await make_mailbox(OrganizationId(ORGANIZATION), address="ada@example.org")
         await page.goto(f"/mailboxes/{mailbox}")
         await expect(page.get_by_role("heading", name="ada@example.org")).to_be_visible()
-        await expect(page.get_by_text("Not begun")).to_be_visible()
+        await expect(page.get_by_text("Not started")).to_be_visible()
         found = (await Axe().run(page)).response["violations"]
         assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []
         await page.get_by_role("button", name="Sync now").click()

@@ -62,9 +62,7 @@ def listed(text):
     return [int(each) for each in re.findall(r'id="thread-(\d+)"', text)]
 
 
-async def test_every_thread_is_listed_once_the_newest_first_page_by_page(
-    visitor, make_mailbox, organization, write
-):
+async def test_threads_are_listed_once_newest_first(visitor, make_mailbox, organization, write):
     mailbox = await make_mailbox(organization)
     made = await write(mailbox)
     address, found, looked = f"/mailboxes/{mailbox}?view=threads", [], 0
@@ -78,7 +76,7 @@ async def test_every_thread_is_listed_once_the_newest_first_page_by_page(
     assert ">Talk t0<" in (await visitor.get(f"/mailboxes/{mailbox}?view=threads")).text
 
 
-async def test_a_folder_and_a_label_list_the_threads_that_have_mail_there(
+async def test_threads_are_filtered_by_folder_and_by_label(
     visitor, owner, make_mailbox, make_folder, organization, write
 ):
     outlook = await make_mailbox(organization, provider="outlook")
@@ -104,7 +102,7 @@ async def test_a_folder_and_a_label_list_the_threads_that_have_mail_there(
     assert await of(gmail, label) == list(labelled.values())
 
 
-async def test_the_messages_of_a_thread_stand_in_order_and_the_newest_is_open(
+async def test_thread_page_shows_messages_in_order_with_the_newest_open(
     visitor, owner, make_mailbox, organization, write
 ):
     mailbox = await make_mailbox(organization)
@@ -113,7 +111,7 @@ async def test_the_messages_of_a_thread_stand_in_order_and_the_newest_is_open(
     numbers = [int(each) for each in re.findall(r"snippet (\d+)", shown)]
     assert numbers == list(range(49, -1, -1))
     assert len(re.findall(r"<details class=\"tile talk\"[^>]* open>", shown)) == 1
-    assert "not kept under" in shown
+    assert "does not store the text" in shown
     earlier = re.search(r'href="([^"]+)">Earlier messages<', shown)[1]
     before = (await visitor.get(earlier)).text
     assert [int(each) for each in re.findall(r"snippet (\d+)", before)] == list(range(59, 49, -1))
@@ -124,12 +122,12 @@ async def test_the_messages_of_a_thread_stand_in_order_and_the_newest_is_open(
         """
     )
     readable = (await visitor.get(f"/threads/{made['t0']}")).text
-    assert "not kept under" not in readable
+    assert "does not store the text" not in readable
     assert readable.count('sandbox="allow-popups allow-popups-to-escape-sandbox" src="/messages/') == 50
     assert (await visitor.get("/threads/999999")).status_code == 404
 
 
-async def test_a_page_of_threads_reads_what_it_shows_however_much_mail_there_is(
+async def test_thread_list_reads_a_bounded_number_of_rows(
     visitor, database, owner, make_mailbox, make_folder, organization, write
 ):
     mailbox = await make_mailbox(organization)
@@ -141,17 +139,17 @@ async def test_a_page_of_threads_reads_what_it_shows_however_much_mail_there_is(
         for folder in (None, inbox, rare):
             values = {
                 "mailbox": mailbox, "folder": folder, "label": None, "at": None, "id": 0, "limit": 51,
-                "walked": threads.WALKED, "named": threads.NAMED,
+                "walked": threads.MAX_SCANNED_MESSAGES, "named": threads.MAX_NAMED_SENDERS,
             }  # fmt: skip
             cursor = await connection.execute(
-                "EXPLAIN (ANALYZE, FORMAT JSON) " + threads._LISTED, values, prepare=False
+                "EXPLAIN (ANALYZE, FORMAT JSON) " + threads._LIST_THREADS, values, prepare=False
             )
             [plan] = (await cursor.fetchone())[0]
             assert read_by(plan["Plan"]) < 500, (folder, plan)
     await owner.execute("UPDATE messages SET folder_id = NULL")
     # A label that nobody has is looked for a stretch at a time.
     shown = (await visitor.get(f"/mailboxes/{mailbox}?view=threads&folder={rare}")).text
-    assert "None among the newest messages" in shown
+    assert "No matches among the newest messages" in shown
     older = re.search(r'href="([^"]+)">Older</a>', shown)[1].replace("&amp;", "&")
     assert "No threads here yet" in (await visitor.get(older)).text
 

@@ -1,438 +1,107 @@
-"""N1 to N3, N5 to N7: Graph's notifications over a real socket into a real database."""
+"""W5: outgoing webhooks in an admin's hands, on their page."""
 
-import asyncio
-import os
-import secrets
-import signal
+import re
 
+import httpx2
 import pytest
+from standardwebhooks import Webhook as Referee
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.routing import Route
 
-import databases
-from postroom.flow.mail.push_rejections import Refusals
-from postroom.model import ProviderName, WorkKind
-from postroom.store import health, notifications, work
-from postroom.store.database import open_database
-from postroom.store.work import Finish
-from postroom.web.health import find_problems
-from web.hooks import hinted, hooks, queued, subscribe
-
-PATHS = ("/webhooks/outlook", "/api/graph/notifications", "/api/graph/lifecycle")
-
-
-@pytest.fixture
-async def web(database_url):
-    async with open_database(database_url, pool_size=10, name="postroom tests") as database:
-        yield database
+from postroom.model import Role, WorkKind
+from postroom.store import feed
+from postroom.web import webhooks
+from web.push_server import serve
+from web.sign_in_support import URL, build_site, create_session_cookie
 
 
 @pytest.fixture
-async def hook(web):
-    async with hooks(web) as running:
-        yield running
-
-
-@pytest.fixture
-async def mailbox(make_mailbox, organization):
-    return await make_mailbox(organization, provider="outlook")
-
-
-@pytest.fixture
-async def subscription(owner, organization, mailbox):
-    return await subscribe(owner, organization, mailbox)
-
-
-async def refusals(owner):
-    """What the ledger says was refused: subscription, count, source."""
-    for _ in range(200):
-        cursor = await owner.execute(
-            """
-            SELECT entity_id, (payload->>'count')::int, personal->>'source'
-            FROM ledger JOIN ledger_personal ON entry_id = id WHERE event_type = 'NOTIFICATION_REFUSED'
-            """
-        )
-        if rows := await cursor.fetchall():
-            return rows
-        await asyncio.sleep(0.05)
-    return []
-
-
-@pytest.mark.parametrize("path", [*PATHS, "/webhooks/outlook/not-yet-a-row"])
-async def test_the_handshake_echoes_the_decoded_token_as_plain_text(hook, path):
-    token = (
-        "Validation: Testing client application reachability <b>for</b> subscription Request-Id: 522a+8e7e é"
-    )
-    answer = await hook.client.post(path, params={"existing": "query", "validationToken": token})
-    assert answer.status_code == 200
-    assert answer.text == token
-    assert answer.headers["content-type"].startswith("text/plain")
-    assert answer.headers["x-content-type-options"] == "nosniff"
-
-
-async def test_the_handshake_decodes_a_plus_as_a_space_and_once_only(hook):
-    answer = await hook.client.post("/webhooks/outlook?validationToken=a+b%20c%2Bd%2520e")
-    assert answer.text == "a b c+d%20e"
-
-
-async def test_the_handshake_needs_no_database_and_has_a_limit(hook, web):
-    await web.engine_pool.close()
-    assert (await hook.client.post("/webhooks/outlook?validationToken=x")).text == "x"
-    assert (await hook.client.post(f"/webhooks/outlook?validationToken={'x' * 5000}")).status_code == 414
-
-
-@pytest.mark.parametrize("path", PATHS)
-async def test_every_alias_takes_a_genuine_notification(hook, owner, subscription, path):
-    for address in (path, f"{path}/{subscription.id}"):
-        assert await hook.push(address, subscription.item("m1")) == 202
-    assert await queued(owner) == {subscription.mailbox}
-    assert await hinted(owner, subscription.mailbox) == {"m1"}
-    assert (await hook.client.get(path)).status_code == 405
-
-
-async def test_items_are_judged_one_by_one(hook, owner, make_mailbox, organization, subscription):
-    other = await subscribe(owner, organization, await make_mailbox(organization, provider="outlook"))
-    third = await subscribe(owner, organization, await make_mailbox(organization, provider="outlook"))
-    status = await hook.push(
-        "/webhooks/outlook",
-        subscription.item("m1"),
-        subscription.item("m2", clientState="guessed"),
-        other.item("m3", clientState=subscription.secret),
-        third.item("m4", subscriptionId="unknown"),
-        {"subscriptionId": 5, "clientState": ["x"]},
-        third.item("m5"),
-    )
-    assert status == 202
-    assert await queued(owner) == {subscription.mailbox, third.mailbox}
-    assert await hinted(owner, subscription.mailbox) == {"m1"}
-    assert await hinted(owner, third.mailbox) == {"m5"}
-
-
-async def test_a_wrong_secret_and_an_unknown_subscription_are_answered_alike(hook, owner, subscription):
-    wrong = [
-        subscription.item("m", clientState="guessed"),
-        subscription.item("m", clientState=None),
-        subscription.item("m", clientState=""),
-        subscription.item("m", subscriptionId="unknown"),
-        {},
-    ]
-    answers = [await hook.client.post("/webhooks/outlook", json={"value": [item]}) for item in wrong]
-    answers.append(await hook.client.post("/webhooks/outlook", json={"value": []}))
-    assert {answer.status_code for answer in answers} == {401}
-    assert len({(answer.text, str(sorted(set(answer.headers) - {"date"}))) for answer in answers}) == 1
-    assert await queued(owner) == set()
-
-
-async def test_what_was_refused_is_in_the_ledger_with_its_source_and_without_its_value(
-    hook, owner, subscription
-):
-    await hook.push(subscription.path, subscription.item("m", clientState="guessed-value"))
-    assert await refusals(owner) == [(str(subscription.id), 1, "127.0.0.1")]
-    cursor = await owner.execute("SELECT count(*) FROM ledger WHERE ledger::text LIKE '%%guessed%%'")
-    assert await cursor.fetchone() == (0,)
-
-
-async def test_what_concerns_no_subscription_is_in_the_operators_ledger(hook, owner):
-    await hook.push("/webhooks/outlook", {"subscriptionId": "nobodys", "clientState": "guessed-value"})
-    assert await refusals(owner) == [("outlook", 1, "127.0.0.1")]
-    cursor = await owner.execute("SELECT count(*) FROM ledger WHERE ledger::text ~ 'guessed|nobodys'")
-    assert await cursor.fetchone() == (0,)
-
-
-async def test_what_of_refusals_could_not_be_written_is_written_later(
-    web, owner, make_mailbox, make_organization
-):
-    """However many organizations they concern, and whichever of them fails."""
-    operator = await make_organization()
-    noted = Refusals(web, operator)
-    for _ in range(3):
-        organization = await make_organization()
-        found = await subscribe(owner, organization, await make_mailbox(organization))
-        async with web.engine() as engine:
-            [known] = await notifications.subscriptions(engine, [found.id], [])
-        noted.note(known, ProviderName.OUTLOOK, "192.0.2.1")
-    noted.note(None, ProviderName.GMAIL, "192.0.2.2")
-    await owner.execute("ALTER TABLE ledger ADD CONSTRAINT none CHECK (false) NOT VALID")
-    with pytest.raises(Exception, match="none"):
-        await noted.write()
-    await owner.execute("ALTER TABLE ledger DROP CONSTRAINT none")
-    await noted.write()
-    assert len(await refusals(owner)) == 4
-
-
-async def test_a_body_that_never_comes_is_not_waited_for(hook):
-    reader, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
-    writer.write(b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
-    assert (await asyncio.wait_for(reader.readline(), 60)).startswith(b"HTTP/1.1 408")
-    writer.close()
-
-
-async def test_a_notification_may_overtake_the_providers_answer(hook, owner, organization, mailbox):
-    early = await subscribe(owner, organization, mailbox, confirmed=False)
-    assert await hook.push("/webhooks/outlook", early.item("m")) == 401
-    assert await hook.push(early.path, early.item("m", clientState="guessed")) == 401
-    assert await queued(owner) == set()
-    assert await hook.push(early.path, early.item("m")) == 202
-    assert await queued(owner) == {mailbox}
-
-
-async def test_the_secret_of_a_replaced_subscription_is_good_for_seven_days(
-    hook, owner, organization, mailbox
-):
-    recent = await subscribe(owner, organization, mailbox, replaced_days=6.9)
-    old = await subscribe(owner, organization, mailbox, replaced_days=7.1)
-    assert await hook.push(recent.path, recent.item("m")) == 202
-    assert await hook.push(old.path, old.item("m")) == 401
-
-
-async def test_a_subscription_without_a_secret_accepts_none(hook, owner, subscription):
-    await owner.execute("UPDATE subscriptions SET client_state_sha256 = NULL")
-    for secret in ("", None, subscription.secret):
-        assert await hook.push(subscription.path, subscription.item("m", clientState=secret)) == 401
-
-
-async def test_one_account_in_two_organizations_is_told_twice_and_once_after_one_left(
-    hook, owner, make_mailbox, other_organization, subscription
-):
-    twin = await make_mailbox(other_organization, provider="outlook")
-    await owner.execute(
-        "UPDATE mailboxes SET account_id = (SELECT account_id FROM mailboxes WHERE id = %s) WHERE id = %s",
-        [subscription.mailbox, twin],
-    )
-    assert await hook.push(subscription.path, subscription.item("m1")) == 202
-    assert await queued(owner) == {subscription.mailbox, twin}
-    assert await hinted(owner, twin) == {"m1"}
-    await owner.execute("TRUNCATE work")
-    await owner.execute("UPDATE mailboxes SET disconnected_at = now() WHERE id = %s", [subscription.mailbox])
-    assert await hook.push(subscription.path, subscription.item("m2")) == 202
-    assert await queued(owner) == {twin}
-
-
-@pytest.mark.parametrize(
-    "data, resource, expected",
-    [
-        ({"id": "AAMk="}, "Users/u/Messages/other", {"AAMk="}),
-        (None, "Users/u/Messages/AAMk=", {"AAMk="}),
-        ({}, "users('u')/messages('AAMk=')", {"AAMk="}),
-        ({"id": "a\u0000b"}, None, set()),
-        ({"id": "x" * 2000}, None, set()),
-        (None, None, set()),
-    ],
-)
-async def test_the_message_comes_from_the_data_else_from_the_path(
-    hook, owner, subscription, data, resource, expected
-):
-    item = subscription.item("x", resourceData=data, resource=resource)
-    assert await hook.push(subscription.path, item) == 202
-    assert await hinted(owner, subscription.mailbox) == expected
-    assert await queued(owner) == {subscription.mailbox}
-
-
-OLD_SHAPE = {
-    "tenantId": None,
-    "organizationId": "84bd8158-6d4d-4958-8b9f-9d6445542f95",
-    "resource": "",
-    "sequence": None,
-    "resourceData": {"@odata.type": "#microsoft.graph.message", "id": None},
-    "encryptedContent": None,
-}
-
-
-@pytest.mark.parametrize("more", [{}, OLD_SHAPE], ids=["documented", "observed"])
-@pytest.mark.parametrize(
-    "event, column",
-    [("reauthorizationRequired", "reauthorization_told_at"), ("subscriptionRemoved", "removal_told_at")],
-)
-async def test_lifecycle_events_make_the_subscription_due_and_say_why(
-    hook, owner, subscription, event, column, more
-):
-    assert await hook.push("/api/graph/lifecycle", subscription.lifecycle(event, **more)) == 202
-    assert await queued(owner, "subscribe") == {subscription.mailbox}
-    cursor = await owner.execute(
-        "SELECT reauthorization_told_at IS NOT NULL, removal_told_at IS NOT NULL FROM subscriptions"
-    )
-    told = dict(zip(("reauthorization_told_at", "removal_told_at"), await cursor.fetchone(), strict=True))
-    assert [name for name, is_told in told.items() if is_told] == [column]
-
-
-@pytest.mark.parametrize("more", [{}, OLD_SHAPE], ids=["documented", "observed"])
-async def test_missed_notifications_start_a_sync_and_leave_the_time_they_are_of(
-    hook, web, owner, organization, subscription, more
-):
-    await owner.execute("UPDATE mailboxes SET last_synced_at = postroom_now() - interval '1 hour'")
-    assert await hook.push(subscription.path, subscription.lifecycle("missed", **more)) == 202
-    assert await queued(owner) == {subscription.mailbox}
-    assert await queued(owner, "subscribe") == set()
-    async with web.transaction(organization) as connection:
-        hints = await notifications.hints(connection, subscription.mailbox)
-        cursor = await connection.execute(
-            "SELECT extract(epoch FROM missed_until - missed_from)::float8 FROM notifications"
-        )
-        assert await cursor.fetchone() == (pytest.approx(3600, abs=60),)
-        assert not hints.complete
-        await notifications.forget(connection, subscription.mailbox, hints)
-        assert (await notifications.hints(connection, subscription.mailbox)).complete
-
-
-async def test_hints_are_few_and_a_sync_forgets_only_those_it_used(hook, web, organization, subscription):
-    assert await hook.push(subscription.path, subscription.item("m1"), subscription.item("m2")) == 202
-    async with web.transaction(organization) as connection:
-        used = await notifications.hints(connection, subscription.mailbox)
-    assert used.message_ids == {"m1", "m2"}
-    assert await hook.push(subscription.path, *(subscription.item(f"n{n}") for n in range(5))) == 202
-    async with web.transaction(organization) as connection:
-        await notifications.forget(connection, subscription.mailbox, used)
-        left = await notifications.hints(connection, subscription.mailbox)
-    assert left.message_ids == {f"n{n}" for n in range(5)}
-    assert left.complete
-    for start in range(0, 200, 10):
-        await hook.push(subscription.path, *(subscription.item(f"o{n}") for n in range(start, start + 10)))
-    async with web.transaction(organization) as connection:
-        full = await notifications.hints(connection, subscription.mailbox)
-    assert len(full.message_ids) == notifications.MOST_HINTS
-    assert not full.complete
-
-
-async def test_a_notification_during_a_sync_makes_the_mailbox_due_again(hook, web, owner, subscription):
-    await hook.push(subscription.path, subscription.item("m1"))
-    async with web.engine() as connection:
-        [lease] = (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases
-        assert await hook.push(subscription.path, subscription.item("m2")) == 202
-        assert (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases == []
-        await work.finish(connection, [Finish(lease, again_after=900)])
-        assert len((await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases) == 1
-
-
-async def test_subscription_and_mailbox_say_when_they_were_last_told(hook, owner, subscription):
-    await hook.push(subscription.path, subscription.item("m1"))
-    for table in ("mailboxes", "subscriptions"):
-        cursor = await owner.execute(f"SELECT last_notified_at > now() - interval '1 minute' FROM {table}")
-        assert await cursor.fetchall() == [(True,)]
-
-
-async def test_a_row_that_somebody_holds_does_not_delay_the_answer(hook, owner, subscription):
-    async with owner.transaction():
-        await owner.execute("SELECT FROM mailboxes FOR NO KEY UPDATE")
-        await owner.execute("SELECT FROM subscriptions FOR NO KEY UPDATE")
-        assert await hook.push(subscription.path, subscription.item("m1")) == 202
-
-
-async def test_a_body_beyond_the_limit_is_refused_without_reading_it(hook):
-    declared = await hook.client.post("/webhooks/outlook", content=b"x" * (2**20 + 1))
-    assert declared.status_code == 413
-    reader, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
-    writer.write(b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
-    for _ in range(20):
-        writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
-    assert (await reader.readline()).startswith(b"HTTP/1.1 413")
-    writer.close()
-
-
-async def test_a_database_that_is_away_is_answered_with_503_and_when_to_try_again(hook, web, subscription):
-    await web.engine_pool.close()
-    answer = await hook.client.post(subscription.path, json={"value": [subscription.item("m")]})
-    assert answer.status_code == 503
-    assert int(answer.headers["retry-after"]) >= 1
-
-
-async def test_a_database_that_is_stuck_is_answered_with_503_and_takes_the_push_later(
-    hook, owner, subscription
-):
-    async with owner.transaction():
-        await owner.execute("LOCK TABLE work IN EXCLUSIVE MODE")
-        statuses = await asyncio.gather(
-            *(hook.push(subscription.path, subscription.item(f"m{n}"), again=False) for n in range(20))
-        )
-        assert set(statuses) == {503}
-    assert await hook.push(subscription.path, subscription.item("m")) == 202
-    assert await queued(owner) == {subscription.mailbox}
-
-
-@pytest.mark.skipif(databases.GIVEN != "", reason="the server may run elsewhere")
-async def test_a_server_that_is_frozen_is_answered_for_within_the_providers_patience(
-    hook, owner, subscription
-):
-    """No statement ends and no cancellation is heard; what comes meanwhile is sent away at once."""
-    cursor = await owner.execute(
-        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
-    )
-    frozen = [row[0] for row in await cursor.fetchall()]
-    for pid in frozen:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        patience = {"again": False, "timeout": 3}  # no provider waits longer
-        first = asyncio.create_task(hook.push(subscription.path, subscription.item("m0"), **patience))
-        await asyncio.wait([first], timeout=0.2)
-        later = [hook.push(subscription.path, subscription.item(f"m{n}"), **patience) for n in range(1, 30)]
-        assert {await first, *await asyncio.gather(*later)} == {503}
-    finally:
-        for pid in frozen:
-            os.kill(pid, signal.SIGCONT)
-    assert await hook.push(subscription.path, subscription.item("m")) == 202
-    assert await queued(owner) == {subscription.mailbox}
-
-
-async def test_who_sends_only_what_is_refused_is_shut_out_and_nobody_else(web, owner, subscription):
-    forged = subscription.item("m", clientState="guessed")
-    async with hooks(web, trusted=("127.0.0.0/8",)) as hook:
-        statuses = [
-            await hook.push(subscription.path, forged, headers={"x-forwarded-for": "192.0.2.1"})
-            for _ in range(110)
-        ]
-        assert statuses[0] == 401
-        assert statuses[-1] == 429
-        genuine = subscription.item("m")
-        assert await hook.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.2"}) == 202
-        assert await hook.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.1"}) == 429
-
-
-async def test_forgers_behind_the_same_address_do_not_shut_out_the_provider(hook, subscription):
-    for _ in range(150):
-        assert await hook.push(subscription.path, subscription.item("m")) == 202
-        assert await hook.push(subscription.path, subscription.item("m", clientState="guessed")) == 401
-
-
-@pytest.mark.parametrize(
-    "trusted, forwarded, source",
-    [
-        ((), "192.0.2.1", "127.0.0.1"),
-        (("10.0.0.0/8",), "192.0.2.1", "127.0.0.1"),
-        (("127.0.0.1/32",), "192.0.2.1", "192.0.2.1"),
-        (("127.0.0.1/32",), "203.0.113.9, 192.0.2.1:4711", "192.0.2.1"),
-        (("127.0.0.1/32", "192.0.2.0/24"), "203.0.113.9, 192.0.2.1", "203.0.113.9"),
-        (("127.0.0.1/32",), "203.0.113.9, [2001:db8::1]:80", "2001:db8::1"),
-        (("127.0.0.1/32",), "203.0.113.9, unknown", "127.0.0.1"),
-    ],
-)
-async def test_only_a_trusted_proxy_says_where_a_push_came_from(
-    web, owner, subscription, trusted, forwarded, source
-):
-    async with hooks(web, trusted=trusted) as hook:
-        forged = subscription.item("m", clientState="guessed")
-        await hook.push(subscription.path, forged, headers={"x-forwarded-for": forwarded})
-        assert await refusals(owner) == [(str(subscription.id), 1, source)]
-
-
-async def test_a_mailbox_that_is_gone_is_no_error(hook, owner, subscription):
-    await owner.execute("UPDATE mailboxes SET disconnected_at = now()")
-    assert await hook.push(subscription.path, subscription.item("m")) == 202
-    assert await queued(owner) == set()
-
-
-async def test_many_at_once_are_all_stored(hook, owner, make_mailbox, organization):
-    subscriptions = [
-        await subscribe(owner, organization, await make_mailbox(organization, provider="outlook"))
-        for _ in range(30)
-    ]
-    statuses = await asyncio.gather(
-        *(hook.push(each.path, each.item(secrets.token_hex(4))) for each in subscriptions * 5)
-    )
-    assert set(statuses) == {202}
-    assert await queued(owner) == {each.mailbox for each in subscriptions}
-
-
-async def test_work_that_nothing_performs_yet_is_shown_and_is_not_late(hook, web, owner, subscription):
-    await hook.push(subscription.path, subscription.item("m"))
-    await owner.execute("UPDATE work SET due_at = due_at - interval '1 hour'")
-    found = await health.read(web)
-    assert [each.kind for each in found.work] == ["sync"]
-    assert not any("late" in problem for problem in find_problems(found, performed={"subscribe"}))
-    assert any("late" in problem for problem in find_problems(found, performed={"sync"}))
+async def receiver():
+    """An application's address, and what it was told: headers and bodies."""
+    told = []
+
+    async def take(request):
+        told.append((dict(request.headers), await request.body()))
+        return Response(status_code=204)
+
+    async with serve(Starlette(routes=[Route("/hook", take, methods=["POST"])])) as url:
+        yield f"{url}/hook", told
+
+
+async def stored(owner):
+    cursor = await owner.execute("SELECT id, disabled_because, kinds, position, replays FROM webhooks")
+    return await cursor.fetchone()
+
+
+async def due(owner):
+    cursor = await owner.execute("SELECT count(*) FROM work WHERE kind = %s", [WorkKind.DELIVER])
+    return (await cursor.fetchone())[0]
+
+
+async def test_webhook_is_added_tested_disabled_enabled_replayed_and_removed(visitor, owner, receiver):
+    url, told = receiver
+    assert "Add one below" in (await visitor.get("/webhooks")).text
+    added = await visitor.post("/webhooks/add", data={"url": f"{url}?key=k", "about-document": "on"})
+    secret = re.search(r"whsec_[^<]+", added.text)[0]
+    assert "key=k" not in added.text
+    webhook, _, kinds, _, _ = await stored(owner)
+    assert kinds == ["document.*"]
+    assert secret not in (await visitor.get("/webhooks")).text
+
+    tried = await visitor.post(f"/webhooks/{webhook}/test")
+    assert "Test succeeded" in tried.text
+    [(headers, body)] = told
+    Referee(secret).verify(body, headers)
+
+    assert (await visitor.post(f"/webhooks/{webhook}/off")).headers["location"] == "/webhooks"
+    shown = (await visitor.get("/webhooks")).text
+    assert "Disabled" in shown
+    assert (await stored(owner))[1] == "switched off"
+    await owner.execute("DELETE FROM work")
+    await visitor.post(f"/webhooks/{webhook}/on")
+    assert ((await stored(owner))[1], await due(owner)) == (None, 1)
+    assert "Disabled" not in (await visitor.get("/webhooks")).text
+
+    for how in ("The last 100 events", "Everything that is kept"):
+        assert (await visitor.post(f"/webhooks/{webhook}/replay", data={"how": how})).status_code == 303
+    assert (await visitor.post(f"/webhooks/{webhook}/replay", data={"how": "x"})).status_code == 400
+    assert (await stored(owner))[4] == 2
+    assert (await visitor.post(f"/webhooks/{webhook}/nonsense")).status_code == 404
+    await visitor.post(f"/webhooks/{webhook}/remove")
+    assert (await stored(owner), await due(owner)) == (None, 0)
+    cursor = await owner.execute("SELECT event_type FROM ledger WHERE entity_type = 'webhook' ORDER BY id")
+    assert [row[0].removeprefix("WEBHOOK_") for row in await cursor.fetchall()] == [
+        "ADDED", "CHANGED", "CHANGED", "REPLAYED", "REPLAYED", "REMOVED",
+    ]  # fmt: skip
+
+
+def test_every_event_group_can_be_selected():
+    assert set(webhooks.EVENT_GROUPS) == {kind.partition(".")[0] for kind in feed.EVENT_KINDS}
+
+
+async def test_invalid_webhook_url_is_explained_and_kept_in_the_form(visitor, owner):
+    refused = await visitor.post("/webhooks/add", data={"url": "ftp://example.org/x"})
+    assert (refused.status_code, await stored(owner)) == (400, None)
+    assert "A webhook goes to an address such as https" in refused.text
+    assert 'value="ftp://example.org/x"' in refused.text
+    await visitor.post("/webhooks/add", data={"url": "http://127.0.0.1:9/hook"})
+    webhook, *_ = await stored(owner)
+    tried = await visitor.post(f"/webhooks/{webhook}/test")
+    assert (tried.status_code, "Test failed: the receiver" in tried.text) == (400, True)
+
+
+async def test_non_admins_see_webhooks_without_buttons(site, database, organization, visitor, owner):
+    await visitor.post("/webhooks/add", data={"url": "https://app.example.org/hooks"})
+    webhook, *_ = await stored(owner)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(site),
+        base_url=URL,
+        cookies=await create_session_cookie(build_site(database, organization), Role.READER),
+        headers={"origin": URL},
+    ) as reader:
+        shown = (await reader.get("/webhooks")).text
+        assert "https://app.example.org/hooks" in shown
+        assert 'action="/webhooks' not in shown
+        assert (await reader.post(f"/webhooks/{webhook}/remove")).status_code == 403
+    assert await stored(owner)

@@ -107,7 +107,7 @@ FAULTS: Final = (
         "consent",
         "Revoke consent",
         "The owner of the Gmail mailbox revokes the grant.",
-        "The mailbox shows “Reconnect required”. Reconnect it: Postroom then fetches the missed mail.",
+        "The mailbox shows: reconnect required. Reconnect it, and Postroom fetches the missed mail.",
     ),
     DemoFault(
         "worker",

@@ -58,7 +58,7 @@ class MailboxCard:
     meaning: str
     is_healthy: bool
     reconnect: str | None
-    standing: MailboxStatus | None
+    status: MailboxStatus | None
 
 
 def routes(context: MailboxPagesContext) -> list[Route]:

@@ -16,10 +16,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from browsers import launch_options, needs_browser
-from flow.connecting import settings_given
-from scenarios.programs import Program
+from flow.simulated_world import settings_given
+from scenarios.postroom_process import PostroomProcess
 from simulator.driver import running
-from web.hooks import serving
+from web.push_server import serve
 from web.test_connect_browser import agree
 
 pytestmark = needs_browser
@@ -44,7 +44,7 @@ async def told():
         heard.put_nowait((dict(request.headers), await request.body()))
         return Response(status_code=204)
 
-    async with serving(Starlette(routes=[Route("/hook", take, methods=["POST"])])) as url:
+    async with serve(Starlette(routes=[Route("/hook", take, methods=["POST"])])) as url:
         yield f"{url}/hook", heard
 
 
@@ -63,8 +63,8 @@ async def page(sim, database_url, tmp_path):
         "simulator_url": sim.ready["control"],
     }
     environment = {f"POSTROOM_{name.upper()}": str(value) for name, value in given.items()}
-    with Program(tmp_path, "up", "--port", str(port), **environment) as server:
-        link = server.line("Sign in once, within the hour: ")
+    with PostroomProcess(tmp_path, "up", "--port", str(port), **environment) as server:
+        link = server.line("Sign in (once, within the hour): ")
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(**launch_options())
             page = await browser.new_page(viewport=DESK, base_url=given["public_url"])
@@ -88,10 +88,10 @@ async def usable(page):
 async def connected(page):
     """A mailbox, by the consent page of its provider; its push channel stands."""
     await page.goto("/mailboxes")
-    await page.get_by_role("link", name="Everything").last.click()
+    await page.get_by_role("link", name="Full messages").last.click()
     await agree(page, ADDRESS)
     await expect(page.locator("section[role=status]")).to_contain_text(f"{ADDRESS} is connected")
-    while "active, ends in" not in await page.get_by_role("region", name=ADDRESS).inner_text():
+    while "Active, expires in" not in await page.get_by_role("region", name=ADDRESS).inner_text():
         await asyncio.sleep(0.3)
         await page.goto("/mailboxes")
     await usable(page)
@@ -109,23 +109,23 @@ async def webhook_to(page, url):
 async def reviewed(page):
     """Where a field stands is shown, and back; one is put right; the rest is confirmed."""
     await page.get_by_role("link", name=re.compile(r"\.pdf$")).click()
-    await expect(page.get_by_role("heading", name="A person must decide")).to_be_visible()
+    await expect(page.get_by_role("heading", name="Needs review")).to_be_visible()
     assert await page.locator(".sheet img").first.evaluate(
         "async each => (await each.decode(), each.naturalWidth)"
     )
-    await page.get_by_label("number").focus()
+    await page.get_by_label("Invoice number").focus()
     await expect(page.locator("rect[data-field=number]")).to_have_class(re.compile("shown"))
     await page.locator("rect[data-field=gross]").click(force=True)
-    await expect(page.get_by_label("gross")).to_be_focused()
+    await expect(page.get_by_label("Gross amount")).to_be_focused()
     await usable(page)
     document = page.url
-    await page.get_by_label("number").fill("R-4711")
+    await page.get_by_label("Invoice number").fill("R-4711")
     await rows_typed(page)
     await page.get_by_role("button", name="Confirm").click()
     await expect(page).to_have_url(re.compile(r"/documents\?state=needs_review$"))
     await page.goto(document)
-    await expect(page.get_by_text(re.compile("^Corrected by .*; read: "))).to_have_count(2)
-    await expect(page.get_by_label("number")).to_have_value("R-4711")
+    await expect(page.get_by_text(re.compile("^Corrected by .* Originally: "))).to_have_count(2)
+    await expect(page.get_by_label("Invoice number")).to_have_value("R-4711")
     return document.rpartition("/")[2]
 
 
@@ -141,21 +141,21 @@ async def rows_typed(page):
     await expect(rows.locator("tr")).to_have_count(count)
     await expect(rows.locator("tr:last-child input").last).to_be_focused()
     await page.keyboard.press("Control+Enter")
-    refused = page.get_by_label(re.compile(f"^amount.*row {count - 1}$"))
+    refused = page.get_by_label(re.compile(f"^Amount.*row {count - 1}$"))
     await expect(refused).to_be_focused()
     await expect(refused).to_have_value("forty")
     await expect(page.locator(".wrong")).to_contain_text("a number such as 1234.50, not forty")
-    await expect(page.get_by_label("number")).to_have_value("R-4711")
+    await expect(page.get_by_label("Invoice number")).to_have_value("R-4711")
     await usable(page)
     await refused.fill("40.00")
 
 
-async def test_mail_becomes_a_record_before_ones_eyes(page, sim, told):
+async def test_mail_becomes_a_record_live(page, sim, told):
     url, heard = told
     await connected(page)
     secret = await webhook_to(page, url)
     await page.goto("/documents")
-    await expect(page.locator("#live")).to_have_text("Updated live")
+    await expect(page.locator("#live")).to_have_text("Live")
     await page.evaluate("window.same = true")
     order = {"kind": "invoice", "variant": "letterhead", "language": "en"}
     await asyncio.to_thread(sim.deliver, ADDRESS, **order)

@@ -13,10 +13,10 @@ from postroom.flow.access import members
 from postroom.model import Role
 from postroom.store import feed
 from postroom.store.database import open_database
-from postroom.store.feed import News
+from postroom.store.feed import NewEvent
 from postroom.web import app, event_stream
-from web.hooks import serving
-from web.signing import gate_of, session_of
+from web.push_server import serve
+from web.sign_in_support import build_site, create_session
 
 PATIENCE = 60
 
@@ -72,8 +72,8 @@ async def process(database_url, organization):
         open_database(database_url, pool_size=8, name="postroom tests") as database,
         event_stream.open_streams(database) as streams,
     ):
-        site = gate_of(database, organization)
-        async with serving(app.create(site, routes=event_stream.routes(site, streams))) as url:
+        site = build_site(database, organization)
+        async with serve(app.create(site, routes=event_stream.routes(site, streams))) as url:
             try:
                 yield url, streams
             finally:
@@ -100,7 +100,7 @@ async def client():
 
 @pytest.fixture
 async def session(database, organization):
-    return await session_of(database, organization, Role.READER)
+    return await create_session(database, organization, Role.READER)
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def follow(client, web, session):
 def tell(database, organization):
     async def tell(*names, of=organization, kind="document"):
         async with database.transaction(of) as connection:
-            await feed.tell_all(connection, [News(f"{kind}.changed", kind, name) for name in names])
+            await feed.append_events(connection, [NewEvent(f"{kind}.changed", kind, name) for name in names])
 
     return tell
 
@@ -130,7 +130,7 @@ def names(events):
     return [event.data["entity_id"] for event in events]
 
 
-async def test_what_is_committed_is_told_in_order_to_everybody_who_follows(follow, tell):
+async def test_committed_events_reach_every_client_in_order(follow, tell):
     await tell("before")
     async with follow() as first, follow() as second:
         await tell("a", "b")
@@ -142,9 +142,7 @@ async def test_what_is_committed_is_told_in_order_to_everybody_who_follows(follo
             assert events[0].event == "document.changed"
 
 
-async def test_a_client_that_comes_back_misses_nothing_at_any_process(
-    follow, tell, database_url, organization
-):
+async def test_reconnecting_client_misses_nothing_at_any_process(follow, tell, database_url, organization):
     async with follow() as stream:
         await tell("a", "b", "c")
         [first] = await stream.take(1)
@@ -160,18 +158,16 @@ async def test_a_client_that_comes_back_misses_nothing_at_any_process(
         assert names(await elsewhere.take(1)) == ["e"]
 
 
-async def test_a_page_can_begin_where_it_was_rendered(follow, tell):
+async def test_stream_starts_after_a_given_position(follow, tell):
     await tell("a", "b")
     async with follow("/events?after=1") as stream:
         assert names(await stream.take(1)) == ["b"]
 
 
-async def test_a_transaction_that_commits_late_is_told_late_and_not_lost(
-    follow, tell, database, organization
-):
+async def test_late_commit_is_delivered_late_and_not_lost(follow, tell, database, organization):
     async with follow() as stream:
         async with database.transaction(organization) as connection:
-            await feed.tell(connection, "document.changed", "document", "slow")
+            await feed.append_event(connection, "document.changed", "document", "slow")
             await tell("quick")
             [quick] = await stream.take(1)
         [slow] = await stream.take(1)
@@ -179,7 +175,7 @@ async def test_a_transaction_that_commits_late_is_told_late_and_not_lost(
         assert int(slow.id) == int(quick.id) + 1
 
 
-async def test_many_writers_and_many_readers_agree_on_one_order(follow, tell):
+async def test_parallel_writers_and_readers_agree_on_one_order(follow, tell):
     async def read(after):
         async with follow(after=after) as stream:
             return [(event.id, event.data["entity_id"]) for event in await stream.take(80)]
@@ -198,7 +194,7 @@ async def test_many_writers_and_many_readers_agree_on_one_order(follow, tell):
     assert late == results[0]
 
 
-async def test_a_long_way_back_is_read_page_by_page(follow, tell):
+async def test_long_backlog_is_read_page_by_page(follow, tell):
     total = event_stream.PAGE_SIZE * 2 + 7
     await tell(*(f"n{number}" for number in range(total)))
     async with follow(after=0) as stream:
@@ -208,16 +204,14 @@ async def test_a_long_way_back_is_read_page_by_page(follow, tell):
 
 
 @pytest.mark.parametrize("after", ["1", "99", "nonsense", "9" * 30, "\N{SUPERSCRIPT TWO}"])
-async def test_a_place_that_the_feed_does_not_have_is_reset(
-    follow, tell, database, organization, move_clock, after
-):
+async def test_unknown_position_sends_a_reset(follow, tell, database, organization, move_clock, after):
     await tell("a", "b")
     async with database.transaction(organization) as connection:
-        await feed.number(connection)
+        await feed.assign_positions(connection)
     await move_clock(1800)
     await tell("c")
     async with database.transaction(organization) as connection:
-        await feed.number(connection)
+        await feed.assign_positions(connection)
         await feed.prune(connection, older_than_seconds=900)
     async with follow(f"/events?after={after}") as stream:
         assert stream.last == "3"
@@ -225,7 +219,7 @@ async def test_a_place_that_the_feed_does_not_have_is_reset(
         assert names(await stream.take(1)) == ["d"]
 
 
-async def test_a_reset_says_so(web, client, session, tell):
+async def test_reset_event_carries_the_position(web, client, session, tell):
     await tell("a")
     headers = {"cookie": f"postroom_session={session}", "last-event-id": "99"}
     async with client.get(f"{web[0]}/events", headers=headers) as answer:
@@ -233,7 +227,7 @@ async def test_a_reset_says_so(web, client, session, tell):
     assert (reset.event, reset.id, reset.data) == ("reset", "1", {"position": 1})
 
 
-async def test_the_stream_of_documents_tells_of_documents_and_keeps_its_place(follow, tell):
+async def test_document_stream_sends_only_document_events(follow, tell):
     async with follow("/documents/events") as stream:
         await tell("m1", kind="mailbox")
         await tell("d1")
@@ -242,8 +236,8 @@ async def test_the_stream_of_documents_tells_of_documents_and_keeps_its_place(fo
         assert [(event.data["entity_id"], event.id) for event in events] == [("d1", "2"), ("r1", "3")]
 
 
-async def test_nobody_hears_of_another_organization(follow, tell, database, other_organization):
-    theirs = await session_of(database, other_organization, Role.READER, "bob@example.net")
+async def test_stream_never_sends_events_of_another_organization(follow, tell, database, other_organization):
+    theirs = await create_session(database, other_organization, Role.READER, "bob@example.net")
     async with follow() as ours, follow(session=theirs) as other:
         await tell("theirs", of=other_organization)
         await tell("ours")
@@ -251,12 +245,12 @@ async def test_nobody_hears_of_another_organization(follow, tell, database, othe
         assert names(await other.take(1)) == ["theirs"]
 
 
-async def test_without_a_session_there_is_no_stream(web, client):
+async def test_stream_needs_a_session(web, client):
     async with client.get(f"{web[0]}/events") as answer:
         assert answer.status == 401
 
 
-async def test_silence_is_kept_alive_and_a_removed_member_is_shown_out(
+async def test_heartbeats_keep_the_stream_open_until_the_member_is_removed(
     follow, monkeypatch, database, organization
 ):
     monkeypatch.setattr(event_stream, "HEARTBEAT_SECONDS", 0.05)
@@ -271,7 +265,7 @@ async def test_silence_is_kept_alive_and_a_removed_member_is_shown_out(
             await stream.next()
 
 
-async def test_a_client_that_does_not_read_is_cut_and_comes_back_to_everything(
+async def test_client_that_does_not_read_is_disconnected_and_can_resume(
     follow, web, tell, session, monkeypatch
 ):
     monkeypatch.setattr(event_stream, "SEND_TIMEOUT_SECONDS", 0.2)
@@ -292,7 +286,7 @@ async def test_a_client_that_does_not_read_is_cut_and_comes_back_to_everything(
         assert len(await again.take(sent)) == sent
 
 
-async def test_two_hundred_clients_are_told_by_one_process_and_leave_nothing_behind(follow, web, tell):
+async def test_two_hundred_clients_are_served_by_one_process_and_leave_no_state(follow, web, tell):
     _, streams = web
     async with asyncio.TaskGroup() as group:
         ready = asyncio.Semaphore(0)
@@ -312,10 +306,10 @@ async def test_two_hundred_clients_are_told_by_one_process_and_leave_nothing_beh
     async with asyncio.timeout(PATIENCE):
         while streams.clients:  # noqa: ASYNC110  the server notices by itself that they left
             await asyncio.sleep(0.01)
-    assert streams._channels == {}
+    assert streams._streams == {}
 
 
-async def test_a_listener_that_was_cut_off_tells_what_it_missed(follow, tell, owner):
+async def test_lost_listener_connection_misses_no_event(follow, tell, owner):
     async with follow() as stream:
         await owner.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% listen'"

@@ -19,8 +19,8 @@ from postroom.providers.transport import open_client
 from postroom.web import app
 from providers.consent import consent
 from simulator.driver import running
-from web.hooks import serving
-from web.signing import gate_of
+from web.push_server import serve
+from web.sign_in_support import build_site
 
 URL = "http://127.0.0.1:9"
 KEY, OTHER = (rsa.generate_private_key(65537, 2048) for _ in range(2))
@@ -76,7 +76,7 @@ class Provider:
 @pytest.fixture
 async def provider():
     made = Provider()
-    async with serving(made.app) as made.url:
+    async with serve(made.app) as made.url:
         yield made
 
 
@@ -84,7 +84,7 @@ async def provider():
 async def visitor(database, organization, issuer, client_id="us", secret="hush", **options):
     async with open_client() as client:
         identities = registry.build_openid(client, issuer, client_id, Secret(secret), **options)
-        site = gate_of(database, organization, url=URL, identities=identities)
+        site = build_site(database, organization, url=URL, identities=identities)
         transport = httpx2.ASGITransport(app.create(site), raise_app_exceptions=False)
         async with httpx2.AsyncClient(transport=transport, base_url=URL) as browser:
             yield browser
@@ -109,7 +109,7 @@ async def come_back(browser, provider, code="good", state=None, **asked):
     return await browser.get("/sign-in/openid/callback", params=answer)
 
 
-async def test_a_member_is_known_by_the_verified_address_and_then_by_the_account(
+async def test_member_is_matched_by_verified_address_then_by_account(
     browser, provider, ann, database, organization
 ):
     done = await come_back(browser, provider, next="/health/parts")
@@ -118,19 +118,19 @@ async def test_a_member_is_known_by_the_verified_address_and_then_by_the_account
     assert (await browser.get("/health/parts")).status_code == 200
     provider.claims = {"email": "renamed@example.org", "email_verified": False}
     assert (await come_back(browser, provider)).status_code == 303
-    assert (await members.find(database, organization, "ann@example.org")).by_openid
+    assert (await members.find(database, organization, "ann@example.org")).has_openid
 
 
 @pytest.mark.parametrize(
     "claims", [{"email": "bob@example.org"}, {"email_verified": False}, {"email": None}], ids=str
 )
-async def test_who_is_no_member_stays_out(browser, provider, ann, claims):
+async def test_unknown_account_is_rejected(browser, provider, ann, claims):
     provider.claims = claims
     refused = await come_back(browser, provider)
-    assert (refused.status_code, "Nobody here is known" in refused.text) == (403, True)
+    assert (refused.status_code, "not a member" in refused.text) == (403, True)
 
 
-async def test_a_second_account_does_not_take_over_the_member(browser, provider, ann):
+async def test_second_account_cannot_take_over_a_member(browser, provider, ann):
     await come_back(browser, provider)
     provider.claims = {"sub": "s2"}
     assert (await come_back(browser, provider)).status_code == 403
@@ -150,19 +150,19 @@ async def test_a_second_account_does_not_take_over_the_member(browser, provider,
     ],
     ids=str,
 )
-async def test_a_token_that_is_not_for_this_sign_in_opens_nothing(browser, provider, ann, lie):
+async def test_token_of_another_sign_in_is_rejected(browser, provider, ann, lie):
     provider.claims = lie
     assert (await come_back(browser, provider)).status_code == 400
     assert (await browser.get("/health/parts")).status_code == 401
 
 
 @pytest.mark.parametrize("algorithm", ["RS256", "HS256", "none"])
-async def test_a_token_signed_by_anybody_else_opens_nothing(browser, provider, ann, algorithm):
+async def test_token_with_a_foreign_signature_is_rejected(browser, provider, ann, algorithm):
     provider.key, provider.algorithm = OTHER, algorithm
     assert (await come_back(browser, provider)).status_code == 400
 
 
-async def test_keys_of_a_kind_that_is_not_known_here_keep_nobody_out(browser, provider, ann):
+async def test_unsupported_key_types_are_ignored(browser, provider, ann):
     provider.beside = [
         {"kty": "EC", "crv": "new", "x": "AA", "y": "AA", "kid": "k0"},
         {"kty": "OKP", "crv": "newer", "x": "AA"},
@@ -175,27 +175,27 @@ async def test_keys_of_a_kind_that_is_not_known_here_keep_nobody_out(browser, pr
 
 
 @pytest.mark.parametrize("published", [{}, [], {"keys": None}, {"keys": [{"kty": "AKP"}]}], ids=str)
-async def test_a_provider_without_any_key_that_is_known_here_is_said_so(browser, provider, ann, published):
+async def test_provider_without_a_supported_key_is_reported(browser, provider, ann, published):
     provider.published = published
     answer = await come_back(browser, provider)
-    assert (answer.status_code, "must act" in answer.text) == (503, True)
+    assert (answer.status_code, "must fix" in answer.text) == (503, True)
 
 
-async def test_a_wrong_code_a_wrong_state_and_another_browser_end_it(browser, provider, ann):
+async def test_wrong_code_state_or_browser_is_rejected(browser, provider, ann):
     assert (await come_back(browser, provider, code="bad")).status_code == 400
     assert (await come_back(browser, provider, state="x")).status_code == 400
     answer = {"code": "good", "state": "x"}
     assert (await browser.get("/sign-in/openid/callback", params=answer)).status_code == 400
 
 
-async def test_a_provider_that_is_away_or_another_one_is_said_so(database, organization, provider):
-    for issuer, words in (("http://127.0.0.1:9", "does not answer"), (f"{provider.url}/x", "must act")):
+async def test_unreachable_or_wrong_provider_is_reported(database, organization, provider):
+    for issuer, words in (("http://127.0.0.1:9", "does not answer"), (f"{provider.url}/x", "must fix")):
         async with visitor(database, organization, issuer) as browser:
             answer = await browser.get("/sign-in/openid")
             assert (answer.status_code, words in answer.text) == (503, True)
 
 
-async def test_the_simulated_entra_lets_a_member_in(database, organization, ann):
+async def test_member_signs_in_with_simulated_entra(database, organization, ann):
     with running() as sim:
         sim.create("outlook", "ann@example.org", messages=1)
         told = sim.post("microsoft/tokens", address="ann@example.org")["id_token"]

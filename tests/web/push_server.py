@@ -17,7 +17,7 @@ from postroom.model import OrganizationId, ProviderName, Secret
 from postroom.providers import registry
 from postroom.providers.transport import open_client
 from postroom.web import app, push
-from web.signing import gate_of
+from web.sign_in_support import build_site
 
 TOKEN = "shared-between-us"
 SUBSCRIPTION = "projects/mailsim/subscriptions/push"
@@ -26,7 +26,7 @@ AUDIENCE = "https://postroom.example/push"
 
 
 @asynccontextmanager
-async def serving(application) -> AsyncGenerator[str]:
+async def serve(application) -> AsyncGenerator[str]:
     """The address of an application that answers on a socket of its own."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         configuration = uvicorn.Config(application, log_config=None, lifespan="off", proxy_headers=False)
@@ -39,7 +39,7 @@ async def serving(application) -> AsyncGenerator[str]:
             await running
 
 
-def google(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> registry.GoogleProject:
+def google_project(certs_url: str = "http://127.0.0.1:9", *, signed: bool = False) -> registry.GoogleProject:
     return registry.GoogleProject(
         client_id="x",
         client_secret=Secret("x"),
@@ -61,7 +61,7 @@ MICROSOFT = registry.EntraApplication(
 
 
 @dataclass
-class Hooks:
+class PushServer:
     """A running web process; `client` asks it, `url` is where others find it."""
 
     url: str
@@ -77,28 +77,30 @@ class Hooks:
 
 
 @asynccontextmanager
-async def hooks(database, *, trusted: tuple[str, ...] = (), settings=None) -> AsyncGenerator[Hooks]:
+async def open_push_server(
+    database, *, trusted: tuple[str, ...] = (), settings=None
+) -> AsyncGenerator[PushServer]:
     async with open_client() as client:
         providers = {
             ProviderName.OUTLOOK: registry.build_graph(client, MICROSOFT),
-            ProviderName.GMAIL: registry.build_gmail(client, settings or google()),
+            ProviderName.GMAIL: registry.build_gmail(client, settings or google_project()),
         }
         operator = OrganizationId(uuid4())
         async with push.open_endpoints(database, providers, operator) as routes:
             application = app.create(
-                gate_of(database, operator),
+                build_site(database, operator),
                 webhooks=routes,
                 trusted_proxies=tuple(map(ip_network, trusted)),
             )
             async with (
-                serving(application) as url,
+                serve(application) as url,
                 httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as asking,
             ):
-                yield Hooks(url, asking)
+                yield PushServer(url, asking)
 
 
 @dataclass(frozen=True)
-class Subscribed:
+class SubscriptionFixture:
     """A subscription's row and what a genuine notification of it looks like."""
 
     id: UUID
@@ -133,7 +135,9 @@ class Subscribed:
         return told | changed
 
 
-async def subscribe(owner, organization, mailbox, *, confirmed=True, replaced_days=None) -> Subscribed:
+async def insert_subscription(
+    owner, organization, mailbox, *, confirmed=True, replaced_days=None
+) -> SubscriptionFixture:
     secret, provider_id = secrets.token_urlsafe(32), secrets.token_hex(16)
     cursor = await owner.execute(
         """
@@ -152,10 +156,10 @@ async def subscribe(owner, organization, mailbox, *, confirmed=True, replaced_da
         ],
     )
     [row] = await cursor.fetchall()
-    return Subscribed(row[0], mailbox, provider_id, secret)
+    return SubscriptionFixture(row[0], mailbox, provider_id, secret)
 
 
-async def queued(owner, kind="sync") -> set[UUID]:
+async def list_due_mailboxes(owner, kind="sync") -> set[UUID]:
     """The mailboxes for which this kind of work is due."""
     cursor = await owner.execute(
         "SELECT subject FROM work WHERE kind = %s AND due_at <= postroom_now()", [kind]
@@ -163,6 +167,6 @@ async def queued(owner, kind="sync") -> set[UUID]:
     return {UUID(row[0]) for row in await cursor.fetchall()}
 
 
-async def hinted(owner, mailbox) -> set[str]:
+async def list_hinted_messages(owner, mailbox) -> set[str]:
     cursor = await owner.execute("SELECT message_ids FROM notifications WHERE mailbox_id = %s", [mailbox])
     return {each for row in await cursor.fetchall() for each in row[0]}

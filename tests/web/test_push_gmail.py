@@ -12,7 +12,15 @@ from postroom.ports import PushRequest
 from postroom.store.database import open_database
 from providers.receiver import receiving
 from simulator.driver import running
-from web.hooks import ACCOUNT, AUDIENCE, SUBSCRIPTION, TOKEN, google, hooks, queued
+from web.push_server import (
+    ACCOUNT,
+    AUDIENCE,
+    SUBSCRIPTION,
+    TOKEN,
+    google_project,
+    list_due_mailboxes,
+    open_push_server,
+)
 
 TOPIC = "projects/mailsim/topics/gmail"
 
@@ -25,7 +33,7 @@ async def web(database_url):
 
 @pytest.fixture
 async def hook(web):
-    async with hooks(web) as running:
+    async with open_push_server(web) as running:
         yield running
 
 
@@ -47,7 +55,7 @@ async def push(hook, body, *, token=TOKEN, again=True):
     return answer.status_code
 
 
-async def test_a_push_reaches_every_organization_that_has_the_address(
+async def test_push_queues_every_organization_with_the_address(
     hook, owner, make_mailbox, organization, other_organization
 ):
     both = {
@@ -57,37 +65,37 @@ async def test_a_push_reaches_every_organization_that_has_the_address(
     await make_mailbox(organization, address="two@example.org")
     await make_mailbox(organization, provider="outlook", address="one@example.org")
     assert await push(hook, change("One@Example.org")) == 200
-    assert await queued(owner) == both
+    assert await list_due_mailboxes(owner) == both
 
 
 @pytest.mark.parametrize("history_id", ["17", 17, None])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
-async def test_both_alphabets_and_both_forms_of_the_number_are_read(
+async def test_both_base64_alphabets_and_number_formats_are_parsed(
     hook, owner, make_mailbox, organization, history_id, encode
 ):
     mailbox = await make_mailbox(organization, address="o?~o@example.org")
     data = {"emailAddress": "o?~o@example.org", "historyId": history_id}
     assert await push(hook, envelope(data, encode=lambda text: encode(text).rstrip(b"="))) == 200
-    assert await queued(owner) == {mailbox}
+    assert await list_due_mailboxes(owner) == {mailbox}
 
 
-async def test_an_unknown_address_and_one_that_left_are_acknowledged(hook, owner, make_mailbox, organization):
+async def test_unknown_and_disconnected_addresses_are_acknowledged(hook, owner, make_mailbox, organization):
     await make_mailbox(organization, address="one@example.org")
     await owner.execute("UPDATE mailboxes SET disconnected_at = now()")
     assert await push(hook, change("one@example.org")) == 200
     assert await push(hook, change("nobody@example.org")) == 200
-    assert await queued(owner) == set()
+    assert await list_due_mailboxes(owner) == set()
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"nonsense", {"emailAddress": 5}, {"emailAddress": ""}, {"emailAddress": "a\u0000@x"}, []]
 )
-async def test_a_proven_push_that_says_nothing_is_acknowledged_so_that_it_ends(hook, owner, data):
+async def test_authentic_push_without_content_is_acknowledged(hook, owner, data):
     assert await push(hook, envelope(data)) == 200
-    assert await queued(owner) == set()
+    assert await list_due_mailboxes(owner) == set()
 
 
-async def test_what_is_not_proven_is_refused(hook, owner, make_mailbox, organization):
+async def test_unauthenticated_push_is_rejected(hook, owner, make_mailbox, organization):
     await make_mailbox(organization, address="one@example.org")
     right = change("one@example.org")
     assert await push(hook, right, token="guessed") == 403
@@ -98,16 +106,16 @@ async def test_what_is_not_proven_is_refused(hook, owner, make_mailbox, organiza
     assert await push(hook, [right]) == 403
     answer = await hook.client.post(f"/webhooks/gmail?token={TOKEN}", content=b"\xff{")
     assert answer.status_code == 403
-    assert await queued(owner) == set()
+    assert await list_due_mailboxes(owner) == set()
     assert (await hook.client.post("/webhooks/gmail", content=b"x" * 70_000)).status_code == 413
 
 
-async def test_the_handshake_of_the_other_provider_is_none_here(hook):
+async def test_gmail_endpoint_has_no_graph_handshake(hook):
     answer = await hook.client.post("/webhooks/gmail?validationToken=x")
     assert (answer.status_code, answer.text) == (403, "")
 
 
-async def test_a_database_that_is_away_is_answered_with_503(hook, web):
+async def test_unreachable_database_returns_503(hook, web):
     await web.engine_pool.close()
     assert await push(hook, change("one@example.org"), again=False) == 503
 
@@ -122,7 +130,7 @@ def sim():
 @pytest.fixture
 async def signed(web, sim):
     """The webhooks of a subscription that signs, once they have the keys."""
-    async with hooks(web, settings=google(sim.http, signed=True)) as hook:
+    async with open_push_server(web, settings=google_project(sim.http, signed=True)) as hook:
         yield hook
 
 
@@ -171,28 +179,28 @@ async def until_keys_are_there(hook, given):
             await asyncio.sleep(0.05)
 
 
-async def test_a_signed_push_comes_through(sim, signed, owner, make_mailbox, organization):
+async def test_signed_push_is_accepted(sim, signed, owner, make_mailbox, organization):
     mailbox = await make_mailbox(organization, address="one@example.org")
     async with pushing(sim, f"{signed.url}/webhooks/gmail?token={TOKEN}"):
         await publish(sim, "one@example.org")
         async with asyncio.timeout(60):
-            while mailbox not in await queued(owner):  # noqa: ASYNC110  # another process tells
+            while mailbox not in await list_due_mailboxes(owner):  # noqa: ASYNC110  # another process tells
                 await asyncio.sleep(0.05)
 
 
 @pytest.mark.parametrize("wrong", ["aud", "email", "expired", "iss", "unverified"])
-async def test_a_token_that_is_wrong_in_one_way_is_refused(
+async def test_token_with_one_wrong_claim_is_rejected(
     sim, signed, receiver, owner, make_mailbox, organization, wrong
 ):
     await until_keys_are_there(signed, await signed_push(sim, receiver, "nobody@example.org"))
     await make_mailbox(organization, address="one@example.org")
     given = await signed_push(sim, receiver, "one@example.org", wrong)
     assert (await forward(signed, given)).status_code == 403
-    assert await queued(owner) == set()
+    assert await list_due_mailboxes(owner) == set()
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer x", "Basic eDp4", "Bearer a.b.c", "Bearer é"])
-async def test_a_push_without_a_token_is_refused(sim, signed, receiver, header):
+async def test_push_without_a_token_is_rejected(sim, signed, receiver, header):
     given = await signed_push(sim, receiver, "one@example.org")
     await until_keys_are_there(signed, given)
     changed = {"authorization": header.encode("latin-1")} if header else {}
@@ -200,7 +208,7 @@ async def test_a_push_without_a_token_is_refused(sim, signed, receiver, header):
     assert (await forward(signed, bare, **changed)).status_code == 403
 
 
-async def test_a_token_signed_by_an_unknown_key_shall_come_again_and_is_not_believed(
+async def test_token_of_an_unknown_key_gets_503_and_triggers_a_key_refresh(
     sim, signed, receiver, owner, make_mailbox, organization
 ):
     await until_keys_are_there(signed, await signed_push(sim, receiver, "nobody@example.org"))
@@ -209,16 +217,16 @@ async def test_a_token_signed_by_an_unknown_key_shall_come_again_and_is_not_beli
     answer = await forward(signed, given)
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1
-    assert await queued(owner) == set()
+    assert await list_due_mailboxes(owner) == set()
 
 
-async def test_while_the_keys_cannot_be_fetched_pushes_shall_come_again(web, sim, receiver):
+async def test_pushes_get_503_while_keys_cannot_be_fetched(web, sim, receiver):
     given = await signed_push(sim, receiver, "one@example.org")
-    async with hooks(web, settings=google("http://127.0.0.1:9", signed=True)) as hook:
+    async with open_push_server(web, settings=google_project("http://127.0.0.1:9", signed=True)) as hook:
         assert (await forward(hook, given)).status_code == 503
 
 
-async def test_a_token_stays_good_only_until_it_ends(sim, signed, receiver):
+async def test_expired_token_is_rejected(sim, signed, receiver):
     """It is checked once and remembered; a token of which one letter differs is another."""
     given = await signed_push(sim, receiver, "one@example.org")
     await until_keys_are_there(signed, given)

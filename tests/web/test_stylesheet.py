@@ -26,10 +26,10 @@ def luminance(colour):
 
 @pytest.mark.parametrize("theme", [LIGHT, DARK], ids=["light", "dark"])
 @pytest.mark.parametrize("text, ground", PAIRS)
-def test_text_is_readable_on_its_ground(theme, text, ground):
+def test_text_has_enough_contrast(theme, text, ground):
     bright, dark = sorted((luminance(theme[text]), luminance(theme[ground])), reverse=True)
     assert (bright + 0.05) / (dark + 0.05) >= 4.5
 
 
-def test_both_themes_name_the_same_colours():
+def test_both_themes_define_the_same_colours():
     assert set(LIGHT) == set(DARK)

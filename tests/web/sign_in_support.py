@@ -19,11 +19,11 @@ ORGANIZATION = Settings.model_fields["organization"].default
 SEALER = Sealer(ConfiguredKeys(parse_sealing_keys(["one:" + "A" * 43 + "="])))
 
 
-def gate_of(database, organization, *, url=URL, **given) -> SiteContext:
+def build_site(database, organization, *, url=URL, **given) -> SiteContext:
     return SiteContext(database, organization, url, SEALER, **given)
 
 
-async def session_of(database, organization, role=Role.ADMIN, address=None) -> str:
+async def create_session(database, organization, role=Role.ADMIN, address=None) -> str:
     """The cookie's value of a member who just signed in."""
     member = await members.add(database, organization, address or f"{role}@example.org", role=role)
     token = await sign_in.create_link(database, member)
@@ -31,23 +31,23 @@ async def session_of(database, organization, role=Role.ADMIN, address=None) -> s
     return done.session.reveal()
 
 
-def new_session(database_url, role=Role.ADMIN) -> str:
+def create_session_sync(database_url, role=Role.ADMIN) -> str:
     """The same for a Postroom that runs as a program, on this database."""
 
     async def make():
         async with open_database(database_url, pool_size=3, name="postroom tests") as database:
-            return await session_of(database, OrganizationId(ORGANIZATION), role)
+            return await create_session(database, OrganizationId(ORGANIZATION), role)
 
     with ThreadPoolExecutor(1) as thread:  # the test may have an event loop of its own
         return thread.submit(asyncio.run, make()).result()
 
 
-async def cookie_of(site, role=Role.ADMIN, address=None) -> dict[str, str]:
-    return {site.cookie: await session_of(site.database, site.organization, role, address)}
+async def create_session_cookie(site, role=Role.ADMIN, address=None) -> dict[str, str]:
+    return {site.cookie: await create_session(site.database, site.organization, role, address)}
 
 
 @contextmanager
-def signed_in(url: str, link: str):
+def open_signed_in_client(url: str, link: str):
     """A client that used a one-time link of a running Postroom, as a browser does."""
     with httpx2.Client(base_url=url, trust_env=False, timeout=30, headers={"origin": url}) as client:
         page = client.get(link)

@@ -7,14 +7,14 @@ import httpx2
 import pytest
 
 from postroom.store.database import open_database
-from web.hooks import hooks, queued, subscribe
+from web.push_server import insert_subscription, list_due_mailboxes, open_push_server
 
 
 @pytest.fixture
 async def hook(database_url):
     async with (
         open_database(database_url, pool_size=10, name="postroom tests") as database,
-        hooks(database) as running,
+        open_push_server(database) as running,
     ):
         yield running
 
@@ -58,7 +58,7 @@ async def send_all(hook, batches):
 async def weather(hook, owner, organization, make_mailbox, count):
     dice = random.Random(4711)
     made = [
-        await subscribe(owner, organization, await make_mailbox(organization, provider="outlook"))
+        await insert_subscription(owner, organization, await make_mailbox(organization, provider="outlook"))
         for _ in range(80)
     ]
     real, decoys = made[:40], made[40:]
@@ -68,7 +68,7 @@ async def weather(hook, owner, organization, make_mailbox, count):
     statuses = await send_all(hook, batches)
     expected = {"genuine": 202, "forged": 401, "mixed": 202}
     assert statuses == [expected[kind] for kind in kinds]
-    assert await queued(owner) == {each.mailbox for each in real}
+    assert await list_due_mailboxes(owner) == {each.mailbox for each in real}
     cursor = await owner.execute("SELECT mailbox_id, message_ids FROM notifications")
     kept = dict(await cursor.fetchall())
     assert set(kept) == {each.mailbox for each in real}
@@ -82,12 +82,10 @@ async def weather(hook, owner, organization, make_mailbox, count):
     assert not any("forged" in message for ids in kept.values() for message in ids)
 
 
-async def test_in_a_small_storm_exactly_the_genuine_items_are_queued(hook, owner, organization, make_mailbox):
+async def test_small_load_queues_exactly_the_genuine_items(hook, owner, organization, make_mailbox):
     await weather(hook, owner, organization, make_mailbox, 400)
 
 
 @pytest.mark.soak
-async def test_in_a_storm_of_ten_thousand_batches_exactly_the_genuine_items_are_queued(
-    hook, owner, organization, make_mailbox
-):
+async def test_ten_thousand_batches_queue_exactly_the_genuine_items(hook, owner, organization, make_mailbox):
     await weather(hook, owner, organization, make_mailbox, 10_000)

@@ -17,7 +17,7 @@ from postroom.store import sessions as stored
 from postroom.web import app, mailboxes
 from postroom.web.connect import MailboxPagesContext
 from postroom.web.sessions import get_visitor, member_route
-from web.signing import SEALER, URL, cookie_of, gate_of
+from web.sign_in_support import SEALER, URL, build_site, create_session_cookie
 
 PASSWORD = "correct horse battery"
 OURS = {"origin": URL}
@@ -25,7 +25,7 @@ OURS = {"origin": URL}
 
 @pytest.fixture
 def site(database, organization):
-    return gate_of(database, organization)
+    return build_site(database, organization)
 
 
 async def whoami(request):
@@ -62,10 +62,10 @@ async def enter(browser, address="ann@example.org", password=PASSWORD, **more):
 
 async def told(database, organization):
     async with database.transaction(organization) as connection:
-        return [each.event_type for each in reversed(await ledger.newest(connection, limit=50))]
+        return [each.event_type for each in reversed(await ledger.list_newest(connection, limit=50))]
 
 
-async def test_a_password_lets_in_and_signing_out_ends_it(browser, ann, database, organization):
+async def test_password_signs_in_and_sign_out_ends_the_session(browser, ann, database, organization):
     done = await enter(browser, next="/who")
     assert (done.status_code, done.headers["location"]) == (303, "/who")
     assert (await browser.get("/who")).text == "ann@example.org reviewer"
@@ -78,7 +78,7 @@ async def test_a_password_lets_in_and_signing_out_ends_it(browser, ann, database
     assert events[-2:] == ["MEMBER_SIGNED_IN", "MEMBER_SIGNED_OUT"]
 
 
-async def test_the_cookie_is_out_of_reach_and_the_database_holds_no_token(browser, ann, owner):
+async def test_session_cookie_is_httponly_and_database_stores_only_a_digest(browser, ann, owner):
     cookie = (await enter(browser)).headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
@@ -88,8 +88,8 @@ async def test_the_cookie_is_out_of_reach_and_the_database_holds_no_token(browse
     assert token not in str(await cursor.fetchall())
 
 
-async def test_over_https_the_cookie_belongs_to_this_host_alone(database, organization, ann):
-    site = gate_of(database, organization, url="https://post.example")
+async def test_https_session_cookie_has_the_host_prefix(database, organization, ann):
+    site = build_site(database, organization, url="https://post.example")
     async with client_of(site) as browser:
         done = await browser.post(
             "/sign-in",
@@ -100,7 +100,7 @@ async def test_over_https_the_cookie_belongs_to_this_host_alone(database, organi
 
 
 @pytest.mark.parametrize("accept, status", [("text/html", 303), ("*/*", 401)])
-async def test_without_a_session_a_person_is_led_to_the_sign_in_and_a_script_is_told(browser, accept, status):
+async def test_without_a_session_browsers_are_redirected_and_scripts_get_401(browser, accept, status):
     answer = await browser.get("/who?a=b", headers={"accept": accept})
     assert answer.status_code == status
     if status == 303:
@@ -112,13 +112,13 @@ async def test_without_a_session_a_person_is_led_to_the_sign_in_and_a_script_is_
 @pytest.mark.parametrize(
     "given", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:x", "", "/\t/evil"]
 )
-async def test_after_the_sign_in_nobody_is_led_elsewhere(browser, ann, given):
+async def test_sign_in_never_redirects_to_another_site(browser, ann, given):
     assert (await enter(browser, next=given)).headers["location"] == "/"
 
 
 @pytest.mark.parametrize("role, seen", [("reader", [200, 403, 403]), ("reviewer", [200, 200, 403])])
-async def test_a_role_opens_its_routes_and_no_higher_ones(site, browser, role, seen):
-    browser.cookies.update(await cookie_of(site, Role(role)))
+async def test_role_grants_its_routes_and_no_higher_ones(site, browser, role, seen):
+    browser.cookies.update(await create_session_cookie(site, Role(role)))
     found = [
         (await browser.get("/who")).status_code,
         (await browser.post("/review", headers=OURS)).status_code,
@@ -127,7 +127,7 @@ async def test_a_role_opens_its_routes_and_no_higher_ones(site, browser, role, s
     assert found == seen
 
 
-async def test_a_changed_role_counts_from_the_next_request_on(site, browser, ann, database):
+async def test_changed_role_applies_to_the_next_request(site, browser, ann, database):
     await enter(browser)
     assert (await browser.get("/manage")).status_code == 403
     await members.set_role(database, ann, Role.ADMIN)
@@ -139,22 +139,22 @@ async def member_again(database, member):
     return await members.find(database, member.organization, member.address)
 
 
-async def test_a_removed_member_is_out_at_once(browser, ann, database):
+async def test_removed_member_is_signed_out_immediately(browser, ann, database):
     await enter(browser)
     await members.remove(database, ann)
     assert (await browser.get("/who")).status_code == 401
 
 
 @pytest.mark.parametrize("origin", [None, "http://evil.example", "null"])
-async def test_other_sites_change_nothing_and_sign_nobody_in(site, browser, ann, origin):
-    browser.cookies.update(await cookie_of(site))
+async def test_cross_site_forms_are_rejected(site, browser, ann, origin):
+    browser.cookies.update(await create_session_cookie(site))
     headers = {"origin": origin} if origin else {}
     for path in ("/manage", "/sign-out", "/sign-in", "/sign-in/link"):
         form = {"address": "ann@example.org", "password": PASSWORD, "token": "x"}
         assert (await browser.post(path, data=form, headers=headers)).status_code == 403, path
 
 
-async def test_five_wrong_passwords_lock_and_the_answer_is_the_same_for_everybody(
+async def test_five_wrong_passwords_lock_with_the_same_response_for_unknown_addresses(
     browser, ann, database, organization, move_clock
 ):
     answers = [await enter(browser, password="wrong" * 3) for _ in range(5)]
@@ -166,16 +166,14 @@ async def test_five_wrong_passwords_lock_and_the_answer_is_the_same_for_everybod
     assert (await enter(browser)).status_code == 303
 
 
-async def test_passwords_tried_at_once_are_counted_as_those_tried_in_a_row(
-    browser, ann, database, organization
-):
+async def test_parallel_password_attempts_are_all_counted(browser, ann, database, organization):
     tries = [*(f"wrong password {number}" for number in range(10)), PASSWORD]
     answers = await asyncio.gather(*(enter(browser, password=each) for each in tries))
     assert {each.status_code for each in answers} == {403}
     assert (await told(database, organization)).count("SIGN_IN_REFUSED") == 5
 
 
-async def test_each_further_failure_locks_for_longer_and_a_success_forgets_them(browser, ann, move_clock):
+async def test_lock_doubles_with_each_failure_and_success_resets_it(browser, ann, move_clock):
     for _ in range(5):
         await enter(browser, password="wrong")
     await move_clock(61)
@@ -188,16 +186,14 @@ async def test_each_further_failure_locks_for_longer_and_a_success_forgets_them(
     assert (await enter(browser)).status_code == 303
 
 
-async def test_a_source_that_only_fails_is_shut_out_whatever_it_tries(browser, ann, move_clock):
+async def test_source_that_only_fails_is_blocked(browser, ann, move_clock):
     for _ in range(30):
         await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)
     shut = await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)
     assert shut.status_code == 429
 
 
-async def test_a_source_that_tries_many_at_once_is_shut_out_as_well_and_what_is_right_costs_nothing(
-    browser, ann, database
-):
+async def test_parallel_failures_block_the_source_and_successes_are_free(browser, ann, database):
     for _ in range(32):
         token = await sign_in.create_link(database, ann)
         done = await browser.post("/sign-in/link", data={"token": token.reveal()}, headers=OURS)
@@ -207,7 +203,7 @@ async def test_a_source_that_tries_many_at_once_is_shut_out_as_well_and_what_is_
     assert set(answers) == {403, 429}
 
 
-async def test_a_link_signs_in_once_and_looking_at_it_uses_nothing_up(browser, ann, database, move_clock):
+async def test_link_signs_in_once_and_previews_do_not_use_it_up(browser, ann, database, move_clock):
     token = await sign_in.create_link(database, ann)
     url = sign_in.build_link_url(URL, token)
     for _ in range(2):
@@ -223,7 +219,7 @@ async def test_a_link_signs_in_once_and_looking_at_it_uses_nothing_up(browser, a
     assert done.status_code == 403
 
 
-async def test_a_link_is_no_session_and_a_session_is_no_link(browser, ann, database):
+async def test_link_token_is_no_session_and_session_token_is_no_link(browser, ann, database):
     token = await sign_in.create_link(database, ann)
     browser.cookies.set("postroom_session", token.reveal())
     assert (await browser.get("/who")).status_code == 401
@@ -234,7 +230,7 @@ async def test_a_link_is_no_session_and_a_session_is_no_link(browser, ann, datab
     assert done.status_code == 403
 
 
-async def test_a_session_lasts_while_it_is_used_and_thirty_days_at_most(site, browser, ann, move_clock):
+async def test_session_expires_without_use_and_after_thirty_days(site, browser, ann, move_clock):
     await enter(browser)
     for _ in range(3):
         await move_clock(11 * 3600)
@@ -249,7 +245,7 @@ async def test_a_session_lasts_while_it_is_used_and_thirty_days_at_most(site, br
     assert (await browser.get("/who")).status_code == 401
 
 
-async def test_a_new_password_ends_the_sessions_of_the_old_one(browser, ann, database):
+async def test_new_password_ends_existing_sessions(browser, ann, database):
     await enter(browser)
     await members.set_password(database, ann, Secret("another one entirely"))
     assert (await browser.get("/who")).status_code == 401
@@ -257,7 +253,7 @@ async def test_a_new_password_ends_the_sessions_of_the_old_one(browser, ann, dat
         await members.set_password(database, ann, Secret("short"))
 
 
-async def test_an_address_of_two_organizations_signs_in_where_its_password_is(
+async def test_address_in_two_organizations_signs_in_where_the_password_matches(
     browser, ann, database, other_organization
 ):
     other = await members.add(database, other_organization, "ann@example.org", role=Role.ADMIN)
@@ -266,7 +262,7 @@ async def test_an_address_of_two_organizations_signs_in_where_its_password_is(
     assert (await browser.get("/who")).text == "ann@example.org admin"
 
 
-async def test_the_last_admin_stays(database, organization):
+async def test_last_admin_cannot_be_removed(database, organization):
     admin, made = await members.ensure_admin(database, organization)
     again, made_again = await members.ensure_admin(database, organization)
     assert (made, made_again, admin.id == again.id) == (True, False, True)
@@ -277,14 +273,14 @@ async def test_the_last_admin_stays(database, organization):
     await members.remove(database, admin)
 
 
-async def test_the_database_away_lets_in_nobody_who_was_not_in(browser, ann, database):
+async def test_unreachable_database_admits_only_recent_visitors(browser, ann, database):
     await enter(browser)
     await database.engine_pool.close()
     assert (await browser.get("/who")).status_code == 503
     assert (await browser.get("/sign-in")).status_code == 200
 
 
-async def test_every_route_is_guarded_or_meant_to_be_open(site, database):
+async def test_every_route_needs_a_role_or_is_listed_as_open(site, database):
     counter = MailboxPagesContext(None, None, site)
     made = app.create(site, routes=mailboxes.routes(counter))
     while not hasattr(made, "routes"):
@@ -298,7 +294,7 @@ async def test_every_route_is_guarded_or_meant_to_be_open(site, database):
             assert route.endpoint.needed in Role
 
 
-def test_digests_differ_and_tickets_are_for_one_purpose():
+def test_digests_differ_and_sealed_tokens_have_one_purpose():
     from postroom.vault import sealed_tokens
 
     assert stored.digest(Secret("a")) != stored.digest(Secret("b"))

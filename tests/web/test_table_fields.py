@@ -6,7 +6,7 @@ from hashlib import sha256
 import pytest
 from psycopg.types.json import Jsonb
 
-from web.calling import client_of, key_of
+from web.api_client import build_client, create_key_header
 
 LINES = [
     {"description": "Bolts\nM8", "quantity": "10", "unit_price": "5.00", "amount": "50.00"},
@@ -70,7 +70,7 @@ def form_of(text):
     return given
 
 
-async def test_what_nobody_touched_is_confirmed_as_it_was_read(visitor, asked, kept):
+async def test_untouched_table_is_confirmed_as_extracted(visitor, asked, kept):
     _, document = asked
     form = form_of((await visitor.get(f"/documents/{document}")).text)
     assert form["cell-lines-0-description"] == "Bolts M8"
@@ -80,7 +80,7 @@ async def test_what_nobody_touched_is_confirmed_as_it_was_read(visitor, asked, k
     assert "Confirmed by" in (await visitor.get(f"/documents/{document}")).text
 
 
-async def test_rows_are_changed_added_and_removed_on_the_page(visitor, asked, kept, owner):
+async def test_table_rows_are_changed_added_and_removed(visitor, asked, kept, owner):
     _, document = asked
     form = form_of((await visitor.get(f"/documents/{document}")).text)
     form |= {"cell-lines-0-amount": "40.00", "cell-lines-0-unit_price": "4.00"}
@@ -106,7 +106,7 @@ async def test_rows_are_changed_added_and_removed_on_the_page(visitor, asked, ke
     ]
 
 
-async def test_who_corrected_a_field_when_and_what_was_read_stand_beside_it(visitor, asked, owner):
+async def test_correction_shows_actor_time_and_extracted_value(visitor, asked, owner):
     _, document = asked
     noted = {"words": "check digits of vat_id: wrong", "passed": False, "is_severe": False}
     failed = {"words": "sum: 1 is not 2", "passed": False, "is_severe": True}
@@ -124,8 +124,8 @@ async def test_who_corrected_a_field_when_and_what_was_read_stand_beside_it(visi
     [(address,)] = await (await owner.execute("SELECT address FROM members")).fetchall()
     assert actor.startswith("member:")
     assert {(who, when) for who, when, _ in told} == {(address, moment.isoformat())}
-    assert "Noted: check digits of vat" in shown
-    assert "Fails: sum" in shown
+    assert "Warning: check digits of vat" in shown
+    assert "Failed: sum" in shown
 
 
 @pytest.mark.parametrize(
@@ -136,9 +136,7 @@ async def test_who_corrected_a_field_when_and_what_was_read_stand_beside_it(visi
         ("unit_price", "1,5", "unit price in row 2 of lines is a number such as 1234.50, not 1,5."),
     ],
 )
-async def test_a_cell_that_does_not_fit_is_explained_there_and_nothing_typed_is_lost(
-    column, typed, words, visitor, asked, kept
-):
+async def test_invalid_cell_is_explained_and_input_is_kept(column, typed, words, visitor, asked, kept):
     _, document = asked
     form = form_of((await visitor.get(f"/documents/{document}")).text)
     form = {name: value for name, value in form.items() if not name.startswith("cell-lines-0-")}
@@ -159,11 +157,11 @@ async def test_a_cell_that_does_not_fit_is_explained_there_and_nothing_typed_is_
     assert (await kept())["lines"][1]["description"] == "Washers"
 
 
-async def test_programs_put_tables_right_too(site, database, organization, asked, kept):
+async def test_api_corrects_tables(site, database, organization, asked, kept):
     review, _ = asked
-    headers = await key_of(database, organization)
+    headers = await create_key_header(database, organization)
     rates = [{"rate": "19", "net": "90.00", "vat": "17.10"}, {"rate": "7", "net": None, "vat": "0.70"}]
-    async with client_of(site, headers) as program:
+    async with build_client(site, headers) as program:
         for wrong, words in (
             ([{"rate": "a fifth", "vat": "1"}], "rate in row 1 of vat_rates is a number"),
             ([{"rate": "19"}], "vat in row 1 of vat_rates is needed"),

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import strategies as st
 
 from postroom.store.database import open_database
-from web.hooks import SUBSCRIPTION, TOKEN, hooks, queued, subscribe
+from web.push_server import SUBSCRIPTION, TOKEN, insert_subscription, list_due_mailboxes, open_push_server
 
 SECRET = "s3cret-of-the-real-one"
 text = st.text(max_size=40)
@@ -62,7 +62,7 @@ async def hook(database_url, owner, organization, make_mailbox):
     await make_mailbox(organization, address="one@example.org")
     async with (
         open_database(database_url, pool_size=10, name="postroom tests") as database,
-        hooks(database) as running,
+        open_push_server(database) as running,
     ):
         yield running
 
@@ -99,8 +99,10 @@ async def status_of(hook, sent):
     return int(answer[9:12])
 
 
-async def test_nonsense_for_graph_is_refused_and_queues_nothing(hook, owner, organization, make_mailbox):
-    real = await subscribe(owner, organization, await make_mailbox(organization, provider="outlook"))
+async def test_invalid_graph_push_is_rejected_and_queues_nothing(hook, owner, organization, make_mailbox):
+    real = await insert_subscription(
+        owner, organization, await make_mailbox(organization, provider="outlook")
+    )
     odd = [
         b'{"value":' + b"[" * 100_000,
         b'{"value":[' + b",".join([b"{}"] * 20_000) + b"]}",
@@ -111,23 +113,23 @@ async def test_nonsense_for_graph_is_refused_and_queues_nothing(hook, owner, org
         path = real.path if number % 2 else "/webhooks/outlook"
         status = await status_of(hook, raw(b"POST", path.encode(), [], body))
         assert status in {401, 429}, body
-    assert await queued(owner) == await queued(owner, "subscribe") == set()
+    assert await list_due_mailboxes(owner) == await list_due_mailboxes(owner, "subscribe") == set()
 
 
-async def test_nonsense_for_gmail_is_refused_or_ends_and_queues_nothing(hook, owner):
+async def test_invalid_gmail_push_is_rejected_or_acknowledged_and_queues_nothing(hook, owner):
     for body in examples(envelopes(), 150):
         sent = raw(b"POST", b"/webhooks/gmail?token=guessed", [(b"Authorization", b"Bearer x.y.z")], body)
         assert await status_of(hook, sent) in {403, 429}, body
-    assert await queued(owner) == set()
+    assert await list_due_mailboxes(owner) == set()
 
 
-async def test_nonsense_with_the_right_token_is_acknowledged_or_refused(hook, owner):
+async def test_invalid_authentic_push_is_acknowledged_or_rejected(hook, owner):
     path = f"/webhooks/gmail?token={TOKEN}".encode()
     for body in examples(envelopes(), 150):
         assert await status_of(hook, raw(b"POST", path, [], body)) in {200, 403, 429}, body
 
 
-async def test_nonsense_in_address_and_headers_is_no_error_of_ours(hook, owner):
+async def test_invalid_url_and_headers_cause_no_500(hook, owner):
     odd = st.tuples(st.binary(max_size=30), st.binary(max_size=30))
     for query, value in examples(odd, 100):
         quoted = b"".join(b"%%%02X" % byte for byte in query)
@@ -135,10 +137,10 @@ async def test_nonsense_in_address_and_headers_is_no_error_of_ours(hook, owner):
         for path in (b"/webhooks/gmail?", b"/webhooks/outlook/" + quoted + b"?x=", b"/webhooks/gmail?token="):
             sent = raw(b"POST", path + quoted, [(b"Authorization", b"Bearer " + header)], b"{}")
             assert await status_of(hook, sent) < 500
-    assert await queued(owner) == set()
+    assert await list_due_mailboxes(owner) == set()
 
 
-async def test_a_client_that_goes_away_in_the_middle_is_no_error(hook, owner):
+async def test_disconnecting_client_is_no_error(hook, owner):
     for part in (b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", b"POST "):
         _, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
         writer.write(part)
@@ -149,9 +151,11 @@ async def test_a_client_that_goes_away_in_the_middle_is_no_error(hook, owner):
     assert await status_of(hook, raw(b"POST", b"/webhooks/outlook", [], b"{}")) == 401
 
 
-async def test_nothing_of_a_push_is_in_the_log(hook, owner, organization, make_mailbox, log: StringIO):
+async def test_push_content_is_never_logged(hook, owner, organization, make_mailbox, log: StringIO):
     mark = "m4rk3d"
-    real = await subscribe(owner, organization, await make_mailbox(organization, provider="outlook"))
+    real = await insert_subscription(
+        owner, organization, await make_mailbox(organization, provider="outlook")
+    )
     for secret in (real.secret, f"{mark}-secret"):
         await hook.push(f"{real.path}?q={mark}", real.item(f"{mark}-message", clientState=secret))
     await hook.push(f"/webhooks/outlook/{mark}", {"subscriptionId": mark, "clientState": mark})
@@ -161,7 +165,7 @@ async def test_nothing_of_a_push_is_in_the_log(hook, owner, organization, make_m
         headers = {"authorization": f"Bearer {mark}", "user-agent": mark, "x-forwarded-for": "192.0.2.77"}
         await hook.client.post(f"/webhooks/gmail?token={token}", json=body, headers=headers)
     async with asyncio.timeout(30):
-        while "push.refused" not in log.getvalue():  # noqa: ASYNC110  # a task of the server's tells
+        while "push.rejected" not in log.getvalue():  # noqa: ASYNC110  # a task of the server's tells
             await asyncio.sleep(0.05)
     said = log.getvalue()
     assert said.count("request.served") >= 5

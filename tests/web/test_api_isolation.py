@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, Phase, given, settings
 
 from postroom.model import Role
 from postroom.web.api import OPERATIONS
-from web.calling import application, client_of, key_of
-from web.hooks import serving
-from web.signing import session_of
+from web.api_client import build_client, create_key_header, open_api_application
+from web.push_server import serve
+from web.sign_in_support import create_session
 
 # Which column a parameter of a path names.
 COLUMNS = {
@@ -32,7 +32,7 @@ WITH_IDS = [each for each in OPERATIONS if "{" in each.path]
 
 @pytest.fixture
 async def served(database, organization, tmp_path):
-    async with application(database, organization, tmp_path) as (made, _):
+    async with open_api_application(database, organization, tmp_path) as (made, _):
         yield made
 
 
@@ -45,16 +45,16 @@ def path_of(operation, filling):
     return operation.path.format(**values)
 
 
-async def test_nobody_reaches_what_belongs_to_another_organization(
+async def test_api_never_reaches_another_organization(
     served, filled, database, organization, other_organization
 ):
     ours, _ = filled
-    session = await session_of(database, other_organization, Role.ADMIN)
+    session = await create_session(database, other_organization, Role.ADMIN)
     for headers in (
-        await key_of(database, other_organization),
+        await create_key_header(database, other_organization),
         {"cookie": f"postroom_session={session}", "origin": "http://post.example"},
     ):
-        async with client_of(served, headers) as stranger:
+        async with build_client(served, headers) as stranger:
             for operation in WITH_IDS:
                 body = BODIES.get(operation.name, {})
                 answer = await stranger.request(operation.method, path_of(operation, ours), json=body)
@@ -70,10 +70,10 @@ async def test_nobody_reaches_what_belongs_to_another_organization(
                             assert str(row["id"]) not in answer.text, (operation.name, table)
 
 
-async def test_who_owns_it_does_reach_it(served, filled, database, organization):
+async def test_owner_reaches_every_operation(served, filled, database, organization):
     """The counterpart, so that the refusals above mean something."""
     ours, _ = filled
-    async with client_of(served, await key_of(database, organization)) as owner:
+    async with build_client(served, await create_key_header(database, organization)) as owner:
         for operation in WITH_IDS:
             if operation.method == "GET":
                 answer = await owner.get(path_of(operation, ours))
@@ -81,16 +81,16 @@ async def test_who_owns_it_does_reach_it(served, filled, database, organization)
                 assert answer.status_code in {200, 409, 410} or "content" in told["detail"], operation.name
 
 
-async def test_nothing_is_answered_without_a_key(served, filled):
-    async with client_of(served, {}) as stranger:
+async def test_every_operation_needs_a_key(served, filled):
+    async with build_client(served, {}) as stranger:
         for operation in OPERATIONS:
             answer = await stranger.request(operation.method, path_of(operation, filled[0]), json={})
             assert answer.status_code == 401, operation.name
 
 
-async def test_no_input_whatsoever_is_a_500(served, filled, database, organization):
-    headers = await key_of(database, organization)
-    async with serving(served) as url:
+async def test_no_input_causes_a_500(served, filled, database, organization):
+    headers = await create_key_header(database, organization)
+    async with serve(served) as url:
         await asyncio.to_thread(fuzz, url, headers)
 
 

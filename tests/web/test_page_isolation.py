@@ -5,7 +5,7 @@ from itertools import product
 
 from psycopg.rows import dict_row
 
-from store.rows import key_of, organization_tables
+from store.table_filler import organization_column, organization_tables
 from web.test_page_inputs import pages_of
 
 # Which column a parameter of a path names. One that is in neither table fails the test: say what it is.
@@ -72,12 +72,14 @@ async def rows_of(owner, organization):
     found = {}
     async with owner.cursor(row_factory=dict_row) as cursor:
         for table in await organization_tables(owner):
-            await cursor.execute(f"SELECT * FROM {table} WHERE {key_of(table)} = %s", [organization])
+            await cursor.execute(
+                f"SELECT * FROM {table} WHERE {organization_column(table)} = %s", [organization]
+            )
             found[table] = await cursor.fetchall()
     return found
 
 
-async def test_no_page_shows_or_changes_what_belongs_to_another_organization(
+async def test_no_page_shows_or_changes_data_of_another_organization(
     site, visitor, owner, other_organization, filled
 ):
     theirs = filled[1].whole
@@ -100,7 +102,7 @@ async def test_no_page_shows_or_changes_what_belongs_to_another_organization(
     assert await rows_of(owner, other_organization) == before
 
 
-async def test_who_owns_it_does_reach_it(site, visitor, filled):
+async def test_owner_reaches_every_page(site, visitor, filled):
     """The counterpart, so that the refusals above mean something."""
     ours = filled[0].whole
     for route in pages_of(site):

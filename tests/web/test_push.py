@@ -1,0 +1,437 @@
+"""N1 to N3, N5 to N7: Graph's notifications over a real socket into a real database."""
+
+import asyncio
+import os
+import secrets
+import signal
+
+import pytest
+
+import databases
+from postroom.flow.mail.push_rejections import PushRejections
+from postroom.model import ProviderName, WorkKind
+from postroom.store import health, notifications, work
+from postroom.store.database import open_database
+from postroom.store.work import FinishedWork
+from postroom.web.health import find_problems
+from web.push_server import insert_subscription, list_due_mailboxes, list_hinted_messages, open_push_server
+
+PATHS = ("/webhooks/outlook", "/api/graph/notifications", "/api/graph/lifecycle")
+
+
+@pytest.fixture
+async def web(database_url):
+    async with open_database(database_url, pool_size=10, name="postroom tests") as database:
+        yield database
+
+
+@pytest.fixture
+async def hook(web):
+    async with open_push_server(web) as running:
+        yield running
+
+
+@pytest.fixture
+async def mailbox(make_mailbox, organization):
+    return await make_mailbox(organization, provider="outlook")
+
+
+@pytest.fixture
+async def subscription(owner, organization, mailbox):
+    return await insert_subscription(owner, organization, mailbox)
+
+
+async def refusals(owner):
+    """What the ledger says was refused: subscription, count, source."""
+    for _ in range(200):
+        cursor = await owner.execute(
+            """
+            SELECT entity_id, (payload->>'count')::int, personal->>'source'
+            FROM ledger JOIN ledger_personal ON entry_id = id WHERE event_type = 'NOTIFICATION_REFUSED'
+            """
+        )
+        if rows := await cursor.fetchall():
+            return rows
+        await asyncio.sleep(0.05)
+    return []
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/webhooks/outlook/not-yet-a-row"])
+async def test_handshake_echoes_the_decoded_token_as_plain_text(hook, path):
+    token = (
+        "Validation: Testing client application reachability <b>for</b> subscription Request-Id: 522a+8e7e é"
+    )
+    answer = await hook.client.post(path, params={"existing": "query", "validationToken": token})
+    assert answer.status_code == 200
+    assert answer.text == token
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_handshake_decodes_plus_as_space_exactly_once(hook):
+    answer = await hook.client.post("/webhooks/outlook?validationToken=a+b%20c%2Bd%2520e")
+    assert answer.text == "a b c+d%20e"
+
+
+async def test_handshake_needs_no_database_and_limits_the_token(hook, web):
+    await web.engine_pool.close()
+    assert (await hook.client.post("/webhooks/outlook?validationToken=x")).text == "x"
+    assert (await hook.client.post(f"/webhooks/outlook?validationToken={'x' * 5000}")).status_code == 414
+
+
+@pytest.mark.parametrize("path", PATHS)
+async def test_every_path_accepts_a_genuine_notification(hook, owner, subscription, path):
+    for address in (path, f"{path}/{subscription.id}"):
+        assert await hook.push(address, subscription.item("m1")) == 202
+    assert await list_due_mailboxes(owner) == {subscription.mailbox}
+    assert await list_hinted_messages(owner, subscription.mailbox) == {"m1"}
+    assert (await hook.client.get(path)).status_code == 405
+
+
+async def test_items_of_a_batch_are_judged_separately(hook, owner, make_mailbox, organization, subscription):
+    other = await insert_subscription(
+        owner, organization, await make_mailbox(organization, provider="outlook")
+    )
+    third = await insert_subscription(
+        owner, organization, await make_mailbox(organization, provider="outlook")
+    )
+    status = await hook.push(
+        "/webhooks/outlook",
+        subscription.item("m1"),
+        subscription.item("m2", clientState="guessed"),
+        other.item("m3", clientState=subscription.secret),
+        third.item("m4", subscriptionId="unknown"),
+        {"subscriptionId": 5, "clientState": ["x"]},
+        third.item("m5"),
+    )
+    assert status == 202
+    assert await list_due_mailboxes(owner) == {subscription.mailbox, third.mailbox}
+    assert await list_hinted_messages(owner, subscription.mailbox) == {"m1"}
+    assert await list_hinted_messages(owner, third.mailbox) == {"m5"}
+
+
+async def test_wrong_secret_and_unknown_subscription_get_the_same_response(hook, owner, subscription):
+    wrong = [
+        subscription.item("m", clientState="guessed"),
+        subscription.item("m", clientState=None),
+        subscription.item("m", clientState=""),
+        subscription.item("m", subscriptionId="unknown"),
+        {},
+    ]
+    answers = [await hook.client.post("/webhooks/outlook", json={"value": [item]}) for item in wrong]
+    answers.append(await hook.client.post("/webhooks/outlook", json={"value": []}))
+    assert {answer.status_code for answer in answers} == {401}
+    assert len({(answer.text, str(sorted(set(answer.headers) - {"date"}))) for answer in answers}) == 1
+    assert await list_due_mailboxes(owner) == set()
+
+
+async def test_rejected_push_is_in_the_ledger_with_source_and_without_content(hook, owner, subscription):
+    await hook.push(subscription.path, subscription.item("m", clientState="guessed-value"))
+    assert await refusals(owner) == [(str(subscription.id), 1, "127.0.0.1")]
+    cursor = await owner.execute("SELECT count(*) FROM ledger WHERE ledger::text LIKE '%%guessed%%'")
+    assert await cursor.fetchone() == (0,)
+
+
+async def test_push_without_subscription_is_in_the_operators_ledger(hook, owner):
+    await hook.push("/webhooks/outlook", {"subscriptionId": "nobodys", "clientState": "guessed-value"})
+    assert await refusals(owner) == [("outlook", 1, "127.0.0.1")]
+    cursor = await owner.execute("SELECT count(*) FROM ledger WHERE ledger::text ~ 'guessed|nobodys'")
+    assert await cursor.fetchone() == (0,)
+
+
+async def test_rejections_are_written_later_if_the_database_is_down(
+    web, owner, make_mailbox, make_organization
+):
+    """However many organizations they concern, and whichever of them fails."""
+    operator = await make_organization()
+    noted = PushRejections(web, operator)
+    for _ in range(3):
+        organization = await make_organization()
+        found = await insert_subscription(owner, organization, await make_mailbox(organization))
+        async with web.engine() as engine:
+            [known] = await notifications.find_subscriptions(engine, [found.id], [])
+        noted.count(known, ProviderName.OUTLOOK, "192.0.2.1")
+    noted.count(None, ProviderName.GMAIL, "192.0.2.2")
+    await owner.execute("ALTER TABLE ledger ADD CONSTRAINT none CHECK (false) NOT VALID")
+    with pytest.raises(Exception, match="none"):
+        await noted.write()
+    await owner.execute("ALTER TABLE ledger DROP CONSTRAINT none")
+    await noted.write()
+    assert len(await refusals(owner)) == 4
+
+
+async def test_slow_body_times_out(hook):
+    reader, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
+    writer.write(b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
+    assert (await asyncio.wait_for(reader.readline(), 60)).startswith(b"HTTP/1.1 408")
+    writer.close()
+
+
+async def test_notification_may_arrive_before_the_subscription_response(hook, owner, organization, mailbox):
+    early = await insert_subscription(owner, organization, mailbox, confirmed=False)
+    assert await hook.push("/webhooks/outlook", early.item("m")) == 401
+    assert await hook.push(early.path, early.item("m", clientState="guessed")) == 401
+    assert await list_due_mailboxes(owner) == set()
+    assert await hook.push(early.path, early.item("m")) == 202
+    assert await list_due_mailboxes(owner) == {mailbox}
+
+
+async def test_secret_of_a_replaced_subscription_is_valid_for_seven_days(hook, owner, organization, mailbox):
+    recent = await insert_subscription(owner, organization, mailbox, replaced_days=6.9)
+    old = await insert_subscription(owner, organization, mailbox, replaced_days=7.1)
+    assert await hook.push(recent.path, recent.item("m")) == 202
+    assert await hook.push(old.path, old.item("m")) == 401
+
+
+async def test_subscription_without_a_secret_accepts_nothing(hook, owner, subscription):
+    await owner.execute("UPDATE subscriptions SET client_state_sha256 = NULL")
+    for secret in ("", None, subscription.secret):
+        assert await hook.push(subscription.path, subscription.item("m", clientState=secret)) == 401
+
+
+async def test_account_in_two_organizations_is_queued_for_each_connected_one(
+    hook, owner, make_mailbox, other_organization, subscription
+):
+    twin = await make_mailbox(other_organization, provider="outlook")
+    await owner.execute(
+        "UPDATE mailboxes SET account_id = (SELECT account_id FROM mailboxes WHERE id = %s) WHERE id = %s",
+        [subscription.mailbox, twin],
+    )
+    assert await hook.push(subscription.path, subscription.item("m1")) == 202
+    assert await list_due_mailboxes(owner) == {subscription.mailbox, twin}
+    assert await list_hinted_messages(owner, twin) == {"m1"}
+    await owner.execute("TRUNCATE work")
+    await owner.execute("UPDATE mailboxes SET disconnected_at = now() WHERE id = %s", [subscription.mailbox])
+    assert await hook.push(subscription.path, subscription.item("m2")) == 202
+    assert await list_due_mailboxes(owner) == {twin}
+
+
+@pytest.mark.parametrize(
+    "data, resource, expected",
+    [
+        ({"id": "AAMk="}, "Users/u/Messages/other", {"AAMk="}),
+        (None, "Users/u/Messages/AAMk=", {"AAMk="}),
+        ({}, "users('u')/messages('AAMk=')", {"AAMk="}),
+        ({"id": "a\u0000b"}, None, set()),
+        ({"id": "x" * 2000}, None, set()),
+        (None, None, set()),
+    ],
+)
+async def test_message_id_comes_from_resource_data_or_resource_path(
+    hook, owner, subscription, data, resource, expected
+):
+    item = subscription.item("x", resourceData=data, resource=resource)
+    assert await hook.push(subscription.path, item) == 202
+    assert await list_hinted_messages(owner, subscription.mailbox) == expected
+    assert await list_due_mailboxes(owner) == {subscription.mailbox}
+
+
+OLD_SHAPE = {
+    "tenantId": None,
+    "organizationId": "84bd8158-6d4d-4958-8b9f-9d6445542f95",
+    "resource": "",
+    "sequence": None,
+    "resourceData": {"@odata.type": "#microsoft.graph.message", "id": None},
+    "encryptedContent": None,
+}
+
+
+@pytest.mark.parametrize("more", [{}, OLD_SHAPE], ids=["documented", "observed"])
+@pytest.mark.parametrize(
+    "event, column",
+    [
+        ("reauthorizationRequired", "reauthorization_requested_at"),
+        ("subscriptionRemoved", "removal_reported_at"),
+    ],
+)
+async def test_lifecycle_events_queue_the_subscription_with_the_reason(
+    hook, owner, subscription, event, column, more
+):
+    assert await hook.push("/api/graph/lifecycle", subscription.lifecycle(event, **more)) == 202
+    assert await list_due_mailboxes(owner, "subscribe") == {subscription.mailbox}
+    cursor = await owner.execute(
+        "SELECT reauthorization_requested_at IS NOT NULL, removal_reported_at IS NOT NULL FROM subscriptions"
+    )
+    told = dict(
+        zip(("reauthorization_requested_at", "removal_reported_at"), await cursor.fetchone(), strict=True)
+    )
+    assert [name for name, is_told in told.items() if is_told] == [column]
+
+
+@pytest.mark.parametrize("more", [{}, OLD_SHAPE], ids=["documented", "observed"])
+async def test_missed_event_starts_a_sync_and_keeps_the_last_notification_time(
+    hook, web, owner, organization, subscription, more
+):
+    await owner.execute("UPDATE mailboxes SET last_synced_at = postroom_now() - interval '1 hour'")
+    assert await hook.push(subscription.path, subscription.lifecycle("missed", **more)) == 202
+    assert await list_due_mailboxes(owner) == {subscription.mailbox}
+    assert await list_due_mailboxes(owner, "subscribe") == set()
+    async with web.transaction(organization) as connection:
+        hints = await notifications.get_hints(connection, subscription.mailbox)
+        cursor = await connection.execute(
+            "SELECT extract(epoch FROM missed_until - missed_from)::float8 FROM notifications"
+        )
+        assert await cursor.fetchone() == (pytest.approx(3600, abs=60),)
+        assert not hints.complete
+        await notifications.clear_hints(connection, subscription.mailbox, hints)
+        assert (await notifications.get_hints(connection, subscription.mailbox)).complete
+
+
+async def test_hints_are_limited_and_a_sync_deletes_only_those_it_used(hook, web, organization, subscription):
+    assert await hook.push(subscription.path, subscription.item("m1"), subscription.item("m2")) == 202
+    async with web.transaction(organization) as connection:
+        used = await notifications.get_hints(connection, subscription.mailbox)
+    assert used.message_ids == {"m1", "m2"}
+    assert await hook.push(subscription.path, *(subscription.item(f"n{n}") for n in range(5))) == 202
+    async with web.transaction(organization) as connection:
+        await notifications.clear_hints(connection, subscription.mailbox, used)
+        left = await notifications.get_hints(connection, subscription.mailbox)
+    assert left.message_ids == {f"n{n}" for n in range(5)}
+    assert left.complete
+    for start in range(0, 200, 10):
+        await hook.push(subscription.path, *(subscription.item(f"o{n}") for n in range(start, start + 10)))
+    async with web.transaction(organization) as connection:
+        full = await notifications.get_hints(connection, subscription.mailbox)
+    assert len(full.message_ids) == notifications.MAX_HINTS
+    assert not full.complete
+
+
+async def test_notification_during_a_sync_queues_another_sync(hook, web, owner, subscription):
+    await hook.push(subscription.path, subscription.item("m1"))
+    async with web.engine() as connection:
+        [lease] = (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases
+        assert await hook.push(subscription.path, subscription.item("m2")) == 202
+        assert (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases == []
+        await work.finish(connection, [FinishedWork(lease, again_after=900)])
+        assert len((await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases) == 1
+
+
+async def test_subscription_and_mailbox_record_the_last_notification(hook, owner, subscription):
+    await hook.push(subscription.path, subscription.item("m1"))
+    for table in ("mailboxes", "subscriptions"):
+        cursor = await owner.execute(f"SELECT last_notified_at > now() - interval '1 minute' FROM {table}")
+        assert await cursor.fetchall() == [(True,)]
+
+
+async def test_locked_row_does_not_delay_the_response(hook, owner, subscription):
+    async with owner.transaction():
+        await owner.execute("SELECT FROM mailboxes FOR NO KEY UPDATE")
+        await owner.execute("SELECT FROM subscriptions FOR NO KEY UPDATE")
+        assert await hook.push(subscription.path, subscription.item("m1")) == 202
+
+
+async def test_oversized_body_is_rejected_without_reading_it(hook):
+    declared = await hook.client.post("/webhooks/outlook", content=b"x" * (2**20 + 1))
+    assert declared.status_code == 413
+    reader, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
+    writer.write(b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for _ in range(20):
+        writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
+    assert (await reader.readline()).startswith(b"HTTP/1.1 413")
+    writer.close()
+
+
+async def test_unreachable_database_returns_503_with_retry_after(hook, web, subscription):
+    await web.engine_pool.close()
+    answer = await hook.client.post(subscription.path, json={"value": [subscription.item("m")]})
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+async def test_stuck_database_returns_503_and_accepts_the_retry(hook, owner, subscription):
+    async with owner.transaction():
+        await owner.execute("LOCK TABLE work IN EXCLUSIVE MODE")
+        statuses = await asyncio.gather(
+            *(hook.push(subscription.path, subscription.item(f"m{n}"), again=False) for n in range(20))
+        )
+        assert set(statuses) == {503}
+    assert await hook.push(subscription.path, subscription.item("m")) == 202
+    assert await list_due_mailboxes(owner) == {subscription.mailbox}
+
+
+@pytest.mark.skipif(databases.GIVEN != "", reason="the server may run elsewhere")
+async def test_frozen_database_server_returns_503_within_the_providers_timeout(hook, owner, subscription):
+    """No statement ends and no cancellation is heard; what comes meanwhile is sent away at once."""
+    cursor = await owner.execute(
+        "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
+    frozen = [row[0] for row in await cursor.fetchall()]
+    for pid in frozen:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        patience = {"again": False, "timeout": 3}  # no provider waits longer
+        first = asyncio.create_task(hook.push(subscription.path, subscription.item("m0"), **patience))
+        await asyncio.wait([first], timeout=0.2)
+        later = [hook.push(subscription.path, subscription.item(f"m{n}"), **patience) for n in range(1, 30)]
+        assert {await first, *await asyncio.gather(*later)} == {503}
+    finally:
+        for pid in frozen:
+            os.kill(pid, signal.SIGCONT)
+    assert await hook.push(subscription.path, subscription.item("m")) == 202
+    assert await list_due_mailboxes(owner) == {subscription.mailbox}
+
+
+async def test_source_of_only_rejected_pushes_is_blocked_alone(web, owner, subscription):
+    forged = subscription.item("m", clientState="guessed")
+    async with open_push_server(web, trusted=("127.0.0.0/8",)) as hook:
+        statuses = [
+            await hook.push(subscription.path, forged, headers={"x-forwarded-for": "192.0.2.1"})
+            for _ in range(110)
+        ]
+        assert statuses[0] == 401
+        assert statuses[-1] == 429
+        genuine = subscription.item("m")
+        assert await hook.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.2"}) == 202
+        assert await hook.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.1"}) == 429
+
+
+async def test_forgers_behind_the_same_ip_address_do_not_block_the_provider(hook, subscription):
+    for _ in range(150):
+        assert await hook.push(subscription.path, subscription.item("m")) == 202
+        assert await hook.push(subscription.path, subscription.item("m", clientState="guessed")) == 401
+
+
+@pytest.mark.parametrize(
+    "trusted, forwarded, source",
+    [
+        ((), "192.0.2.1", "127.0.0.1"),
+        (("10.0.0.0/8",), "192.0.2.1", "127.0.0.1"),
+        (("127.0.0.1/32",), "192.0.2.1", "192.0.2.1"),
+        (("127.0.0.1/32",), "203.0.113.9, 192.0.2.1:4711", "192.0.2.1"),
+        (("127.0.0.1/32", "192.0.2.0/24"), "203.0.113.9, 192.0.2.1", "203.0.113.9"),
+        (("127.0.0.1/32",), "203.0.113.9, [2001:db8::1]:80", "2001:db8::1"),
+        (("127.0.0.1/32",), "203.0.113.9, unknown", "127.0.0.1"),
+    ],
+)
+async def test_only_a_trusted_proxy_can_set_the_source(web, owner, subscription, trusted, forwarded, source):
+    async with open_push_server(web, trusted=trusted) as hook:
+        forged = subscription.item("m", clientState="guessed")
+        await hook.push(subscription.path, forged, headers={"x-forwarded-for": forwarded})
+        assert await refusals(owner) == [(str(subscription.id), 1, source)]
+
+
+async def test_removed_mailbox_is_no_error(hook, owner, subscription):
+    await owner.execute("UPDATE mailboxes SET disconnected_at = now()")
+    assert await hook.push(subscription.path, subscription.item("m")) == 202
+    assert await list_due_mailboxes(owner) == set()
+
+
+async def test_parallel_pushes_are_all_stored(hook, owner, make_mailbox, organization):
+    subscriptions = [
+        await insert_subscription(owner, organization, await make_mailbox(organization, provider="outlook"))
+        for _ in range(30)
+    ]
+    statuses = await asyncio.gather(
+        *(hook.push(each.path, each.item(secrets.token_hex(4))) for each in subscriptions * 5)
+    )
+    assert set(statuses) == {202}
+    assert await list_due_mailboxes(owner) == {each.mailbox for each in subscriptions}
+
+
+async def test_work_without_a_handler_is_shown_but_not_late(hook, web, owner, subscription):
+    await hook.push(subscription.path, subscription.item("m"))
+    await owner.execute("UPDATE work SET due_at = due_at - interval '1 hour'")
+    found = await health.read_health(web)
+    assert [each.kind for each in found.work] == ["sync"]
+    assert not any("late" in problem for problem in find_problems(found, performed={"subscribe"}))
+    assert any("late" in problem for problem in find_problems(found, performed={"sync"}))
