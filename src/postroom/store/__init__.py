@@ -1,1 +1,1 @@
-"""The only SQL. Functions take a connection; the caller owns the transaction."""
+"""All SQL of Postroom. Functions take a connection; the caller owns the transaction."""

@@ -23,7 +23,7 @@ class Member:
     name: str
     role: Role
     has_password: bool
-    has_openid: bool
+    by_openid: bool
     locked_until: datetime | None
     created_at: datetime
     last_seen_at: datetime | None
@@ -34,7 +34,7 @@ class Member:
 
 _READ = """
     SELECT id, organization_id AS organization, address, name, role,
-        password_hash IS NOT NULL AS has_password, oidc_subject IS NOT NULL AS has_openid,
+        password_hash IS NOT NULL AS has_password, oidc_subject IS NOT NULL AS by_openid,
         CASE WHEN locked_until > postroom_now() THEN locked_until END AS locked_until, created_at,
         (SELECT max(last_seen_at) FROM sessions WHERE member_id = members.id) AS last_seen_at
     FROM members

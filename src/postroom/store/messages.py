@@ -32,7 +32,7 @@ class StoredMessage(NamedTuple):
     deleted: bool
 
 
-class MessageState(NamedTuple):
+class MessageUpdate(NamedTuple):
     """New values for the mutable columns of a stored message, with our folder id."""
 
     id: int
@@ -194,7 +194,7 @@ async def move_to_threads(connection: Connection, threads: Mapping[int, int]) ->
         )
 
 
-def _state_columns(rows: Sequence[NewMessage] | Sequence[MessageState]) -> list[Sequence[object]]:
+def _state_columns(rows: Sequence[NewMessage] | Sequence[MessageUpdate]) -> list[Sequence[object]]:
     return [
         [row.version for row in rows],
         [row.folder_id for row in rows],
@@ -249,7 +249,7 @@ async def _upsert_contents(connection: Connection, rows: Sequence[tuple[int, Sto
     )
 
 
-async def update_states(connection: Connection, rows: Sequence[MessageState]) -> None:
+async def update_states(connection: Connection, rows: Sequence[MessageUpdate]) -> None:
     """Write the mutable columns of messages."""
     if not rows:
         return

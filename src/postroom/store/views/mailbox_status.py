@@ -16,7 +16,7 @@ class MailboxStatus:
     listing: bool  # a listing is not complete
     listed: int
     expected: int
-    subscription_status: str | None  # `asked` until the provider confirmed it
+    subscription_status: str | None  # `unconfirmed` until the provider confirmed it
     subscription_expires_at: datetime | None
     audited_at: datetime | None
     compared: int | None
@@ -38,7 +38,7 @@ async def list_by_mailbox(connection: Connection) -> Mapping[UUID, MailboxStatus
             FROM cursors WHERE mailbox_id = mailboxes.id AND kind IN ('backfill', 'resync', 'refill')
         ) AS listings
         LEFT JOIN LATERAL (
-            SELECT CASE WHEN confirmed_at IS NULL THEN 'asked' ELSE status END AS status, expires_at
+            SELECT CASE WHEN confirmed_at IS NULL THEN 'unconfirmed' ELSE status END AS status, expires_at
             FROM subscriptions
             WHERE mailbox_id = mailboxes.id AND replaced_at IS NULL ORDER BY created_at DESC LIMIT 1
         ) AS subscription ON true
