@@ -1,4 +1,4 @@
-"""Blobs on the disk: private, whole, durable, and told apart from another machine's."""
+"""The disk blob store: private, complete and durable files, and an id for its directory."""
 
 import asyncio
 import errno
@@ -61,7 +61,7 @@ async def test_files_and_directories_are_synced_before_a_put_returns(blobs, monk
     assert synced[-1][0]
     synced.clear()
     await blobs.put(ORGANIZATION, b"durable")
-    assert [each for _, each in synced] == [path.parent]  # whoever linked it may not have synced it yet
+    assert [each for _, each in synced] == [path.parent]  # another process may have linked it without a sync
 
 
 async def test_leftovers_of_killed_processes_are_removed_after_a_day(blobs):

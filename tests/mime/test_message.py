@@ -15,7 +15,7 @@ from mailsim.control.truth import list_attachments
 from mailsim.samples import MessageSpec, message_kinds
 from postroom.mime import parse
 
-LETTERS = [(kind, variant) for kind, each in message_kinds.KINDS.items() for variant in each.variants]
+MESSAGE_KINDS = [(kind, variant) for kind, each in message_kinds.KINDS.items() for variant in each.variants]
 
 FORWARDED = b"""From: a@example.org\r
 To: b@example.org\r
@@ -54,7 +54,7 @@ JVBERi0=\r
 """
 
 
-@pytest.mark.parametrize("kind, variant", LETTERS)
+@pytest.mark.parametrize("kind, variant", MESSAGE_KINDS)
 def test_attachments_of_every_kind_of_message_have_gmails_part_numbers(kind, variant):
     raw = samples.write_message(
         MessageSpec(seed=7, kind=kind, variant=variant, size=900_000 if kind == "big" else None)

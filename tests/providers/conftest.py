@@ -88,7 +88,7 @@ class Contract:
 
 @dataclass
 class Hurried:
-    """A clock that stands still but for what is slept, as the simulator's does."""
+    """A clock that moves only while something sleeps, together with the simulator's."""
 
     sim: Simulation
     now: float = 0.0

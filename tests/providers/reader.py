@@ -19,7 +19,7 @@ async def scopes(mailbox) -> list[str]:
 
 
 async def listed(mailbox, since=None) -> tuple[dict[str, MessageChange], dict[str, str]]:
-    """Everything that stands in a mailbox, and from where changes are to be read, by scope."""
+    """All messages of a mailbox, and the cursor for changes by scope."""
     found: dict[str, MessageChange] = {}
     live: dict[str, str] = {}
     for scope in await scopes(mailbox):

@@ -8,7 +8,7 @@ import pytest
 from postroom.model import ContentPolicy, FetchedMessage
 from providers.reader import fetched, is_gmail, listed, truth, wanted
 
-MARK = "Quetzalcoatlus"  # stands in bodies, attachments and previews, and nowhere else
+MARK = "Quetzalcoatlus"  # occurs only in bodies, attachments and previews
 MAIL = (
     "From: Ada <ada@example.org>\r\nTo: me@example.com\r\nSubject: Figures\r\n"
     "Message-ID: <{number}@example.org>\r\nDate: Mon, 05 Jan 2026 10:00:00 +0000\r\n"
@@ -72,7 +72,7 @@ async def test_no_body_snippet_or_attachment_is_requested_or_received(contract, 
         assert message.content.raw is None
         assert message.content.attachments == ()
     ours = [message.content for message in messages if message.content.subject == "Figures"]
-    assert all(letter.is_newsletter and letter.has_attachments for letter in ours)
+    assert all(content.is_newsletter and content.has_attachments for content in ours)
     assert few or len(ours) == 8
 
 

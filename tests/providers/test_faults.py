@@ -40,7 +40,7 @@ async def test_all_messages_arrive_despite_sporadic_failures(contract, fault):
     contract.sim.deliver(contract.address, kind="plain", count=60)
     _, _, mailbox = await contract.connect()
     contract.sim.fault(mailbox=contract.address, probability=0.08, **fault)
-    if not is_gmail(contract):  # batches are nobody's mailbox there
+    if not is_gmail(contract):  # a batch is not a request for a mailbox there
         contract.sim.fault(endpoint="batch", provider="outlook", probability=0.3, **fault)
     await read_all(contract, mailbox)
 
@@ -103,7 +103,7 @@ async def test_a_long_requested_wait_is_left_to_the_work_row(contract):
     with pytest.raises(TransientError) as caught:
         await fetched(mailbox, list(found.values()))
     assert caught.value.retry_after > 250
-    assert contract.sim.meter(contract.address)["requests"] == requests  # nobody asks before
+    assert contract.sim.meter(contract.address)["requests"] == requests  # no request is sent earlier
 
 
 @pytest.mark.parametrize("number", [2, 7], ids=["few", "many"])

@@ -141,17 +141,17 @@ async def test_new_mail_and_flags_are_listed_as_changes(contract):
     sim.act(address, first, "mark", read=True)
     sim.act(address, second, "mark", flag="flagged")
     new = sim.deliver(address, kind="plain")["id"]
-    told = {change.key: change for change in await changed(mailbox, live)}
-    assert {key: change.presence for key, change in told.items()} == dict.fromkeys(
+    changes = {change.key: change for change in await changed(mailbox, live)}
+    assert {key: change.presence for key, change in changes.items()} == dict.fromkeys(
         (first, second, new), Presence.PRESENT
     )
-    assert told[first].state.is_read is True
-    assert told[first].state.is_flagged is None
-    assert told[second].state.is_flagged is True
+    assert changes[first].state.is_read is True
+    assert changes[first].state.is_flagged is None
+    assert changes[second].state.is_flagged is True
     if is_gmail(contract):
-        assert told[first].labels_removed == {"UNREAD"}
-        assert told[second].labels_added == {"STARRED"}
-    [message] = await fetched(mailbox, [told[new]])
+        assert changes[first].labels_removed == {"UNREAD"}
+        assert changes[second].labels_added == {"STARRED"}
+    [message] = await fetched(mailbox, [changes[new]])
     assert_state(contract, message.state, truth(contract)[new])
     assert await changed(mailbox, live) == []
     sim.act(address, first, "mark", read=False)
@@ -166,15 +166,15 @@ async def test_a_move_is_listed_in_both_folders_or_as_label_changes(contract):
     _, _, mailbox = await contract.connect()
     before, live = await listed(mailbox)
     sim.act(address, key, "move", folder=place["key"])
-    told = await changed(mailbox, live)
+    changes = await changed(mailbox, live)
     if is_gmail(contract):
-        [change] = told
+        [change] = changes
         assert change.labels_added == {place["id"]}
         assert change.labels_removed == {"INBOX"}
     else:
         left = before[key].state.folder
         assert sorted(
-            ((change.presence, change.state.folder) for change in told), key=lambda pair: pair[0].value
+            ((change.presence, change.state.folder) for change in changes), key=lambda pair: pair[0].value
         ) == [(Presence.LEFT, None), (Presence.PRESENT, place["id"])]
         assert left != place["id"]
     [seen] = await mailbox.look_up([key])
@@ -190,9 +190,9 @@ async def test_a_permanent_deletion_is_listed_and_a_lookup_confirms_it(contract)
     sim.act(address, keys[0], "trash")
     for key in keys[1:]:
         sim.delete(f"mailboxes/{address}/messages/{key}")
-    told = {change.key: change for change in await changed(mailbox, live)}
-    assert set(told) == set(keys)
-    assert {told[key].presence for key in keys[1:]} <= {Presence.LEFT, Presence.DELETED}
+    changes = {change.key: change for change in await changed(mailbox, live)}
+    assert set(changes) == set(keys)
+    assert {changes[key].presence for key in keys[1:]} <= {Presence.LEFT, Presence.DELETED}
     seen = {change.key: change for change in await mailbox.look_up(keys)}
     assert seen[keys[0]].presence is Presence.PRESENT
     assert_state(contract, seen[keys[0]].state, truth(contract)[keys[0]])
@@ -222,8 +222,8 @@ async def test_added_and_deleted_between_two_syncs_ends_as_deleted(contract):
     key = sim.deliver(address, kind="plain")["id"]
     sim.act(address, key, "mark", read=True)
     sim.delete(f"mailboxes/{address}/messages/{key}")
-    told = await changed(mailbox, live)
-    assert [change.presence for change in told if change.key == key] in (
+    changes = await changed(mailbox, live)
+    assert [change.presence for change in changes if change.key == key] in (
         [],
         [Presence.LEFT],
         [Presence.DELETED],
@@ -234,7 +234,7 @@ async def test_edited_and_sent_drafts_can_be_followed(contract):
     sim, address = contract.sim, contract.address
     _, _, mailbox = await contract.connect()
     found, live = await listed(mailbox)
-    standing = set(found)
+    present = set(found)
 
     def draft(method: str, path: str, text: bytes = b"") -> str:
         answer = sim.control.request(
@@ -247,14 +247,14 @@ async def test_edited_and_sent_drafts_can_be_followed(contract):
     for number in range(2, 5):
         key = draft("PUT", f"messages/{key}", DRAFT % number)
     for change in await changed(mailbox, live):
-        (standing.add if change.presence is Presence.PRESENT else standing.discard)(change.key)
-    assert standing == set(truth(contract))
+        (present.add if change.presence is Presence.PRESENT else present.discard)(change.key)
+    assert present == set(truth(contract))
     [message] = await fetched(mailbox, wanted(key))
     assert message.state.is_draft
     assert message.content.subject == "Draft 4"
     draft("POST", f"messages/{key}/send")
     left = [change for change in await changed(mailbox, live) if change.presence is Presence.LEFT]
-    seen = await mailbox.look_up([*standing, *(change.key for change in left)])
+    seen = await mailbox.look_up([*present, *(change.key for change in left)])
     here = {change.key for change in seen if change.presence is Presence.PRESENT}
     assert here <= set(truth(contract))
 
@@ -353,7 +353,7 @@ async def test_drafts_are_listed_although_they_were_not_received(contract):
 
 async def test_a_message_shifted_to_the_next_page_is_listed_once(contract):
     if is_gmail(contract):
-        pytest.skip("the history tells it")
+        pytest.skip("the history contains it")
     since = now(contract) - timedelta(hours=1)
     contract.sim.deliver(contract.address, kind="plain", count=205)
     _, _, mailbox = await contract.connect()
@@ -375,13 +375,13 @@ async def test_a_large_attachment_is_streamed_if_the_provider_can(contract):
     key = contract.sim.deliver(contract.address, kind="big", size=14 << 20)["id"]
     _, _, mailbox = await contract.connect()
     [message] = await fetched(mailbox, wanted(key))
-    [enclosure] = message.content.attachments
+    [attachment] = message.content.attachments
     [real] = truth(contract)[key]["attachments"]
     assert real["size"] > 10 * 2**20
-    pieces = [piece async for piece in mailbox.fetch_attachment(key, enclosure)]
+    pieces = [piece async for piece in mailbox.fetch_attachment(key, attachment)]
     assert sha256(b"".join(pieces)) == real["sha256"]
     if not is_gmail(contract):
-        assert enclosure.content is None
+        assert attachment.content is None
         assert max(len(piece) for piece in pieces) <= 2**17
 
 

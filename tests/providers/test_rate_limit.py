@@ -1,4 +1,4 @@
-"""How fast a mailbox is asked, on a clock that only moves when somebody waits."""
+"""Rate limits of mailboxes, on a clock that moves only while something sleeps."""
 
 import asyncio
 from collections import deque

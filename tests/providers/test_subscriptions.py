@@ -1,4 +1,4 @@
-"""S1, S2, N2, N6: what every provider's push channel promises."""
+"""S1, S2, N2, N6: subscriptions and pushes of both providers."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -50,14 +50,14 @@ async def next_notices(contract, receiver, match):
 
 async def test_a_change_is_pushed_and_names_its_mailbox(contract, receiver):
     _, _, mailbox = await contract.connect()
-    channel = await mailbox.subscribe(wanted(contract, receiver))
-    assert channel.expires_at.astimezone(UTC) > datetime.fromisoformat(contract.sim.get("clock")["now"])
+    subscription = await mailbox.subscribe(wanted(contract, receiver))
+    assert subscription.expires_at.astimezone(UTC) > datetime.fromisoformat(contract.sim.get("clock")["now"])
     contract.sim.deliver(contract.address, kind="plain")
     await asyncio.to_thread(contract.sim.move_clock, 2)
 
     def ours(notice):
         by_address = notice.address == contract.address
-        return by_address or notice.provider_subscription_id == channel.provider_subscription_id
+        return by_address or notice.provider_subscription_id == subscription.provider_subscription_id
 
     notices = await next_notices(contract, receiver, ours)
     for notice in notices:
@@ -68,21 +68,21 @@ async def test_a_change_is_pushed_and_names_its_mailbox(contract, receiver):
 
 async def test_a_subscription_can_be_renewed_and_removed_twice(contract, receiver):
     _, _, mailbox = await contract.connect()
-    channel = await mailbox.subscribe(wanted(contract, receiver))
+    subscription = await mailbox.subscribe(wanted(contract, receiver))
     await asyncio.to_thread(contract.sim.move_clock, 3600)
-    renewed = await mailbox.renew(channel, expires_at=wanted(contract, receiver).expires_at)
-    assert renewed.expires_at > channel.expires_at
+    renewed = await mailbox.renew(subscription, expires_at=wanted(contract, receiver).expires_at)
+    assert renewed.expires_at > subscription.expires_at
     await mailbox.unsubscribe(renewed)
     await mailbox.unsubscribe(renewed)
 
 
-async def test_a_subscription_that_the_provider_lost_is_not_found(contract, receiver):
-    """Where channels have ids, renewing a lost one says Gone; where not, renewing is making."""
+async def test_a_subscription_that_the_provider_lost_can_be_recreated(contract, receiver):
+    """If subscriptions have ids, renewing a lost one raises NotFound; otherwise renewing creates it."""
     _, _, mailbox = await contract.connect()
-    channel = await mailbox.subscribe(wanted(contract, receiver))
-    await mailbox.unsubscribe(channel)
+    subscription = await mailbox.subscribe(wanted(contract, receiver))
+    await mailbox.unsubscribe(subscription)
     try:
-        again = await mailbox.renew(channel, expires_at=wanted(contract, receiver).expires_at)
+        again = await mailbox.renew(subscription, expires_at=wanted(contract, receiver).expires_at)
     except NotFound:
         again = await mailbox.subscribe(wanted(contract, receiver))
     assert again.expires_at
@@ -90,15 +90,15 @@ async def test_a_subscription_that_the_provider_lost_is_not_found(contract, rece
 
 async def test_an_existing_subscription_is_reported_with_its_id(contract, receiver):
     _, _, mailbox = await contract.connect()
-    channel = await mailbox.subscribe(wanted(contract, receiver))
+    subscription = await mailbox.subscribe(wanted(contract, receiver))
     if contract.provider.name is ProviderName.GMAIL:
-        assert (await mailbox.subscribe(wanted(contract, receiver))).resource == channel.resource
+        assert (await mailbox.subscribe(wanted(contract, receiver))).resource == subscription.resource
         assert await mailbox.list_subscriptions() == ()
         return
     with pytest.raises(AlreadyExists) as caught:
         await mailbox.subscribe(wanted(contract, receiver))
-    assert caught.value.provider_id == channel.provider_subscription_id
-    assert channel.provider_subscription_id in [
+    assert caught.value.provider_id == subscription.provider_subscription_id
+    assert subscription.provider_subscription_id in [
         each.provider_subscription_id for each in await mailbox.list_subscriptions()
     ]
 

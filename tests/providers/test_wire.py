@@ -21,17 +21,17 @@ from postroom.errors import (
 from postroom.model import Importance, MessageChange, ObservedState, Presence
 from postroom.providers import message_parsing
 from postroom.providers.gmail import batch_format
-from postroom.providers.gmail import message_parsing as gmail_letters
+from postroom.providers.gmail import message_parsing as gmail_parsing
 from postroom.providers.gmail import wire as gmail_wire
-from postroom.providers.graph import message_parsing as graph_letters
+from postroom.providers.graph import message_parsing as graph_parsing
 from postroom.providers.graph import wire as graph_wire
 from postroom.providers.transport import HttpResponse
 
-HERE = Presence.PRESENT
+PRESENT = Presence.PRESENT
 
 
 def labels(*, key="m", added=(), removed=(), version="1"):
-    return MessageChange(key, HERE, version, ObservedState(), frozenset(added), frozenset(removed))
+    return MessageChange(key, PRESENT, version, ObservedState(), frozenset(added), frozenset(removed))
 
 
 @given(
@@ -54,20 +54,20 @@ def test_combined_label_changes_have_the_same_result_as_single_ones(steps, befor
 
 def test_of_several_changes_of_a_message_the_last_presence_counts_and_states_are_merged():
     gone = MessageChange("m", Presence.DELETED, "3")
-    told = [
-        MessageChange("m", HERE, "1", ObservedState(thread="t", is_read=False)),
-        MessageChange("other", HERE, "2"),
-        MessageChange("m", HERE, "2", ObservedState(is_read=True)),
+    changes = [
+        MessageChange("m", PRESENT, "1", ObservedState(thread="t", is_read=False)),
+        MessageChange("other", PRESENT, "2"),
+        MessageChange("m", PRESENT, "2", ObservedState(is_read=True)),
     ]
-    other, message = message_parsing.combine_changes(told)
+    other, message = message_parsing.combine_changes(changes)
     assert (other.key, message.state) == ("other", ObservedState(thread="t", is_read=True))
-    assert message_parsing.combine_changes([*told, gone])[-1] == gone
-    back = MessageChange("m", HERE, "4", ObservedState(folder="f"))
-    assert message_parsing.combine_changes([*told, gone, back])[-1] == back
+    assert message_parsing.combine_changes([*changes, gone])[-1] == gone
+    back = MessageChange("m", PRESENT, "4", ObservedState(folder="f"))
+    assert message_parsing.combine_changes([*changes, gone, back])[-1] == back
 
 
 def history(**record):
-    return gmail_letters.to_changes([msgspec.convert({"id": "7", **record}, gmail_wire.GmailHistoryRecord)])
+    return gmail_parsing.to_changes([msgspec.convert({"id": "7", **record}, gmail_wire.GmailHistoryRecord)])
 
 
 def test_labels_in_a_history_record_set_the_state():
@@ -78,7 +78,7 @@ def test_labels_in_a_history_record_set_the_state():
     [removed] = history(labelsRemoved=touched)
     assert removed.state == ObservedState(is_read=True, is_flagged=False)
     [new] = history(messagesAdded=touched)
-    assert (new.presence, new.state.thread, new.labels_added) == (HERE, "t", frozenset())
+    assert (new.presence, new.state.thread, new.labels_added) == (PRESENT, "t", frozenset())
     [gone] = history(messagesDeleted=touched, labelsAdded=touched)
     assert gone.presence is Presence.DELETED
     assert {each.version for each in (added, removed, new, gone)} == {"00000000000000000007"}
@@ -86,10 +86,10 @@ def test_labels_in_a_history_record_set_the_state():
 
 def test_versions_increase_as_text():
     numbers = ["9", "10", "99", "100", "18446744073709551615"]
-    assert sorted(numbers, key=gmail_letters.to_version) == numbers
+    assert sorted(numbers, key=gmail_parsing.to_version) == numbers
     stamps = [("2026-01-05T10:00:00Z", 254), ("2026-01-05T10:00:00Z", 255), ("2026-01-05T10:00:01Z", 3)]
     versions = [
-        graph_letters.to_version(
+        graph_parsing.to_version(
             graph_wire.GraphMessage(
                 "m",
                 last_modified_date_time=moment,
@@ -99,8 +99,8 @@ def test_versions_increase_as_text():
         for moment, counter in stamps
     ]
     assert versions == sorted(set(versions))
-    assert graph_letters.to_version(graph_wire.GraphMessage("m", change_key="CQAAAA==")) == ""
-    assert graph_letters.to_version(
+    assert graph_parsing.to_version(graph_wire.GraphMessage("m", change_key="CQAAAA==")) == ""
+    assert graph_parsing.to_version(
         graph_wire.GraphMessage("m", last_modified_date_time="2026-01-05T10:00:00Z", change_key="?")
     )
 
@@ -114,13 +114,13 @@ def test_raw_messages_are_decoded_whatever_their_padding(size, shape):
         text = text.rstrip("=")
     encoded = msgspec.json.encode(text).replace(b"=", b"\\u003d" if shape == "escaped" else b"=")
     raw = b'{"id":"m","historyId":"1","internalDate":"1","raw":' + encoded + b"}"
-    assert gmail_letters.decode_raw(msgspec.json.decode(raw, type=gmail_wire.GmailMessage)) == content
+    assert gmail_parsing.decode_raw(msgspec.json.decode(raw, type=gmail_wire.GmailMessage)) == content
 
 
 def test_invalid_base64_is_a_transient_error():
     message = gmail_wire.GmailMessage("m", "1", "1", raw=msgspec.Raw(b'"A"'))
     with pytest.raises(TransientError):
-        gmail_letters.decode_raw(message)
+        gmail_parsing.decode_raw(message)
 
 
 def parted(body: bytes, content_type="multipart/mixed; boundary=batch_x") -> HttpResponse:
@@ -151,17 +151,22 @@ def test_batch_parts_are_matched_by_id_and_truncated_parts_are_missing():
 def test_a_large_message_of_a_batch_is_not_copied_repeatedly():
     attached = b"Content-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\n"
     raw = attached + base64.encodebytes(b"%PDF-" * 800_000)
-    told = {"id": "m", "historyId": "1", "internalDate": "1", "raw": base64.urlsafe_b64encode(raw).decode()}
-    whole = part(0, 200, msgspec.json.encode(told)) + b"--batch_x--\r\n"
+    changes = {
+        "id": "m",
+        "historyId": "1",
+        "internalDate": "1",
+        "raw": base64.urlsafe_b64encode(raw).decode(),
+    }
+    whole = part(0, 200, msgspec.json.encode(changes)) + b"--batch_x--\r\n"
     tracemalloc.start()
     try:
         answer = batch_format.decode_batch(parted(whole))[0]
-        letter = gmail_letters.to_fetched(answer.read(gmail_wire.GmailMessage)).letter
+        content = gmail_parsing.to_fetched(answer.read(gmail_wire.GmailMessage)).content
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert letter.raw == raw
-    assert [len(each.content) for each in letter.attachments] == [4_000_000]
+    assert content.raw == raw
+    assert [len(each.content) for each in content.attachments] == [4_000_000]
     assert most < 3.4 * len(raw), "as it came, which is larger by a third; its bytes; its attachment"
 
 
@@ -199,10 +204,10 @@ def test_gmail_errors_map_to_who_must_act(status, reason, message, expected):
 
 def test_a_project_limit_concerns_all_mailboxes_and_a_user_limit_only_one():
     text = "Quota exceeded for quota metric 'Queries' and limit '{}' of service 'gmail.googleapis.com'."
-    for limit, everybody in (("Queries per minute", True), ("Queries per minute per user", False)):
+    for limit, all_mailboxes in (("Queries per minute", True), ("Queries per minute per user", False)):
         error = refused(gmail_wire, 429, message=text.format(limit), errors=[{"reason": "rateLimitExceeded"}])
         assert isinstance(error, RateLimited)
-        assert error.all_mailboxes is everybody
+        assert error.all_mailboxes is all_mailboxes
 
 
 def test_the_retry_time_in_gmails_message_is_relative_to_gmails_clock():
@@ -232,12 +237,12 @@ def test_graph_errors_map_to_who_must_act(status, code, expected):
 
 
 def test_a_partial_update_leaves_absent_properties_unknown():
-    told = msgspec.json.decode(b'{"id":"m","isRead":true}', type=graph_wire.GraphMessage)
-    assert graph_letters.to_change(told) == MessageChange("m", HERE, "", ObservedState(is_read=True))
+    changes = msgspec.json.decode(b'{"id":"m","isRead":true}', type=graph_wire.GraphMessage)
+    assert graph_parsing.to_change(changes) == MessageChange("m", PRESENT, "", ObservedState(is_read=True))
     removed = msgspec.json.decode(b'{"id":"m","@removed":{"reason":"deleted"}}', type=graph_wire.GraphMessage)
-    assert graph_letters.to_change(removed) == MessageChange("m", Presence.LEFT)
+    assert graph_parsing.to_change(removed) == MessageChange("m", Presence.LEFT)
     odd = graph_wire.GraphMessage("m", importance="Urgent", flag=graph_wire.GraphFlag("complete"))
-    assert graph_letters.to_state(odd) == ObservedState(is_flagged=False)
+    assert graph_parsing.to_state(odd) == ObservedState(is_flagged=False)
     assert (
-        graph_letters.to_state(graph_wire.GraphMessage("m", importance="High")).importance is Importance.HIGH
+        graph_parsing.to_state(graph_wire.GraphMessage("m", importance="High")).importance is Importance.HIGH
     )

@@ -219,7 +219,7 @@ async def test_operator_errors_do_not_quote_aws(refusing, place, code, words):
 
 
 def assert_silent(error):
-    """AWS repeats the value that it refuses; neither our words nor what stands behind them may."""
+    """AWS quotes the value that it rejects; neither our message nor its cause may do so."""
     assert MARK not in str(error)
     assert error.__cause__ is None
     assert error.__context__ is None

@@ -47,12 +47,12 @@ def to_change(message: wire.GmailMessage) -> MessageChange:
 
 
 def to_fetched(message: wire.GmailMessage) -> FetchedMessage:
-    letter = (
+    content = (
         _parse_payload(message)
         if message.payload is not None
         else message_parsing.parse_message(decode_raw(message))
     )
-    return FetchedMessage(message.id, to_version(message.history_id), to_state(message), letter)
+    return FetchedMessage(message.id, to_version(message.history_id), to_state(message), content)
 
 
 def _parse_payload(message: wire.GmailMessage) -> MessageContent:

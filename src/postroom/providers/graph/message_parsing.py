@@ -85,11 +85,13 @@ def to_change(message: wire.GraphMessage) -> MessageChange:
     return MessageChange(message.id, Presence.PRESENT, to_version(message), to_state(message))
 
 
-def to_fetched(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment] = ()) -> FetchedMessage:
-    return FetchedMessage(message.id, to_version(message), to_state(message), _letter(message, enclosures))
+def to_fetched(message: wire.GraphMessage, attachments: Sequence[RemoteAttachment] = ()) -> FetchedMessage:
+    return FetchedMessage(
+        message.id, to_version(message), to_state(message), _to_content(message, attachments)
+    )
 
 
-def _letter(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment]) -> MessageContent:
+def _to_content(message: wire.GraphMessage, attachments: Sequence[RemoteAttachment]) -> MessageContent:
     """Addresses, subject and date as Exchange parsed them; only the headers show whether it is automated."""
     headers = ((header.name, header.value or "") for header in message.internet_message_headers)
     body = message.body
@@ -108,7 +110,7 @@ def _letter(message: wire.GraphMessage, enclosures: Sequence[RemoteAttachment]) 
         snippet=None if message.body_preview is None else strip_unstorable(message.body_preview),
         body_plain=None if html else text,
         body_html=text if html else None,
-        attachments=tuple(enclosures),
+        attachments=tuple(attachments),
     )
 
 
