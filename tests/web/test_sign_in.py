@@ -16,7 +16,7 @@ from postroom.store import ledger
 from postroom.store import sessions as stored
 from postroom.web import app, mailboxes
 from postroom.web.connect import MailboxPagesContext
-from postroom.web.sessions import get_visitor, member_route
+from postroom.web.sessions import LookupProgress, get_visitor, member_route
 from web.sign_in_support import SEALER, URL, build_site, create_session_cookie
 
 PASSWORD = "correct horse battery"
@@ -304,3 +304,22 @@ def test_digests_differ_and_sealed_tokens_have_one_purpose():
     assert sealed_tokens.redeem(SEALER, "one", ticket[:-2] + "AA") is None
     assert sealed_tokens.redeem(SEALER, "one", sealed_tokens.issue(SEALER, "one", b"x", -1)) is None
     assert sealed_tokens.redeem(SEALER, "one", "nonsense") is None
+
+
+async def test_session_lookups_that_queue_are_no_outage():
+    """Together they take longer than the limit, but one completes at a time."""
+    progress, connection = LookupProgress(), asyncio.Semaphore(1)
+
+    async def look_up():
+        async with progress.stall_timeout(1), connection:
+            await asyncio.sleep(0.05)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(40):
+            group.create_task(look_up())
+
+
+async def test_session_lookup_times_out_when_none_completes():
+    with pytest.raises(TimeoutError):
+        async with LookupProgress().stall_timeout(0.1):
+            await asyncio.Event().wait()

@@ -118,7 +118,7 @@ async def test_member_is_matched_by_verified_address_then_by_account(
     assert (await browser.get("/health/parts")).status_code == 200
     provider.claims = {"email": "renamed@example.org", "email_verified": False}
     assert (await come_back(browser, provider)).status_code == 303
-    assert (await members.find(database, organization, "ann@example.org")).has_openid
+    assert (await members.find(database, organization, "ann@example.org")).by_openid
 
 
 @pytest.mark.parametrize(

@@ -105,3 +105,8 @@ async def test_non_admins_see_webhooks_without_buttons(site, database, organizat
         assert 'action="/webhooks' not in shown
         assert (await reader.post(f"/webhooks/{webhook}/remove")).status_code == 403
     assert await stored(owner)
+
+
+async def test_former_path_redirects_permanently(visitor):
+    answer = await visitor.get("/deliveries")
+    assert (answer.status_code, answer.headers["location"]) == (301, "/webhooks")

@@ -1,0 +1,43 @@
+"""Labels of fields and columns: complete for the built-in kinds, derived for kinds of an operator."""
+
+from dataclasses import fields
+
+import pytest
+
+from postroom.documents.kinds.contract_note import ContractNote
+from postroom.documents.kinds.invoice import Invoice
+from postroom.web.field_labels import LABELS, column_label, field_label, in_sentence, kind_label
+
+
+@pytest.mark.parametrize("kind, model", [("invoice", Invoice), ("contract-note", ContractNote)])
+def test_every_field_of_a_built_in_kind_has_a_label(kind, model):
+    assert set(LABELS[kind]) == {field.name for field in fields(model)}
+
+
+@pytest.mark.parametrize(
+    "kind, name, unit, label",
+    [
+        ("invoice", "vat_id", "", "VAT ID"),
+        ("invoice", "number", "", "Invoice number"),
+        ("invoice", "net", "EUR", "Net amount (EUR)"),
+        ("contract-note", "number", "", "Contract note number"),
+        ("contract-note", "trade_date", "", "Trade date"),
+        ("payslip", "employee_tax_id", "", "Employee tax ID"),
+        (None, "bonus", "CHF", "Bonus (CHF)"),
+    ],
+)
+def test_field_labels(kind, name, unit, label):
+    assert field_label(kind, name, unit) == label
+
+
+@pytest.mark.parametrize(
+    "name, label",
+    [("rate", "VAT rate (%)"), ("unit_price", "Unit price (EUR)"), ("description", "Description")],
+)
+def test_column_labels_have_units(name, label):
+    assert column_label(name, "EUR") == label
+
+
+def test_names_in_sentences_are_quoted():
+    assert in_sentence("issued_on") == "“Issued”"
+    assert kind_label("contract-note") == "Contract note"
