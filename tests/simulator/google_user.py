@@ -22,19 +22,19 @@ class GoogleUser:
     tokens: dict[str, Any]
     http: httpx2.Client
 
-    def ask(self, method: str, path: str, *, user: str = USER, **more: Any) -> httpx2.Response:
+    def request(self, method: str, path: str, *, user: str = USER, **more: Any) -> httpx2.Response:
         return self.http.request(method, user + path if path[:1] != "/" else path, **more)
 
     def get(self, path: str, **params: Any) -> Any:
         """Return the JSON of a response that must be 200."""
-        return _check_response(self.ask("GET", path, params=params), 200)
+        return _check_response(self.request("GET", path, params=params), 200)
 
     def post(self, path: str, body: Any = None, status: int = 200) -> Any:
-        return _check_response(self.ask("POST", path, json=body), status)
+        return _check_response(self.request("POST", path, json=body), status)
 
-    def refused(self, status: int, path: str, method: str = "GET", **more: Any) -> dict[str, Any]:
+    def expect_error(self, status: int, path: str, method: str = "GET", **more: Any) -> dict[str, Any]:
         """Return the error of a response that must have this status."""
-        answer = self.ask(method, path, **more)
+        answer = self.request(method, path, **more)
         assert answer.status_code == status, f"{answer.status_code} {answer.text}"
         return answer.json()["error"]
 

@@ -156,7 +156,7 @@ def test_responses_are_checked_singly_and_inside_batches(sim, google, address):
     part = (
         f"--b\r\nContent-Type: application/http\r\n\r\nGET /gmail/v1/users/me/messages/{message_id}\r\n\r\n"
     )
-    user.ask(
+    user.request(
         "POST",
         "/batch",
         content=part + part + "--b--",

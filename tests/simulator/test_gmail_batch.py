@@ -29,7 +29,7 @@ def user(sim, google, address):
 
 
 def send(user, body, content_type=TYPE, path="/batch/gmail/v1", **headers):
-    return user.ask("POST", path, content=body, headers={"content-type": content_type, **headers})
+    return user.request("POST", path, content=body, headers={"content-type": content_type, **headers})
 
 
 def answers(response):

@@ -23,10 +23,10 @@ def test_missing_and_invalid_tokens_give_different_errors(user):
     assert bare.headers["content-type"] == "application/json; charset=UTF-8"
     assert bare.json()["error"]["errors"][0]["message"] == "Login Required."
     for value in ("Bearer ya29.nothing", "Basic eDp5", "Bearer"):
-        error = user.refused(401, "profile", headers={"authorization": value})
+        error = user.expect_error(401, "profile", headers={"authorization": value})
         assert error["status"] == "UNAUTHENTICATED"
         assert LONG in error["message"]
-    error = user.refused(401, "profile", headers={"authorization": "Bearer ya29.nothing"})
+    error = user.expect_error(401, "profile", headers={"authorization": "Bearer ya29.nothing"})
     assert error["errors"] == [
         {
             "message": "Invalid Credentials",
@@ -51,26 +51,26 @@ def test_access_tokens_expire_after_an_hour(sim, user):
     sim.move_clock(3598)
     user.get("profile")
     sim.move_clock(2)
-    user.refused(401, "profile")
+    user.expect_error(401, "profile")
 
 
 def test_another_users_mailbox_is_forbidden(sim, google, user, address):
     google.connect(sim, f"other.{address}")
-    error = user.refused(403, "profile", user=f"/gmail/v1/users/other.{address}/")
+    error = user.expect_error(403, "profile", user=f"/gmail/v1/users/other.{address}/")
     assert error["message"] == f"Delegation denied for {address}"
-    assert user.ask("GET", "profile", user=f"/gmail/v1/users/{address.upper()}/").status_code == 200
-    user.refused(400, "profile", user="/gmail/v1/users/someone/")
+    assert user.request("GET", "profile", user=f"/gmail/v1/users/{address.upper()}/").status_code == 200
+    user.expect_error(400, "profile", user="/gmail/v1/users/someone/")
 
 
 def test_responses_are_pretty_printed_by_default(user):
-    assert user.ask("GET", "profile").text.startswith('{\n  "emailAddress"')
-    assert user.ask("GET", "profile", params={"prettyPrint": "false"}).text.startswith('{"emailAddress"')
+    assert user.request("GET", "profile").text.startswith('{\n  "emailAddress"')
+    assert user.request("GET", "profile", params={"prettyPrint": "false"}).text.startswith('{"emailAddress"')
 
 
 def test_the_error_format_can_be_chosen(user):
-    assert "errors" in user.refused(404, "labels/none", params={"$.xgafv": "1"})
-    assert "errors" not in user.refused(404, "labels/none", params={"$.xgafv": "2"})
-    user.refused(400, "profile", params={"$.xgafv": "3"})
+    assert "errors" in user.expect_error(404, "labels/none", params={"$.xgafv": "1"})
+    assert "errors" not in user.expect_error(404, "labels/none", params={"$.xgafv": "2"})
+    user.expect_error(400, "profile", params={"$.xgafv": "3"})
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,19 @@ def test_the_error_format_can_be_chosen(user):
     ],
 )
 def test_parameters_of_the_wrong_type_are_named_in_the_error(user, path, field):
-    error = user.refused(400, path)
+    error = user.expect_error(400, path)
     assert error["message"].startswith(f"Invalid value at '{field}'")
     assert error["details"][0]["fieldViolations"][0]["field"] == field
 
 
 def test_unknown_parameters_and_properties_are_rejected(user, sim, google):
-    assert 'Unknown name "page"' in user.refused(400, "messages?page=2")["message"]
+    assert 'Unknown name "page"' in user.expect_error(400, "messages?page=2")["message"]
     owner = google.sign_in(sim, user.address, FULL)
-    error = owner.refused(400, "labels", "POST", json={"name": "x", "colour": "red"})
+    error = owner.expect_error(400, "labels", "POST", json={"name": "x", "colour": "red"})
     assert error["message"] == 'Invalid JSON payload received. Unknown name "colour": Cannot find field.'
-    owner.refused(400, "labels", "POST", content=b"{")
-    owner.refused(400, "labels", "POST", content=b"[1]")
-    owner.refused(400, "labels", "POST", json={"name": 5})
+    owner.expect_error(400, "labels", "POST", content=b"{")
+    owner.expect_error(400, "labels", "POST", content=b"[1]")
+    owner.expect_error(400, "labels", "POST", json={"name": 5})
 
 
 def test_unknown_paths_return_an_html_page(user):
@@ -107,29 +107,29 @@ def test_unknown_paths_return_an_html_page(user):
         ("GET", "messages/1/2/3"),
         ("GET", "messages/"),
     ):
-        answer = user.ask(method, path)
+        answer = user.request(method, path)
         assert answer.status_code == 404
         assert answer.headers["content-type"] == "text/html; charset=UTF-8"
 
 
 def test_alt_must_be_known(user):
-    user.refused(400, "profile?alt=zzz")
-    user.refused(400, "profile?alt=media")
+    user.expect_error(400, "profile?alt=zzz")
+    user.expect_error(400, "profile?alt=media")
     user.get("profile?alt=json")
 
 
 def test_client_and_account_problems_have_their_own_errors(sim, user):
     client = sim.ready["clients"]["gmail"]["client_id"]
     sim.post(f"google/clients/{client}", trouble="api_disabled")
-    error = user.refused(403, "profile")
+    error = user.expect_error(403, "profile")
     assert error["errors"][0]["reason"] == "accessNotConfigured"
     sim.post(f"google/clients/{client}", trouble="daily_limit")
-    assert user.refused(403, "profile")["errors"][0]["reason"] == "dailyLimitExceeded"
+    assert user.expect_error(403, "profile")["errors"][0]["reason"] == "dailyLimitExceeded"
     sim.post(f"google/clients/{client}", trouble="")
     sim.post(f"google/accounts/{user.address}", trouble="domain_policy")
-    assert user.refused(403, "profile")["errors"][0]["reason"] == "domainPolicy"
+    assert user.expect_error(403, "profile")["errors"][0]["reason"] == "domainPolicy"
     sim.post(f"google/accounts/{user.address}", trouble="mail_disabled")
-    assert user.refused(400, "profile")["status"] == "FAILED_PRECONDITION"
+    assert user.expect_error(400, "profile")["status"] == "FAILED_PRECONDITION"
     sim.post(f"google/accounts/{user.address}", trouble="")
     user.get("profile")
 
@@ -154,7 +154,7 @@ def test_an_exhausted_quota_is_reported_in_each_shape(sim, google, address, shap
     user.get(f"messages/{newest}")
     user.get(f"messages/{newest}")
     status, reason, text = SHAPES[shape]
-    error = user.refused(status, f"messages/{newest}")
+    error = user.expect_error(status, f"messages/{newest}")
     assert error["errors"][0]["reason"] == reason
     assert error["errors"][0]["domain"] == "usageLimits"
     assert error["message"].startswith(text)
@@ -170,7 +170,7 @@ def test_the_quota_window_slides_and_the_retry_time_is_correct(sim, google, addr
     newest = user.get("messages")["messages"][0]["id"]
     sim.move_clock(10)
     user.get(f"messages/{newest}")
-    message = user.refused(429, f"messages/{newest}")["message"]
+    message = user.expect_error(429, f"messages/{newest}")["message"]
     moment = re.search(r"Retry after (\S+)", message)
     now = sim.get("clock")["milliseconds"]
     wait = datetime.fromisoformat(moment[1]).timestamp() - now / 1000
@@ -186,7 +186,7 @@ def test_a_project_has_its_own_limit(sim, google, address):
     sim.control.patch("google/options", json={"project_units": 6})
     user.get("messages")
     user.get("profile")
-    error = user.refused(403, "profile")
+    error = user.expect_error(403, "profile")
     assert "limit 'Queries per minute' of service" in error["message"]
     sim.control.patch("google/options", json={"project_units": 1_200_000})
 
@@ -206,7 +206,7 @@ def test_too_many_concurrent_calls_are_rejected(start, google):
     sim.control.patch("google/options", json={"concurrent_calls": 4})
     user = google.connect(sim, "busy@example.com")
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: user.ask("GET", "profile"), range(8)))
+        answers = list(pool.map(lambda _: user.request("GET", "profile"), range(8)))
     refused = [answer.json()["error"] for answer in answers if answer.status_code == 429]
     assert len(refused) == 4
     assert {error["message"] for error in refused} == {"Too many concurrent requests for user"}
@@ -215,13 +215,13 @@ def test_too_many_concurrent_calls_are_rejected(start, google):
 
 def test_faults_use_googles_error_format(sim, user):
     sim.fault("throttle", mailbox=user.address, endpoint="getProfile", retry_after=30, times=1)
-    assert "Retry after 2026-" in user.refused(429, "profile")["message"]
+    assert "Retry after 2026-" in user.expect_error(429, "profile")["message"]
     sim.fault("throttle", mailbox=user.address, times=1)
-    assert user.refused(429, "profile")["errors"][0]["reason"] == "rateLimitExceeded"
+    assert user.expect_error(429, "profile")["errors"][0]["reason"] == "rateLimitExceeded"
     sim.fault("error", mailbox=user.address, status=500, times=1)
-    assert user.refused(500, "profile")["errors"][0]["reason"] == "backendError"
+    assert user.expect_error(500, "profile")["errors"][0]["reason"] == "backendError"
     sim.fault("html", mailbox=user.address, times=1)
-    page = user.ask("GET", "profile")
+    page = user.request("GET", "profile")
     assert (page.status_code, page.headers["content-type"]) == (502, "text/html; charset=UTF-8")
     assert user.get("profile")
 
@@ -231,7 +231,7 @@ def test_new_mail_can_be_unreadable_for_a_while(sim, user):
     start = user.history_id()
     message_id = sim.deliver(user.address, make_message())["id"]
     assert user.get("history", startHistoryId=start)["history"][0]["messages"][0]["id"] == message_id
-    user.refused(404, f"messages/{message_id}")
+    user.expect_error(404, f"messages/{message_id}")
     assert sim.truth(user.address)[-1]["id"] == message_id
     sim.act(user.address, message_id, "mark", read=True)
     sim.move_clock(4)

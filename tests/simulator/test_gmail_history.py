@@ -37,7 +37,7 @@ def test_a_message_added_and_deleted_has_two_records_and_is_not_found(user):
     gone = user.simulation.deliver(user.address, make_message())["id"]
     user.simulation.control.delete(f"mailboxes/{user.address}/messages/{gone}")
     assert kinds(user.get("history", startHistoryId=start)["history"]) == ["messagesAdded", "messagesDeleted"]
-    user.refused(404, f"messages/{gone}")
+    user.expect_error(404, f"messages/{gone}")
 
 
 def test_filters_apply_after_paging_so_pages_can_be_empty(user):
@@ -79,7 +79,7 @@ def test_history_expires_after_a_week(sim, google, user):
     assert len(user.get("history", startHistoryId=start)["history"]) == 2
     sim.move_clock(2 * 86_400)
     user = google.sign_in(sim, user.address)
-    error = user.refused(404, "history", params={"startHistoryId": start})
+    error = user.expect_error(404, "history", params={"startHistoryId": start})
     assert error["errors"][0] == {
         "message": "Requested entity was not found.",
         "domain": "global",
@@ -91,25 +91,25 @@ def test_history_expires_after_a_week(sim, google, user):
 def test_cursors_can_be_expired_even_without_changes(sim, user):
     start = user.history_id()
     sim.post(f"mailboxes/{user.address}/expire-cursors")
-    user.refused(404, "history", params={"startHistoryId": start})
+    user.expect_error(404, "history", params={"startHistoryId": start})
     assert user.get("history", startHistoryId=user.history_id()) == {"historyId": user.history_id()}
     sim.fault("cursor_expired", mailbox=user.address, times=1)
-    user.refused(404, "history", params={"startHistoryId": user.history_id()})
+    user.expect_error(404, "history", params={"startHistoryId": user.history_id()})
     user.get("history", startHistoryId=user.history_id())
 
 
 @pytest.mark.parametrize("start", ["1", "99999999999", "18446744073709551615"])
 def test_history_ids_outside_the_log_are_not_found(user, start):
-    user.refused(404, "history", params={"startHistoryId": start})
+    user.expect_error(404, "history", params={"startHistoryId": start})
 
 
 @pytest.mark.parametrize("start", ["abc", "-1", "18446744073709551616", "1.5", "0", ""])
 def test_malformed_history_ids_are_rejected(user, start):
-    assert user.refused(400, "history", params={"startHistoryId": start})["status"] == "INVALID_ARGUMENT"
+    assert user.expect_error(400, "history", params={"startHistoryId": start})["status"] == "INVALID_ARGUMENT"
 
 
 def test_a_missing_start_history_id_is_named_in_the_error(user):
-    assert user.refused(400, "history")["message"] == "Missing/invalid parameter: startHistoryId"
+    assert user.expect_error(400, "history")["message"] == "Missing/invalid parameter: startHistoryId"
 
 
 def test_faults_give_an_empty_page_and_a_repeated_record(user):
@@ -126,4 +126,4 @@ def test_faults_give_an_empty_page_and_a_repeated_record(user):
 
 
 def test_foreign_page_tokens_are_rejected(user):
-    user.refused(400, "history", params={"startHistoryId": user.history_id(), "pageToken": "12345"})
+    user.expect_error(400, "history", params={"startHistoryId": user.history_id(), "pageToken": "12345"})

@@ -57,7 +57,8 @@ def test_a_listing_requires_all_label_ids(user):
     both = user.pages("messages", "messages", labelIds=["INBOX", "UNREAD"])
     assert set(ids(both)) == {m["id"] for m in truth if {"INBOX", "UNREAD"} <= set(m["folders"])}
     assert (
-        user.refused(400, "messages", params={"labelIds": "Label_99"})["message"] == "Invalid label: Label_99"
+        user.expect_error(400, "messages", params={"labelIds": "Label_99"})["message"]
+        == "Invalid label: Label_99"
     )
 
 
@@ -193,12 +194,12 @@ def test_attachment_ids_expire(sim, google, address):
     assert user.get(path)["size"] == found[0]["size"]
     other = sim.deliver(address, WITH_FILE)["id"]
     wrong = f"messages/{other}/attachments/{found[0]['attachmentId']}"
-    assert user.refused(400, wrong)["message"] == "Invalid attachment token"
+    assert user.expect_error(400, wrong)["message"] == "Invalid attachment token"
     sim.move_clock(3000)
     assert user.get(path)["size"] == found[0]["size"]
     sim.move_clock(700)
     fresh = google.sign_in(sim, address)
-    assert fresh.refused(400, path)["message"] == "Invalid attachment token"
+    assert fresh.expect_error(400, path)["message"] == "Invalid attachment token"
 
 
 def test_long_texts_are_returned_as_attachments(sim, google, address):
@@ -216,7 +217,7 @@ def test_long_texts_are_returned_as_attachments(sim, google, address):
 )
 def test_malformed_and_unknown_ids_give_different_errors(user, message_id, status):
     for path in (f"messages/{message_id}", f"threads/{message_id}"):
-        error = user.refused(status, path)
+        error = user.expect_error(status, path)
         assert error["errors"][0]["reason"] == {404: "notFound", 400: "invalidArgument"}[status]
 
 
@@ -225,12 +226,12 @@ def test_drafts_keep_their_id_while_their_message_changes(owner):
     draft = owner.post("drafts", {"message": raw})
     first = draft["message"]["id"]
     start = owner.history_id()
-    again = owner.ask(
+    again = owner.request(
         "PUT", f"drafts/{draft['id']}", json={"message": {"raw": "U3ViamVjdDogdHdvDQoNCnR3bw"}}
     ).json()
     assert again["id"] == draft["id"]
     assert again["message"]["id"] != first
-    owner.refused(404, f"messages/{first}")
+    owner.expect_error(404, f"messages/{first}")
     records = owner.get("history", startHistoryId=start)["history"]
     assert [sorted(set(record) - {"id", "messages"}) for record in records] == [
         ["messagesDeleted"],
@@ -239,8 +240,8 @@ def test_drafts_keep_their_id_while_their_message_changes(owner):
     shown = owner.get(f"drafts/{draft['id']}", format="raw")
     assert decode_base64url(shown["message"]["raw"]) == b"Subject: two\r\n\r\ntwo"
     assert draft["id"] in ids(owner.pages("drafts", "drafts"))
-    owner.ask("DELETE", f"drafts/{draft['id']}")
-    owner.refused(404, f"drafts/{draft['id']}")
+    owner.request("DELETE", f"drafts/{draft['id']}")
+    owner.expect_error(404, f"drafts/{draft['id']}")
 
 
 def test_sending_a_draft_makes_a_new_message_and_delivers_it(sim, google, owner, address):
@@ -250,8 +251,8 @@ def test_sending_a_draft_makes_a_new_message_and_delivers_it(sim, google, owner,
     sent = owner.post("drafts/send", {"id": draft["id"]})
     assert sent["labelIds"] == ["SENT"]
     assert sent["id"] != draft["message"]["id"]
-    owner.refused(404, f"drafts/{draft['id']}")
-    error = owner.refused(400, "messages/send", "POST", json={"raw": "U3ViamVjdDogeA0KDQp4"})
+    owner.expect_error(404, f"drafts/{draft['id']}")
+    error = owner.expect_error(400, "messages/send", "POST", json={"raw": "U3ViamVjdDogeA0KDQp4"})
     assert error["message"] == "Recipient address required"
     assert len(owner.get("messages", labelIds="SENT", q="newer_than:1h")["messages"]) == 1
     received = friend.get("messages")["messages"]
@@ -270,8 +271,8 @@ def test_label_changes_through_the_api_appear_in_the_history(owner):
     owner.post("messages/batchModify", {"ids": [one, two, "1234"], "addLabelIds": ["STARRED"]}, status=204)
     assert owner.post(f"messages/{one}/trash")["labelIds"].count("TRASH") == 1
     assert "TRASH" not in owner.post(f"messages/{one}/untrash")["labelIds"]
-    assert owner.ask("DELETE", f"messages/{two}").status_code == 204
-    owner.refused(404, f"messages/{two}")
+    assert owner.request("DELETE", f"messages/{two}").status_code == 204
+    owner.expect_error(404, f"messages/{two}")
     records = owner.get("history", startHistoryId=start)["history"]
     changes = [
         (kind, change["message"]["id"], change.get("labelIds"))
@@ -301,14 +302,14 @@ def test_threads_are_modified_trashed_and_deleted_as_a_whole(owner):
     assert all("TRASH" in message["labelIds"] for message in owner.post(f"{path}/trash")["messages"])
     owner.post(f"{path}/untrash")
     assert [m["id"] for m in owner.get(path, format="minimal")["messages"]] == [first["id"], reply["id"]]
-    owner.refused(400, path, params={"format": "raw"})
-    assert owner.ask("DELETE", path).status_code == 204
-    owner.refused(404, path)
+    owner.expect_error(400, path, params={"format": "raw"})
+    assert owner.request("DELETE", path).status_code == 204
+    owner.expect_error(404, path)
 
 
 def test_messages_can_be_inserted_imported_and_uploaded(owner):
     raw = make_message("Brought in")
-    upload = owner.ask(
+    upload = owner.request(
         "POST",
         "/upload/gmail/v1/users/me/messages",
         params={"uploadType": "media"},
@@ -322,7 +323,7 @@ def test_messages_can_be_inserted_imported_and_uploaded(owner):
         + raw
         + b"\r\n--x--\r\n"
     )
-    imported = owner.ask(
+    imported = owner.request(
         "POST",
         "/upload/gmail/v1/users/me/messages/import",
         params={"uploadType": "multipart"},
@@ -336,46 +337,48 @@ def test_messages_can_be_inserted_imported_and_uploaded(owner):
 def test_labels_are_created_renamed_and_deleted(owner):
     label = owner.post("labels", {"name": "One"})
     assert (label["type"], label["name"]) == ("user", "One")
-    assert owner.refused(409, "labels", "POST", json={"name": "one"})["status"] == "ABORTED"
-    assert owner.refused(400, "labels", "POST", json={"name": "Inbox"})["message"] == "Invalid label name"
-    renamed = owner.ask("PATCH", f"labels/{label['id']}", json={"name": "Two"}).json()
+    assert owner.expect_error(409, "labels", "POST", json={"name": "one"})["status"] == "ABORTED"
+    assert (
+        owner.expect_error(400, "labels", "POST", json={"name": "Inbox"})["message"] == "Invalid label name"
+    )
+    renamed = owner.request("PATCH", f"labels/{label['id']}", json={"name": "Two"}).json()
     assert (renamed["id"], renamed["name"]) == (label["id"], "Two")
     newest = owner.get("messages")["messages"][0]["id"]
     owner.post(f"messages/{newest}/modify", {"addLabelIds": [label["id"]]})
     assert owner.get(f"labels/{label['id']}")["messagesTotal"] == 1
-    assert owner.ask("DELETE", f"labels/{label['id']}").status_code == 204
-    owner.refused(404, f"labels/{label['id']}")
+    assert owner.request("DELETE", f"labels/{label['id']}").status_code == 204
+    owner.expect_error(404, f"labels/{label['id']}")
     assert label["id"] not in owner.get(f"messages/{newest}", format="minimal")["labelIds"]
-    owner.refused(400, "labels/INBOX", "DELETE")
+    owner.expect_error(400, "labels/INBOX", "DELETE")
 
 
 def test_scopes_allow_only_their_methods(sim, google, address):
     reader = google.connect(sim, address, READONLY, messages=3, spread=False)
     newest = reader.get("messages")["messages"][0]["id"]
-    error = reader.refused(403, f"messages/{newest}/modify", "POST", json={"addLabelIds": ["STARRED"]})
+    error = reader.expect_error(403, f"messages/{newest}/modify", "POST", json={"addLabelIds": ["STARRED"]})
     assert error["status"] == "PERMISSION_DENIED"
     assert error["errors"][0]["reason"] == "insufficientPermissions"
     assert error["details"][0]["reason"] == "ACCESS_TOKEN_SCOPE_INSUFFICIENT"
     modifier = google.sign_in(sim, address, MODIFY)
     modifier.post(f"messages/{newest}/modify", {"addLabelIds": ["STARRED"]})
-    modifier.refused(403, f"messages/{newest}", "DELETE")
+    modifier.expect_error(403, f"messages/{newest}", "DELETE")
     narrow = google.sign_in(sim, address, METADATA)
     assert narrow.get(f"messages/{newest}", format="metadata")["payload"]["headers"]
     assert narrow.get("history", startHistoryId=narrow.history_id())
     for form in ("full", "raw"):
-        error = narrow.refused(403, f"messages/{newest}", params={"format": form})
+        error = narrow.expect_error(403, f"messages/{newest}", params={"format": form})
         assert error["message"] == f"Metadata scope doesn't allow format {form.upper()}"
-    narrow.refused(403, f"messages/{newest}")
+    narrow.expect_error(403, f"messages/{newest}")
     assert (
-        narrow.refused(403, "messages", params={"q": ""})["message"]
+        narrow.expect_error(403, "messages", params={"q": ""})["message"]
         == "Metadata scope does not support 'q' parameter"
     )
-    narrow.refused(403, f"messages/{newest}/attachments/x")
+    narrow.expect_error(403, f"messages/{newest}/attachments/x")
 
 
 def test_the_metadata_scope_limits_wider_scopes_unless_disabled(sim, google, address):
     user = google.connect(sim, address, METADATA, READONLY, messages=2, spread=False)
-    user.refused(403, "messages", params={"q": "x"})
+    user.expect_error(403, "messages", params={"q": "x"})
     sim.control.patch("google/options", json={"metadata_scope_wins": False})
     user.get("messages", q="x")
     sim.control.patch("google/options", json={"metadata_scope_wins": True})

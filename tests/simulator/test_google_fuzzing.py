@@ -13,14 +13,14 @@ from mailsim.gmail.methods import METHODS
 from simulator.driver import Simulation
 from simulator.google_user import FULL, GoogleUser, GoogleUsers
 
-ADDRESS = "noise@example.com"
+ADDRESS = "fuzzing@example.com"
 SIGN_IN = (
     "/o/oauth2/v2/auth", "/o/oauth2/auth", "/token", "/oauth2/v4/token", "/o/oauth2/token", "/revoke",
     "/o/oauth2/revoke", "/oauth2/v1/certs", "/oauth2/v3/certs", "/.well-known/openid-configuration",
     "/oauth2/v3/userinfo", "/oauth2/v2/userinfo", "/oauth2/v1/userinfo", "/v1/userinfo", "/tokeninfo",
     "/oauth2/v3/tokeninfo",
 )  # fmt: skip
-NOISE = settings(
+FUZZING = settings(
     max_examples=250,
     deadline=None,
     derandomize=True,
@@ -118,13 +118,13 @@ def bodies() -> st.SearchStrategy[bytes]:
     )
 
 
-@NOISE
+@FUZZING
 @given(method=METHOD, path=paths(), query=QUERY, token=TOKENS, kind=TYPES, body=bodies())
 def test_random_requests_are_rejected_without_server_errors(
     sim, user, method, path, query, token, kind, body
 ):
     headers = {"authorization": token.format(user.tokens["access_token"]), "content-type": kind}
-    answer = user.ask(method, path, params=query, headers=headers, content=body, follow_redirects=False)
+    answer = user.request(method, path, params=query, headers=headers, content=body, follow_redirects=False)
     assert answer.status_code < 500, answer.text
     if answer.status_code >= 400 and method != "HEAD":
         kinds = ("application/json", "text/html", "multipart/mixed")
@@ -132,15 +132,15 @@ def test_random_requests_are_rejected_without_server_errors(
         assert answer.content
 
 
-@NOISE
+@FUZZING
 @given(query=st.lists(st.tuples(st.sampled_from(NAMES), WORD), max_size=6), path=st.sampled_from(METHODS))
 def test_read_methods_answer_or_reject(sim, user, query, path):
     names = "/".join("18c9a1b2c3d4e5f6" if part[0] == "{" else part for part in path.path)
-    answer = user.ask(path.http, names, params=query, content=b"{}")
+    answer = user.request(path.http, names, params=query, content=b"{}")
     assert answer.status_code in {200, 204, 400, 401, 403, 404, 409}, answer.text
 
 
-@NOISE
+@FUZZING
 @given(query=QUERY, uri=WORD, path=st.sampled_from(SIGN_IN), post=st.booleans())
 def test_random_sign_ins_cause_no_server_errors(sim, user, query, uri, path, post):
     client = sim.ready["clients"]["gmail"]
@@ -148,31 +148,31 @@ def test_random_sign_ins_cause_no_server_errors(sim, user, query, uri, path, pos
     if post:
         asked["client_secret"] = client["client_secret"]
     sent = {"data": asked} if post else {"params": asked}
-    answer = user.ask("POST" if post else "GET", path, **sent, follow_redirects=False)
+    answer = user.request("POST" if post else "GET", path, **sent, follow_redirects=False)
     assert answer.status_code < 500, answer.text
 
 
 def test_oversized_bodies_are_rejected(user):
-    upload = user.ask(
+    upload = user.request(
         "POST",
         "/upload/gmail/v1/users/me/messages",
         content=b"x" * (65 << 20),
         headers={"content-type": "message/rfc822"},
     )
     assert (upload.status_code, upload.json()["error"]["code"]) == (413, 413)
-    form = user.ask("POST", "/token", data={"code": "x" * 70_000})
+    form = user.request("POST", "/token", data={"code": "x" * 70_000})
     assert (form.status_code, form.json()["error"]) == (400, "invalid_request")
-    assert user.ask("POST", "/o/oauth2/v2/auth", data={"state": "x" * 70_000}).status_code == 400
+    assert user.request("POST", "/o/oauth2/v2/auth", data={"state": "x" * 70_000}).status_code == 400
 
 
 def test_wrong_methods_are_rejected_in_googles_format(user):
     for path in SIGN_IN:
-        answer = user.ask("DELETE", path)
+        answer = user.request("DELETE", path)
         assert answer.status_code == 405
         assert answer.json()["error"]
 
 
 def test_unknown_paths_are_rejected(user):
     for path in ("/gmail", "/gmail/v3/x", "/batch/drive/v3", "/oauth2/v9/certs", "/o/oauth2/x"):
-        answer = user.ask("GET", path)
+        answer = user.request("GET", path)
         assert answer.status_code == 404

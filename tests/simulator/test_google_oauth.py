@@ -35,16 +35,16 @@ def browser(sim):
 
 @pytest.fixture
 def oauth(sim, browser, client, person):
-    return Dance(browser, client, person)
+    return AuthorizationFlow(browser, client, person)
 
 
-class Dance:
-    """One client, one person: the steps of the authorization code flow."""
+class AuthorizationFlow:
+    """The steps of the authorization code flow for one client and one person."""
 
     def __init__(self, browser, client, person):
         self.browser, self.client, self.person = browser, client, person
 
-    def asked(self, **more):
+    def parameters(self, **more):
         return {
             "client_id": self.client["client_id"],
             "redirect_uri": REDIRECT,
@@ -54,13 +54,13 @@ class Dance:
             "state": "s t&te",
         } | more
 
-    def page(self, **more):
-        return self.browser.get("/o/oauth2/v2/auth", params=self.asked(**more))
+    def get_page(self, **more):
+        return self.browser.get("/o/oauth2/v2/auth", params=self.parameters(**more))
 
-    def decide(self, *granted, decision="allow", duration="", **more):
+    def submit_decision(self, *granted, decision="allow", duration="", **more):
         choice = {"account": self.person, "granted": list(granted or (READONLY,)), "decision": decision}
         answer = self.browser.post(
-            "/o/oauth2/v2/auth", params=self.asked(**more), data=choice | {"duration": duration}
+            "/o/oauth2/v2/auth", params=self.parameters(**more), data=choice | {"duration": duration}
         )
         return httpx2.URL(answer.headers["location"]).params if answer.status_code == 302 else answer
 
@@ -76,7 +76,7 @@ class Dance:
         )
 
     def connect(self, *granted, **more):
-        return self.token(code=self.decide(*granted, **more)["code"]).json()
+        return self.token(code=self.submit_decision(*granted, **more)["code"]).json()
 
     def refresh(self, refresh_token, **form):
         return self.token("refresh_token", refresh_token=refresh_token, redirect_uri=None, **form)
@@ -87,7 +87,7 @@ class Dance:
 
 
 def test_the_page_offers_accounts_and_scopes(oauth, person):
-    page = oauth.page()
+    page = oauth.get_page()
     assert page.status_code == 200
     assert f'value="{person}"' in page.text
     assert f'name="granted" value="{READONLY}" checked' in page.text
@@ -95,17 +95,17 @@ def test_the_page_offers_accounts_and_scopes(oauth, person):
 
 
 def test_allowing_gives_a_code_with_state_and_granted_scopes(oauth):
-    back = oauth.decide()
+    back = oauth.submit_decision()
     assert back["code"].startswith("4/0A")
     assert (back["state"], back["scope"]) == ("s t&te", f"openid {READONLY}")
 
 
 def test_denial_redirects_with_access_denied(oauth):
-    assert dict(oauth.decide(decision="deny")) == {"state": "s t&te", "error": "access_denied"}
+    assert dict(oauth.submit_decision(decision="deny")) == {"state": "s t&te", "error": "access_denied"}
 
 
 def test_a_code_can_be_exchanged_once(oauth, person):
-    code = oauth.decide(nonce="abc")["code"]
+    code = oauth.submit_decision(nonce="abc")["code"]
     body = oauth.token(code=code).json()
     assert body["access_token"].startswith("ya29.")
     assert body["refresh_token"].startswith("1//0g")
@@ -148,31 +148,36 @@ def test_a_code_needs_its_verifier(oauth, method):
     verifier = "v" * 43
     digest = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     challenge = {"code_challenge": digest if method == "S256" else verifier, "code_challenge_method": method}
-    missing = oauth.token(code=oauth.decide(**challenge)["code"])
+    missing = oauth.token(code=oauth.submit_decision(**challenge)["code"])
     assert missing.json() == {"error": "invalid_grant", "error_description": "Missing code verifier."}
-    wrong = oauth.token(code=oauth.decide(**challenge)["code"], code_verifier="w" * 43)
+    wrong = oauth.token(code=oauth.submit_decision(**challenge)["code"], code_verifier="w" * 43)
     assert wrong.json() == {"error": "invalid_grant", "error_description": "Invalid code verifier."}
-    assert oauth.token(code=oauth.decide(**challenge)["code"], code_verifier=verifier).status_code == 200
+    assert (
+        oauth.token(code=oauth.submit_decision(**challenge)["code"], code_verifier=verifier).status_code
+        == 200
+    )
 
 
 def test_a_code_is_bound_to_redirect_uri_client_and_ten_minutes(sim, oauth):
     other = sim.post("applications", provider="gmail", name="other")
-    mismatch = oauth.token(code=oauth.decide()["code"], redirect_uri="http://127.0.0.1:1/x")
+    mismatch = oauth.token(code=oauth.submit_decision()["code"], redirect_uri="http://127.0.0.1:1/x")
     assert (mismatch.status_code, mismatch.json()["error"]) == (400, "redirect_uri_mismatch")
     stolen = oauth.token(
-        code=oauth.decide()["code"], client_id=other["client_id"], client_secret=other["client_secret"]
+        code=oauth.submit_decision()["code"],
+        client_id=other["client_id"],
+        client_secret=other["client_secret"],
     )
     assert stolen.json()["error"] == "invalid_grant"
-    code = oauth.decide()["code"]
+    code = oauth.submit_decision()["code"]
     sim.move_clock(601)
     assert oauth.token(code=code).json()["error"] == "invalid_grant"
 
 
 def test_deselected_scopes_are_not_granted(oauth):
     modify = "https://www.googleapis.com/auth/gmail.modify"
-    back = oauth.decide(READONLY, scope=f"openid {READONLY} {modify}")
+    back = oauth.submit_decision(READONLY, scope=f"openid {READONLY} {modify}")
     assert back["scope"] == f"openid {READONLY}"
-    nothing = oauth.decide("none", scope=READONLY)
+    nothing = oauth.submit_decision("none", scope=READONLY)
     assert nothing["error"] == "access_denied"
     only_identity = oauth.connect("none")
     assert only_identity["scope"] == "openid"
@@ -184,16 +189,16 @@ def test_a_second_consent_gives_no_refresh_token_unless_forced(oauth, person):
     assert "refresh_token" not in oauth.connect()
     assert "refresh_token" in oauth.connect(prompt="consent")
     assert "refresh_token" not in oauth.connect(prompt="consent", access_type="online")
-    silent = oauth.page(login_hint=person)
+    silent = oauth.get_page(login_hint=person)
     assert silent.status_code == 302
     assert "code=" in silent.headers["location"]
 
 
 def test_prompt_none_never_shows_a_page(oauth, person):
-    assert "error=login_required" in oauth.page(prompt="none").headers["location"]
-    assert "error=consent_required" in oauth.page(prompt="none", login_hint=person).headers["location"]
+    assert "error=login_required" in oauth.get_page(prompt="none").headers["location"]
+    assert "error=consent_required" in oauth.get_page(prompt="none", login_hint=person).headers["location"]
     oauth.connect(scope=f"openid email {READONLY}")
-    silent = oauth.page(prompt="none", login_hint=person, scope=f"email {READONLY}")
+    silent = oauth.get_page(prompt="none", login_hint=person, scope=f"email {READONLY}")
     assert "code=" in silent.headers["location"]
 
 
@@ -228,7 +233,7 @@ EXPIRED = {"error": "invalid_grant", "error_description": "Token has been expire
 def test_revoking_either_token_ends_the_grant_to_the_project(sim, oauth, browser, which, place):
     tokens = oauth.connect()
     sibling = sim.post("applications", provider="gmail", name="sibling", project="mail-project")
-    others = Dance(browser, sibling, oauth.person).connect()
+    others = AuthorizationFlow(browser, sibling, oauth.person).connect()
     revoked = browser.post("/revoke", **{place: {"token": tokens[which]}})
     assert revoked.status_code == 200
     assert oauth.refresh(tokens["refresh_token"]).json() == EXPIRED
@@ -265,7 +270,7 @@ def test_refresh_tokens_of_a_testing_client_expire_after_seven_days(sim, browser
     client = sim.post(
         "applications", provider="gmail", name="testing", testing=True, redirect_uris=[REDIRECT]
     )
-    oauth = Dance(browser, client, person)
+    oauth = AuthorizationFlow(browser, client, person)
     mail, identity = oauth.connect(), oauth.connect("none", prompt="consent", scope="openid email")
     assert "refresh_token_expires_in" not in mail
     sim.move_clock(7 * DAY - 60)
@@ -298,7 +303,7 @@ def test_account_problems_prevent_a_refresh(sim, oauth, person):
     }
     sim.post(f"google/accounts/{person}", trouble="admin_policy_enforced")
     assert oauth.refresh(tokens["refresh_token"]).json()["error"] == "admin_policy_enforced"
-    assert "admin_policy_enforced" in oauth.decide().text
+    assert "admin_policy_enforced" in oauth.submit_decision().text
     sim.post(f"google/accounts/{person}", trouble="")
     assert oauth.refresh(tokens["refresh_token"]).status_code == 200
 
@@ -376,30 +381,30 @@ def test_a_client_may_authenticate_with_basic_auth(oauth):
     ],
 )
 def test_client_errors_are_shown_on_a_page(oauth, more, status, error):
-    page = oauth.page(**more)
+    page = oauth.get_page(**more)
     assert page.status_code == status
     assert f"Error {status}: {error}" in page.text
 
 
 def test_loopback_redirects_may_use_any_port(oauth):
-    assert oauth.page(redirect_uri="http://127.0.0.1:9999/callback").status_code == 200
+    assert oauth.get_page(redirect_uri="http://127.0.0.1:9999/callback").status_code == 200
 
 
 def test_deleted_and_internal_clients_and_embedded_browsers_are_blocked(sim, oauth, browser):
     client_id = oauth.client["client_id"]
     sim.post(f"google/clients/{client_id}", trouble="deleted")
-    assert "Error 401: deleted_client" in oauth.page().text
+    assert "Error 401: deleted_client" in oauth.get_page().text
     assert oauth.token(code="x").json()["error"] == "deleted_client"
     sim.post(f"google/clients/{client_id}", trouble="org_internal", internal_domain="corp.example")
-    assert "Error 403: org_internal" in oauth.decide().text
+    assert "Error 403: org_internal" in oauth.submit_decision().text
     sim.post(f"google/clients/{client_id}", trouble="")
     browser.headers["user-agent"] = "Mozilla/5.0 (Linux; Android 14; wv) AppleWebKit/537.36"
-    assert "Error 403: disallowed_useragent" in oauth.page().text
+    assert "Error 403: disallowed_useragent" in oauth.get_page().text
 
 
 def test_consent_can_be_automatic(sim, oauth, person):
     sim.control.patch("google/options", json={"auto_consent": True})
-    answer = oauth.page(login_hint=person)
+    answer = oauth.get_page(login_hint=person)
     sim.control.patch("google/options", json={"auto_consent": False})
     code = httpx2.URL(answer.headers["location"]).params["code"]
     assert oauth.token(code=code).status_code == 200

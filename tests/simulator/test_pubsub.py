@@ -123,8 +123,8 @@ def test_stop_ends_the_notifications(sim, user, topic, subscribe, receiver):
     subscribe()
     user.post("watch", {"topicName": topic})
     receiver.next()
-    assert user.ask("POST", "stop").status_code == 204
-    assert user.ask("POST", "stop").status_code == 204
+    assert user.request("POST", "stop").status_code == 204
+    assert user.request("POST", "stop").status_code == 204
     sim.move_clock(2)
     sim.deliver(user.address, make_message())
     settle(sim)
@@ -147,7 +147,7 @@ def test_the_label_filter_includes_or_excludes(sim, user, topic, subscribe, rece
 
 def test_every_configuration_mistake_has_its_own_error(sim, user, topic):
     def refused(status, **wish):
-        return user.refused(status, "watch", "POST", json=wish)["message"]
+        return user.expect_error(status, "watch", "POST", json=wish)["message"]
 
     pattern = "Invalid topicName does not match projects/mailsim/topics/*"
     assert refused(400) == refused(400, topicName="nonsense") == pattern

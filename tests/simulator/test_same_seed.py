@@ -24,8 +24,8 @@ def written(sim: Simulation, receiver: GraphPushReceiver) -> dict[str, Any]:
         made = subscribe(user, receiver)
         draft = user.post("messages", {"subject": "Once", "toRecipients": []})
         pushed = receiver.next().value
-        refusal = user.refused(400, "messages/nonsense")
-        raw = user.ask("GET", f"messages/{draft['id']}/$value").content
+        refusal = user.expect_error(400, "messages/nonsense")
+        raw = user.request("GET", f"messages/{draft['id']}/$value").content
         draft = {name: value for name, value in draft.items() if not name.startswith("@odata.context")}
         return {
             "draft": draft,

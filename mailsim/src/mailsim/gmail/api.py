@@ -297,6 +297,6 @@ def _check_metadata(
     if "q" in args:
         raise errors.forbidden("Metadata scope does not support 'q' parameter")
     if "format" in method.parameters:
-        form = args.get("format", "full")
-        if form in {"full", "raw"}:
-            raise errors.forbidden(f"Metadata scope doesn't allow format {form.upper()}")
+        message_format = args.get("format", "full")
+        if message_format in {"full", "raw"}:
+            raise errors.forbidden(f"Metadata scope doesn't allow format {message_format.upper()}")

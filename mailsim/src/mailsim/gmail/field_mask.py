@@ -39,10 +39,10 @@ def apply_mask(mask: Mask, value: Any) -> Any:
     star = mask.get("*")
     left: dict[str, Any] = {}
     for key, item in value.items():  # pyright: ignore[reportUnknownVariableType]
-        beneath = mask.get(key, star)  # pyright: ignore[reportUnknownArgumentType]
-        if beneath is None:
+        submask = mask.get(key, star)  # pyright: ignore[reportUnknownArgumentType]
+        if submask is None:
             continue
-        part = apply_mask(beneath, item)
+        part = apply_mask(submask, item)
         if part not in ({}, []) or item in ({}, []):
             left[key] = part
     return left
@@ -50,64 +50,64 @@ def apply_mask(mask: Mask, value: Any) -> Any:
 
 def _tokenize(text: str) -> list[str]:
     found: list[str] = []
-    place = 0
-    while place < len(text.rstrip()):
-        match = _TOKEN.match(text, place)
+    position = 0
+    while position < len(text.rstrip()):
+        match = _TOKEN.match(text, position)
         if match is None:
-            raise _invalid_path_error(text, text[place:])
+            raise _invalid_path_error(text, text[position:])
         found.append(match[1])
-        place = match.end()
+        position = match.end()
     return found
 
 
-def _parse_group(tokens: list[str], place: int, text: str, depth: int) -> tuple[Mask, int]:
+def _parse_group(tokens: list[str], position: int, text: str, depth: int) -> tuple[Mask, int]:
     mask: Mask = {}
     while True:
-        place = _parse_path(tokens, place, text, mask, depth)
-        if place >= len(tokens) or tokens[place] != ",":
-            return mask, place
-        place += 1
+        position = _parse_path(tokens, position, text, mask, depth)
+        if position >= len(tokens) or tokens[position] != ",":
+            return mask, position
+        position += 1
 
 
-def _parse_path(tokens: list[str], place: int, text: str, mask: Mask, depth: int) -> int:
+def _parse_path(tokens: list[str], position: int, text: str, mask: Mask, depth: int) -> int:
     """Add one path to the mask. An existing shorter path wins, because it selects everything below it."""
-    if place >= len(tokens) or tokens[place] in {",", "/", "(", ")"} or depth > _MAX_DEPTH:
-        raise _invalid_path_error(text, tokens[place] if place < len(tokens) else "")
-    name = tokens[place]
-    place += 1
-    follows = tokens[place] if place < len(tokens) else ""
-    beneath: Mask = {}
+    if position >= len(tokens) or tokens[position] in {",", "/", "(", ")"} or depth > _MAX_DEPTH:
+        raise _invalid_path_error(text, tokens[position] if position < len(tokens) else "")
+    name = tokens[position]
+    position += 1
+    follows = tokens[position] if position < len(tokens) else ""
+    submask: Mask = {}
     if follows == "/":
-        place = _parse_path(tokens, place + 1, text, beneath, depth + 1)
+        position = _parse_path(tokens, position + 1, text, submask, depth + 1)
     elif follows == "(":
-        beneath, place = _parse_group(tokens, place + 1, text, depth + 1)
-        if place >= len(tokens) or tokens[place] != ")":
+        submask, position = _parse_group(tokens, position + 1, text, depth + 1)
+        if position >= len(tokens) or tokens[position] != ")":
             raise _invalid_path_error(text, name)
-        place += 1
-    _merge_path(mask, name, beneath)
-    return place
+        position += 1
+    _merge_path(mask, name, submask)
+    return position
 
 
-def _merge_path(mask: Mask, name: str, beneath: Mask) -> None:
-    if name not in mask or not beneath:
-        mask[name] = beneath
+def _merge_path(mask: Mask, name: str, submask: Mask) -> None:
+    if name not in mask or not submask:
+        mask[name] = submask
         return
     if not mask[name]:
         return
-    for key, value in beneath.items():
+    for key, value in submask.items():
         _merge_path(mask[name], key, value)
 
 
 def _check_paths(mask: Mask, type_name: str, text: str, above: str) -> None:
-    known = SCHEMA.get(type_name, {})
-    for name, beneath in mask.items():
+    properties = SCHEMA.get(type_name, {})
+    for name, submask in mask.items():
         path = f"{above}/{name}" if above else name
         if name == "*":
             continue
-        if name not in known or (beneath and not known[name]):
+        if name not in properties or (submask and not properties[name]):
             raise _invalid_path_error(text, path)
-        if beneath:
-            _check_paths(beneath, known[name], text, path)
+        if submask:
+            _check_paths(submask, properties[name], text, path)
 
 
 def _invalid_path_error(text: str, path: str) -> GmailError:

@@ -68,11 +68,11 @@ class GmailMailbox:
             raise not_found()
         return state
 
-    def validate_label_ids(self, wanted: Collection[str], *, settable: bool = False) -> frozenset[str]:
-        for label in wanted:
+    def validate_label_ids(self, label_ids: Collection[str], *, settable: bool = False) -> frozenset[str]:
+        for label in label_ids:
             if label not in self.mailbox.folders or (settable and label in _FIXED):
                 raise invalid_label(label)
-        return frozenset(wanted)
+        return frozenset(label_ids)
 
     def make_reference(self, number: int) -> dict[str, Any]:
         """Make the short form of a message that list responses contain."""
@@ -90,7 +90,7 @@ class GmailMailbox:
         )
 
     def to_message_json(
-        self, number: int, form: str = "minimal", only: Collection[str] = ()
+        self, number: int, message_format: str = "minimal", header_names: Collection[str] = ()
     ) -> dict[str, Any]:
         """Return a message in the format `minimal`, `metadata`, `full` or `raw`."""
         mailbox, ids = self.mailbox, self.ids
@@ -101,18 +101,18 @@ class GmailMailbox:
             message["labelIds"] = labels
         message["snippet"] = message_json.make_snippet(tree)
         padded = self.is_padded(number)
-        if form == "full":
-            moment = self.now_ms()
+        if message_format == "full":
+            now_ms = self.now_ms()
             message["payload"] = message_json.to_payload(
                 tree,
-                lambda place: ids.make_attachment_id(number, place, moment, self.next_nonce()),
+                lambda position: ids.make_attachment_id(number, position, now_ms, self.next_nonce()),
                 padded=padded,
                 inline_bytes=self.options.inline_text_bytes,
             )
-        elif form == "metadata":
-            message["payload"] = message_json.to_metadata(tree, only)
+        elif message_format == "metadata":
+            message["payload"] = message_json.to_metadata(tree, header_names)
         message["sizeEstimate"] = len(tree.whole)
-        if form == "raw":
+        if message_format == "raw":
             message["raw"] = message_json.encode_base64url(tree.whole, padded=padded)
         message["historyId"] = str(self.get_message_history_id(number))
         message["internalDate"] = str(mailbox.received_ms(number))

@@ -27,25 +27,27 @@ def list_history(context: GmailCallContext) -> dict[str, Any]:
     after = start
     token = args.get("pageToken")
     if token:
-        place = gmail_mailbox.ids.from_page_token(token)
-        if place is None or not start <= place <= mailbox.sequence:
+        position = gmail_mailbox.ids.from_page_token(token)
+        if position is None or not start <= position <= mailbox.sequence:
             raise bad_request("Invalid pageToken")
         repeat = faults.take("delta_repeat", mailbox.address, "history.list", "gmail") is not None
-        after = max(start, place - 1) if repeat else place
+        after = max(start, position - 1) if repeat else position
     size = min(args.get("maxResults") or DEFAULT_PAGE, MAX_PAGE)
     first = after - mailbox.oldest_sequence
-    taken = mailbox.changes[first : first + size]
+    changes = mailbox.changes[first : first + size]
     answer: dict[str, Any] = {}
-    if not token and taken and faults.take("delta_empty_page", mailbox.address, "history.list", "gmail"):
+    if not token and changes and faults.take("delta_empty_page", mailbox.address, "history.list", "gmail"):
         return {
             "nextPageToken": gmail_mailbox.ids.to_page_token(after),
             "historyId": gmail_mailbox.format_history_id(),
         }
-    records = [record for change in taken if (record := _to_record(gmail_mailbox, change, args)) is not None]
+    records = [
+        record for change in changes if (record := _to_record(gmail_mailbox, change, args)) is not None
+    ]
     if records:
         answer["history"] = records
     if len(mailbox.changes) > first + size:
-        answer["nextPageToken"] = gmail_mailbox.ids.to_page_token(taken[-1].sequence)
+        answer["nextPageToken"] = gmail_mailbox.ids.to_page_token(changes[-1].sequence)
     return answer | {"historyId": gmail_mailbox.format_history_id()}
 
 

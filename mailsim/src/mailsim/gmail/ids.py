@@ -66,14 +66,14 @@ class GmailIds:
             return None
         return (int(digits) ^ self.shift) * self.inverse % _SPACE
 
-    def to_page_token(self, place: int) -> str:
-        return f"{place * 1_000_000 + _mix(self.key ^ place) % 1_000_000:020d}"
+    def to_page_token(self, position: int) -> str:
+        return f"{position * 1_000_000 + _mix(self.key ^ position) % 1_000_000:020d}"
 
     def from_page_token(self, token: str) -> int | None:
         if not (token.isascii() and token.isdigit() and len(token) <= 24):
             return None
-        place, check = divmod(int(token), 1_000_000)
-        return place if check == _mix(self.key ^ place) % 1_000_000 else None
+        position, check = divmod(int(token), 1_000_000)
+        return position if check == _mix(self.key ^ position) % 1_000_000 else None
 
     def make_attachment_id(self, number: int, part: int, milliseconds: int, nonce: int) -> str:
         """Make an attachment ID, a new one on every call: `nonce` is the caller's counter."""

@@ -141,10 +141,10 @@ def _list_candidates(selection: MessageSelection, token: str) -> Iterator[int]:
     mailbox, search = selection.gmail_mailbox.mailbox, selection.search
     below = len(mailbox)
     if token:
-        place = selection.gmail_mailbox.ids.from_page_token(token)
-        if place is None:
+        position = selection.gmail_mailbox.ids.from_page_token(token)
+        if position is None:
             raise bad_request("Invalid pageToken")
-        below = min(below, place)
+        below = min(below, position)
     if search.to_ms is not None:
         below = min(below, mailbox.first_number_since(search.to_ms))
     lowest = mailbox.first_number_since(search.from_ms) if search.from_ms is not None else 0

@@ -65,33 +65,38 @@ def _find_readable_part(root: mime.MimePart) -> mime.MimePart | None:
 
 
 def to_payload(
-    root: mime.MimePart, mint: AttachmentIdMaker, *, padded: bool, inline_bytes: int
+    root: mime.MimePart, make_attachment_id: AttachmentIdMaker, *, padded: bool, inline_bytes: int
 ) -> dict[str, Any]:
     """Return the whole part tree, as in `format=full`."""
-    place = -1
+    position = -1
 
     def shape(part: mime.MimePart, part_id: str) -> dict[str, Any]:
-        nonlocal place
-        place += 1
-        body = _to_body(part, place, mint, padded=padded, inline_bytes=inline_bytes)
-        shaped: dict[str, Any] = {
+        nonlocal position
+        position += 1
+        body = _to_body(part, position, make_attachment_id, padded=padded, inline_bytes=inline_bytes)
+        part_json: dict[str, Any] = {
             "partId": part_id,
             "mimeType": part.content_type,
             "filename": part.filename,
         }
-        if named := to_headers(part):
-            shaped["headers"] = named
-        shaped["body"] = body
+        if message_headers := to_headers(part):
+            part_json["headers"] = message_headers
+        part_json["body"] = body
         if part.children:
             prefix = f"{part_id}." if part_id else ""
-            shaped["parts"] = [shape(child, f"{prefix}{i}") for i, child in enumerate(part.children)]
-        return shaped
+            part_json["parts"] = [shape(child, f"{prefix}{i}") for i, child in enumerate(part.children)]
+        return part_json
 
     return shape(root, "")
 
 
 def _to_body(
-    part: mime.MimePart, place: int, mint: AttachmentIdMaker, *, padded: bool, inline_bytes: int
+    part: mime.MimePart,
+    position: int,
+    make_attachment_id: AttachmentIdMaker,
+    *,
+    padded: bool,
+    inline_bytes: int,
 ) -> dict[str, Any]:
     if part.children and part.content_type.startswith("multipart/"):
         return {"size": 0}
@@ -99,30 +104,30 @@ def _to_body(
     if not content:
         return {"size": 0}
     if part.is_attachment or len(content) > inline_bytes:
-        return {"attachmentId": mint(place), "size": len(content)}
+        return {"attachmentId": make_attachment_id(position), "size": len(content)}
     return {"size": len(content), "data": encode_base64url(content, padded=padded)}
 
 
-def to_headers(part: mime.MimePart, only: Collection[str] = ()) -> list[dict[str, str]]:
+def to_headers(part: mime.MimePart, header_names: Collection[str] = ()) -> list[dict[str, str]]:
     """List the headers: names as sent, duplicates included, encoded words decoded."""
     return [
         {"name": name, "value": mime.decode_words(value) if "=?" in value else value}
         for name, value in part.headers
-        if not only or name.lower() in only
+        if not header_names or name.lower() in header_names
     ]
 
 
-def to_metadata(root: mime.MimePart, only: Collection[str]) -> dict[str, Any]:
-    shaped: dict[str, Any] = {"mimeType": root.content_type}
-    kept = to_headers(root, only)
-    if kept:
-        shaped["headers"] = kept
-    return shaped
+def to_metadata(root: mime.MimePart, header_names: Collection[str]) -> dict[str, Any]:
+    part_json: dict[str, Any] = {"mimeType": root.content_type}
+    header_list = to_headers(root, header_names)
+    if header_list:
+        part_json["headers"] = header_list
+    return part_json
 
 
-def find_part(root: mime.MimePart, place: int) -> mime.MimePart | None:
+def find_part(root: mime.MimePart, position: int) -> mime.MimePart | None:
     """Find the part at a position of the walk, which attachment IDs encode."""
-    for position, (_, part) in enumerate(root.walk()):
-        if position == place:
+    for index, (_, part) in enumerate(root.walk()):
+        if index == position:
             return part
     return None

@@ -37,8 +37,8 @@ def list_messages(context: GmailCallContext) -> dict[str, Any]:
 def get_message(context: GmailCallContext) -> dict[str, Any]:
     args = context.args
     number = context.gmail_mailbox.find_number(args["id"])
-    only = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
-    return context.gmail_mailbox.to_message_json(number, args.get("format", "full"), only)
+    header_names = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
+    return context.gmail_mailbox.to_message_json(number, args.get("format", "full"), header_names)
 
 
 def get_attachment(context: GmailCallContext) -> dict[str, Any]:
@@ -48,8 +48,8 @@ def get_attachment(context: GmailCallContext) -> dict[str, Any]:
     opened = gmail_mailbox.ids.parse_attachment_id(context.args["id"])
     if opened is None or opened[0] != number:
         raise bad_request(_BAD_ATTACHMENT)
-    _, place, minted_ms = opened
-    part = message_json.find_part(gmail_mailbox.mailbox.tree(number), place)
+    _, position, minted_ms = opened
+    part = message_json.find_part(gmail_mailbox.mailbox.tree(number), position)
     if part is None or gmail_mailbox.now_ms() >= minted_ms + gmail_mailbox.options.attachment_seconds * 1000:
         raise bad_request(_BAD_ATTACHMENT)
     content = part.content
@@ -135,8 +135,8 @@ def send(context: GmailCallContext) -> dict[str, Any]:
 def deliver_to_recipients(context: GmailCallContext, raw: bytes) -> None:
     """Deliver a sent message to those recipients that are simulated mailboxes."""
     root = mime.parse(raw)
-    named = getaddresses([root.header(name) for name in ("to", "cc", "bcc")])
-    addresses = dict.fromkeys(address.lower() for _, address in named if "@" in address)
+    address_pairs = getaddresses([root.header(name) for name in ("to", "cc", "bcc")])
+    addresses = dict.fromkeys(address.lower() for _, address in address_pairs if "@" in address)
     if not addresses:
         raise bad_request("Recipient address required")
     for address in addresses:

@@ -81,11 +81,11 @@ class BatchHandler:
         exchange: HttpExchange = scope["mailsim.exchange"]
         in_flight = self.gmail.google.sim.meters.get(exchange.mailbox).in_flight - 1
         parsed_calls = [
-            self._parse_call(inner, outer, in_flight + place) for place, inner in enumerate(calls, 1)
+            self._parse_call(inner, outer, in_flight + position) for position, inner in enumerate(calls, 1)
         ]
         self.gmail.prefetch_messages(exchange.mailbox, (matched for _, matched in parsed_calls))
         answers: list[batch.BatchAnswer] = []
-        for place, (inner, (call, matched)) in enumerate(zip(calls, parsed_calls, strict=True), 1):
+        for position, (inner, (call, matched)) in enumerate(zip(calls, parsed_calls, strict=True), 1):
             response = self._run_call(call, matched, exchange, own_token="authorization" in inner.headers)
             kind = next((value for name, value in response.headers if name == "content-type"), "")
             answers.append(
@@ -93,7 +93,7 @@ class BatchHandler:
                     batch.to_response_id(inner.content_id), response.status, response.body, kind
                 )
             )
-            if place % _CALLS_PER_YIELD == 0:
+            if position % _CALLS_PER_YIELD == 0:
                 await asyncio.sleep(0)
         boundary = f"batch_{exchange.number:016x}{len(body):08x}"
         content_type = (("content-type", f"multipart/mixed; boundary={boundary}"),)

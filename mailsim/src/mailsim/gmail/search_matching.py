@@ -81,9 +81,9 @@ class CompiledSearch:
 def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> CompiledSearch:
     """Compile a search. `label_names` maps names, in lower case with dashes, to label IDs."""
     term = parse_search(text)
-    judge = _TermEvaluator(now, label_names)
+    evaluator = _TermEvaluator(now, label_names)
     terms = term.terms if isinstance(term, AllOfTerms) else (term,)
-    bounds = [judge.get_time_range(child) for child in terms]
+    bounds = [evaluator.get_time_range(child) for child in terms]
     lower = [bound[0] for bound in bounds if bound is not None and bound[0] is not None]
     upper = [bound[1] for bound in bounds if bound is not None and bound[1] is not None]
     open_terms = [
@@ -92,10 +92,10 @@ def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> Com
         if bound is None and not _needs_only_labels(child)
     ]
     return CompiledSearch(
-        may_match_labels=lambda labels: judge.match_labels(term, labels) is not False,
+        may_match_labels=lambda labels: evaluator.match_labels(term, labels) is not False,
         from_ms=max(lower, default=None),
         to_ms=min(upper, default=None),
-        matches=(lambda message: judge.matches(term, message)) if open_terms else None,
+        matches=(lambda message: evaluator.matches(term, message)) if open_terms else None,
         message_id=next((child.value for child in terms if _is_message_id_term(child)), ""),
         includes_spam_trash=_includes_spam_or_trash(term),
     )

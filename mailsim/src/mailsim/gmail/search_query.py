@@ -87,48 +87,48 @@ class _QueryToken:
 def parse_search(text: str) -> SearchTerm:
     tokens = _tokenize(text[:8192])
     terms: list[SearchTerm] = []
-    place = 0
-    while place < len(tokens):
-        term, place = _parse_sequence(tokens, place, "", 0)
+    position = 0
+    while position < len(tokens):
+        term, position = _parse_sequence(tokens, position, "", 0)
         terms.append(term)
-        place += 1  # skip an unmatched closing bracket
+        position += 1  # skip an unmatched closing bracket
     return _combine_terms(terms)
 
 
 def _tokenize(text: str) -> list[_QueryToken]:
     found: list[_QueryToken] = []
-    place = 0
-    while match := _TOKEN.match(text, place):
+    position = 0
+    while match := _TOKEN.match(text, position):
         kind = match.lastgroup or "word"
         value = match[kind]
         if kind == "op" and value.lower() not in OPERATORS:
             # `http://x` and `12:30` are words, not operators.
-            whole = re.compile(r"\s*([^\s(){}\"]+)").match(text, place)
+            whole = re.compile(r"\s*([^\s(){}\"]+)").match(text, position)
             assert whole is not None
             match, kind, value = whole, "word", whole[1]
         found.append(_QueryToken(kind, value))
-        place = match.end()
-        if place >= len(text):
+        position = match.end()
+        if position >= len(text):
             break
     return found
 
 
 def _parse_sequence(
-    tokens: list[_QueryToken], place: int, closing: str, depth: int
+    tokens: list[_QueryToken], position: int, closing: str, depth: int
 ) -> tuple[SearchTerm, int]:
     """Parse terms up to the closing bracket. Braces mean alternatives; `OR` joins its two neighbours."""
     groups: list[list[SearchTerm]] = []
     joined = False
-    while place < len(tokens) and tokens[place].kind != "close":
-        token = tokens[place]
+    while position < len(tokens) and tokens[position].kind != "close":
+        token = tokens[position]
         if token.kind == "word" and token.text in {"OR", "|"}:
             joined = bool(groups)
-            place += 1
+            position += 1
             continue
         if token.kind == "word" and token.text == "AND":
-            place += 1
+            position += 1
             continue
-        term, place = _parse_term(tokens, place, depth)
+        term, position = _parse_term(tokens, position, depth)
         if term is None:
             continue
         if joined:
@@ -137,38 +137,40 @@ def _parse_sequence(
             groups.append([term])
         joined = False
     terms = [group[0] if len(group) == 1 else AnyOfTerms(tuple(group)) for group in groups]
-    return (AnyOfTerms(tuple(terms)) if closing == "}" else _combine_terms(terms)), place
+    return (AnyOfTerms(tuple(terms)) if closing == "}" else _combine_terms(terms)), position
 
 
-def _parse_term(tokens: list[_QueryToken], place: int, depth: int) -> tuple[SearchTerm | None, int]:
-    token = tokens[place]
+def _parse_term(tokens: list[_QueryToken], position: int, depth: int) -> tuple[SearchTerm | None, int]:
+    token = tokens[position]
     match token.kind:
         case "minus":
-            if place + 1 >= len(tokens):
-                return None, place + 1
-            term, place = _parse_term(tokens, place + 1, depth)
-            return (NotTerm(term) if term is not None else None), place
+            if position + 1 >= len(tokens):
+                return None, position + 1
+            term, position = _parse_term(tokens, position + 1, depth)
+            return (NotTerm(term) if term is not None else None), position
         case "op":
-            return _parse_operator(tokens, place, depth)
+            return _parse_operator(tokens, position, depth)
         case "open":
             if depth > 50:
-                return None, place + 1
-            term, place = _parse_sequence(tokens, place + 1, ")" if token.text == "(" else "}", depth + 1)
-            return term, place + 1
+                return None, position + 1
+            term, position = _parse_sequence(
+                tokens, position + 1, ")" if token.text == "(" else "}", depth + 1
+            )
+            return term, position + 1
         case _:
-            return (PhraseTerm(token.text) if token.text.strip() else None), place + 1
+            return (PhraseTerm(token.text) if token.text.strip() else None), position + 1
 
 
-def _parse_operator(tokens: list[_QueryToken], place: int, depth: int) -> tuple[SearchTerm | None, int]:
+def _parse_operator(tokens: list[_QueryToken], position: int, depth: int) -> tuple[SearchTerm | None, int]:
     """Parse an operator. It distributes over a group: `from:(amy bob)` requires both."""
-    name = tokens[place].text.lower()
-    if place + 1 >= len(tokens):
-        return None, place + 1
-    follower = tokens[place + 1]
+    name = tokens[position].text.lower()
+    if position + 1 >= len(tokens):
+        return None, position + 1
+    follower = tokens[position + 1]
     if follower.kind in {"word", "phrase"}:
-        return OperatorTerm(name, follower.text), place + 2
-    value, place = _parse_term(tokens, place + 1, depth)
-    return (_distribute(name, value) if value is not None else None), place
+        return OperatorTerm(name, follower.text), position + 2
+    value, position = _parse_term(tokens, position + 1, depth)
+    return (_distribute(name, value) if value is not None else None), position
 
 
 def _distribute(name: str, term: SearchTerm) -> SearchTerm:

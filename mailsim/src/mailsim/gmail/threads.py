@@ -38,12 +38,13 @@ def _is_newest_match(selection: MessageSelection, number: int) -> bool:
 def get_thread(context: GmailCallContext) -> dict[str, Any]:
     gmail_mailbox, args = context.gmail_mailbox, context.args
     root, members = gmail_mailbox.find_thread(args["id"])
-    only = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
+    header_names = frozenset(name.lower() for name in args.get("metadataHeaders", ()))
     return {
         "id": gmail_mailbox.ids.to_message_id(root),
         "historyId": str(max(gmail_mailbox.get_message_history_id(member) for member in members)),
         "messages": [
-            gmail_mailbox.to_message_json(member, args.get("format", "full"), only) for member in members
+            gmail_mailbox.to_message_json(member, args.get("format", "full"), header_names)
+            for member in members
         ],
     }
 

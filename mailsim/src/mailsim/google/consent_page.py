@@ -45,9 +45,9 @@ _EMBEDDED = ("; wv)", "GSA/", "FBAN/", "FBAV/", "Instagram ")
 class _ConsentPageError(Exception):
     """An error shown as a page, because redirecting to the client is not safe."""
 
-    def __init__(self, status: int, error: str, words: str) -> None:
+    def __init__(self, status: int, error: str, message: str) -> None:
         super().__init__(error)
-        self.status, self.error, self.words = status, error, words
+        self.status, self.error, self.message = status, error, message
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +189,11 @@ def _handle_decision(
     account = google.find_account(form.get("account", ""))
     if account is None:
         raise _ConsentPageError(400, "invalid_request", "Choose an account.")
-    ticked = {value for name, value in pairs if name == "granted"}
+    selected_scopes = {value for name, value in pairs if name == "granted"}
     # Users cannot deselect identity scopes, only the others.
-    granted = tuple(scope for scope in consent_request.scopes if scope in ticked or scope in IDENTITY_SCOPES)
+    granted = tuple(
+        scope for scope in consent_request.scopes if scope in selected_scopes or scope in IDENTITY_SCOPES
+    )
     if not granted:
         return _redirect_to_client(consent_request, {"error": "access_denied"})
     duration = form.get("duration", "")
@@ -277,15 +279,19 @@ def _render_page(
     query: str,
 ) -> Response:
     chosen = hinted or (accounts[0] if accounts else None)
-    people = "".join(_render_account(account, chosen=account is chosen) for account in accounts)
-    if not people:
-        people = "<p>There is no Gmail account yet. Create a mailbox first.</p>"
-    ticks = "".join(_render_scope(scope) for scope in consent_request.scopes if scope not in IDENTITY_SCOPES)
-    shown = f"<fieldset><legend>This app wants to</legend>{ticks}</fieldset>" if ticks else ""
+    account_rows = "".join(_render_account(account, chosen=account is chosen) for account in accounts)
+    if not account_rows:
+        account_rows = "<p>There is no Gmail account yet. Create a mailbox first.</p>"
+    scope_rows = "".join(
+        _render_scope(scope) for scope in consent_request.scopes if scope not in IDENTITY_SCOPES
+    )
+    scope_fieldset = (
+        f"<fieldset><legend>This app wants to</legend>{scope_rows}</fieldset>" if scope_rows else ""
+    )
     body = f"""<h1>{html.escape(consent_request.client.name)} wants to access your account</h1>
 <form method="post" action="?{html.escape(query)}">
-<fieldset><legend>Choose an account</legend>{people}</fieldset>
-{shown}{_DURATION}<nav><button name="decision" value="deny">Cancel</button>
+<fieldset><legend>Choose an account</legend>{account_rows}</fieldset>
+{scope_fieldset}{_DURATION}<nav><button name="decision" value="deny">Cancel</button>
 <button name="decision" value="allow">Allow</button></nav></form>"""
     return _render_html("Sign in with Google (simulated)", body)
 
@@ -300,16 +306,16 @@ def _render_account(account: GoogleAccount, *, chosen: bool) -> str:
 
 
 def _render_scope(scope: str) -> str:
-    words = html.escape(SCOPE_DESCRIPTIONS.get(scope, scope))
+    description = html.escape(SCOPE_DESCRIPTIONS.get(scope, scope))
     return (
         f'<label><input type="checkbox" name="granted" value="{html.escape(scope)}" checked>'
-        f"<span>{words}<br><small><code>{html.escape(scope)}</code></small></span></label>"
+        f"<span>{description}<br><small><code>{html.escape(scope)}</code></small></span></label>"
     )
 
 
 def _render_error(error: _ConsentPageError) -> Response:
     body = (
-        f"<h1>Access blocked</h1><p>{html.escape(error.words)}</p>"
+        f"<h1>Access blocked</h1><p>{html.escape(error.message)}</p>"
         f"<p><small>Error {error.status}: {error.error}</small></p>"
     )
     return _render_html("Access blocked (simulated)", body, error.status)

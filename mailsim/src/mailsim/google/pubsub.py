@@ -68,79 +68,79 @@ class PubSub:
         now = sim.clock.now()
         moment = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z"
         number = _FIRST_ID + self.published * 7919
-        event = PubSubMessage(str(number), data, sim.clock.milliseconds(), moment, mailbox)
+        message = PubSubMessage(str(number), data, sim.clock.milliseconds(), moment, mailbox)
         for subscription in [
             subscription for subscription in self.subscriptions.values() if subscription.topic == topic
         ]:
-            self._start_delivery(subscription, event)
+            self._start_delivery(subscription, message)
 
-    def _start_delivery(self, subscription: PushSubscription, event: PubSubMessage) -> None:
+    def _start_delivery(self, subscription: PushSubscription, message: PubSubMessage) -> None:
         faults, background = self.google.sim.faults, self.google.sim.background
-        if faults.take("push_lost", event.mailbox, "push", "gmail"):
-            self.google.sim.meters.get(event.mailbox).pushes_dropped += 1
+        if faults.take("push_lost", message.mailbox, "push", "gmail"):
+            self.google.sim.meters.get(message.mailbox).pushes_dropped += 1
             return
-        late = faults.take("push_late", event.mailbox, "push", "gmail")
-        reordered = faults.take("push_reordered", event.mailbox, "push", "gmail")
-        passed = self.overtaken.pop(subscription.name, None)
+        late = faults.take("push_late", message.mailbox, "push", "gmail")
+        reordered = faults.take("push_reordered", message.mailbox, "push", "gmail")
+        overtaken = self.overtaken.pop(subscription.name, None)
         wait = (late.seconds or 60.0) if late else 0.0
-        name = f"push {event.id}"
+        name = f"push {message.id}"
         if reordered:
-            self.overtaken[subscription.name] = turn = asyncio.Event()
-            background.start(self._deliver_after_next(subscription, event, turn), name)
+            self.overtaken[subscription.name] = next_sent = asyncio.Event()
+            background.start(self._deliver_after_next(subscription, message, next_sent), name)
         else:
-            background.start(self._deliver(subscription, event, wait), name)
-        if passed is not None:
-            passed.set()
-        if faults.take("push_doubled", event.mailbox, "push", "gmail"):
-            background.start(self._deliver(subscription, event, wait), name)
+            background.start(self._deliver(subscription, message, wait), name)
+        if overtaken is not None:
+            overtaken.set()
+        if faults.take("push_doubled", message.mailbox, "push", "gmail"):
+            background.start(self._deliver(subscription, message, wait), name)
 
     async def _deliver_after_next(
-        self, subscription: PushSubscription, event: PubSubMessage, turn: asyncio.Event
+        self, subscription: PushSubscription, message: PubSubMessage, next_sent: asyncio.Event
     ) -> None:
         """Deliver a message after the next one, or after a while if none follows."""
         clock, background = self.google.sim.clock, self.google.sim.background
         timer = background.start(clock.sleep(_REORDER_SECONDS), "reordered push")
-        waiting = asyncio.ensure_future(turn.wait())
+        waiting = asyncio.ensure_future(next_sent.wait())
         await background.wait_idle(asyncio.wait({timer, waiting}, return_when=asyncio.FIRST_COMPLETED))
         timer.cancel()
         waiting.cancel()
         await asyncio.sleep(0.05)  # let the overtaking message be sent first
-        await self._deliver(subscription, event, 0.0)
+        await self._deliver(subscription, message, 0.0)
 
-    async def _deliver(self, subscription: PushSubscription, event: PubSubMessage, wait: float) -> None:
+    async def _deliver(self, subscription: PushSubscription, message: PubSubMessage, wait: float) -> None:
         sim = self.google.sim
-        clock, meter = sim.clock, sim.meters.get(event.mailbox)
+        clock, meter = sim.clock, sim.meters.get(message.mailbox)
         if wait:
             await clock.sleep(wait)
         attempt = 0
         while subscription.name in self.subscriptions:
             attempt += 1
             meter.pushes_sent += 1
-            if await self._attempt(self.subscriptions[subscription.name], event, attempt):
+            if await self._attempt(self.subscriptions[subscription.name], message, attempt):
                 meter.pushes_acknowledged += 1
                 return
             meter.pushes_failed += 1
             if subscription.dead_letter_topic and attempt >= subscription.max_attempts:
-                self.publish(subscription.dead_letter_topic, event.data, event.mailbox)
+                self.publish(subscription.dead_letter_topic, message.data, message.mailbox)
                 break
             await clock.sleep(subscription.backoff(attempt))
-            if clock.milliseconds() >= event.published_ms + subscription.retention_seconds * 1000:
+            if clock.milliseconds() >= message.published_ms + subscription.retention_seconds * 1000:
                 break
         meter.pushes_dropped += 1
 
-    async def _attempt(self, subscription: PushSubscription, event: PubSubMessage, attempt: int) -> bool:
+    async def _attempt(self, subscription: PushSubscription, message: PubSubMessage, attempt: int) -> bool:
         headers = {"content-type": "application/json", "user-agent": "CloudPubSub-Google"}
         if subscription.service_account:
-            headers["authorization"] = f"Bearer {self.token(subscription, event.mailbox)}"
+            headers["authorization"] = f"Bearer {self.get_push_token(subscription, message.mailbox)}"
         if subscription.no_wrapper:
-            body = event.data
+            body = message.data
             if subscription.write_metadata:
                 headers["x-goog-pubsub-subscription-name"] = subscription.name
-                headers["x-goog-pubsub-message-id"] = event.id
-                headers["x-goog-pubsub-publish-time"] = event.published
+                headers["x-goog-pubsub-message-id"] = message.id
+                headers["x-goog-pubsub-publish-time"] = message.published
         else:
-            body = msgspec.json.encode(event.to_envelope(subscription, attempt))
-        origin = PushOrigin("gmail", "push", event.mailbox, subscription.name)
+            body = msgspec.json.encode(message.to_envelope(subscription, attempt))
+        origin = PushOrigin("gmail", "push", message.mailbox, subscription.name)
         try:
             answer = await self.google.sim.push_client.post(
                 subscription.push_endpoint, body, headers, origin, subscription.ack_seconds
@@ -149,33 +149,33 @@ class PubSub:
             return False
         return answer.status in ACKNOWLEDGED
 
-    def token(self, subscription: PushSubscription, mailbox: str = "") -> str:
+    def get_push_token(self, subscription: PushSubscription, mailbox: str = "") -> str:
         """Return a token for the push endpoint, reused while fresh; invalid in one way if a fault says so."""
         fault = self.google.sim.faults.take("push_token", mailbox, "push", "gmail")
-        wrong = fault.code if fault else ""
+        defect = fault.code if fault else ""
         audience = subscription.audience or subscription.push_endpoint
-        key = (audience, subscription.service_account, wrong)
+        key = (audience, subscription.service_account, defect)
         now = self.google.now()
-        kept = self.tokens.get(key)
-        if kept is not None and now < kept[0]:
-            return kept[1]
-        token = self._make_push_token(subscription.service_account, audience, wrong, now)
+        cached = self.tokens.get(key)
+        if cached is not None and now < cached[0]:
+            return cached[1]
+        token = self._make_push_token(subscription.service_account, audience, defect, now)
         self.tokens[key] = (now + TOKEN_SECONDS - _FRESH_SECONDS, token)
         return token
 
-    def _make_push_token(self, account: str, audience: str, wrong: str, now: float) -> str:
-        issued = int(now) - (2 * TOKEN_SECONDS if wrong == "expired" else 0)
-        email = "stranger@other-project.iam.gserviceaccount.com" if wrong == "email" else account
+    def _make_push_token(self, account: str, audience: str, defect: str, now: float) -> str:
+        issued = int(now) - (2 * TOKEN_SECONDS if defect == "expired" else 0)
+        email = "stranger@other-project.iam.gserviceaccount.com" if defect == "email" else account
         subject = str(10**20 + stable_hash("service account", email) % 10**20)
         claims = {
-            "aud": "https://other.example/push" if wrong == "aud" else audience,
+            "aud": "https://other.example/push" if defect == "aud" else audience,
             "azp": subject,
             "email": email,
-            "email_verified": wrong != "unverified",
+            "email_verified": defect != "unverified",
             "exp": issued + TOKEN_SECONDS,
             "iat": issued,
-            "iss": "https://issuer.example" if wrong == "iss" else "https://accounts.google.com",
+            "iss": "https://issuer.example" if defect == "iss" else "https://accounts.google.com",
             "sub": subject,
         }
         keys = self.google.keys
-        return (keys.unpublished if wrong == "signature" else keys.current).sign(claims)
+        return (keys.unpublished if defect == "signature" else keys.current).sign(claims)

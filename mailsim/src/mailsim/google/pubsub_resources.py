@@ -64,8 +64,8 @@ class PushSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Seconds until the next attempt after `attempt` failures."""
         policy = self.retry_min_seconds is not None or self.retry_max_seconds is not None
         first = (self.retry_min_seconds or 10.0) if policy else 0.1
-        most = (self.retry_max_seconds or 600.0) if policy else 60.0
-        return min(first * 2 ** min(attempt - 1, 30), most)
+        longest = (self.retry_max_seconds or 600.0) if policy else 60.0
+        return min(first * 2 ** min(attempt - 1, 30), longest)
 
 
 class PubSubMessage(msgspec.Struct, frozen=True):

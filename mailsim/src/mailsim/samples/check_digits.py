@@ -42,8 +42,8 @@ def group_digits(value: str) -> str:
 def compute_luhn_digit(digits: str) -> int:
     """Compute the Luhn check digit of a number."""
     total = 0
-    for place, digit in enumerate(reversed(digits)):
-        value = int(digit) * (2 if place % 2 == 0 else 1)
+    for position, digit in enumerate(reversed(digits)):
+        value = int(digit) * (2 if position % 2 == 0 else 1)
         total += value - 9 if value > 9 else value
     return -total % 10
 

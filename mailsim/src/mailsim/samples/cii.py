@@ -33,7 +33,7 @@ def render_cii(invoice: Invoice, profile: str) -> bytes:
         ),
         element(
             "rsm:SupplyChainTradeTransaction",
-            *(_render_line(place, line) for place, line in enumerate(invoice.lines, 1)),
+            *(_render_line(position, line) for position, line in enumerate(invoice.lines, 1)),
             _render_agreement(invoice, full=full),
             element(
                 "ram:ApplicableHeaderTradeDelivery",
@@ -62,7 +62,7 @@ def _render_day(day: date) -> str:
     return leaf("udt:DateTimeString", f"{day:%Y%m%d}", format="102")
 
 
-def _render_line(place: int, line: InvoiceLine) -> str:
+def _render_line(position: int, line: InvoiceLine) -> str:
     tax = element(
         "ram:ApplicableTradeTax",
         leaf("ram:TypeCode", "VAT"),
@@ -74,7 +74,7 @@ def _render_line(place: int, line: InvoiceLine) -> str:
     )
     return element(
         "ram:IncludedSupplyChainTradeLineItem",
-        element("ram:AssociatedDocumentLineDocument", leaf("ram:LineID", place)),
+        element("ram:AssociatedDocumentLineDocument", leaf("ram:LineID", position)),
         element("ram:SpecifiedTradeProduct", leaf("ram:Name", line.text)),
         element(
             "ram:SpecifiedLineTradeAgreement",

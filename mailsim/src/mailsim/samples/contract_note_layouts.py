@@ -234,9 +234,9 @@ def _draw_grid(note: ContractNote, terms: DocumentTerms) -> PageDrawing:
         *_format_amounts(note, terms),
         (_get_net_label(note, terms), format_price(note.net, note.currency, note.language)),
     ]
-    for place, (label, value) in enumerate(cells):
-        x, y = 40 + place % 2 * 258, 112 + place // 2 * 36
-        last = place == len(cells) - 1
+    for position, (label, value) in enumerate(cells):
+        x, y = 40 + position % 2 * 258, 112 + position // 2 * 36
+        last = position == len(cells) - 1
         if last:
             drawing.box(x, y, 257, 36, 0xFFF2CC)
         drawing.frame(x, y, 257, 36)

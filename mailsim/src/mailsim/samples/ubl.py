@@ -40,7 +40,7 @@ def render_ubl(invoice: Invoice) -> bytes:
             _render_amount("cbc:TaxInclusiveAmount", invoice.gross, invoice),
             _render_amount("cbc:PayableAmount", invoice.gross, invoice),
         ),
-        *(_render_line(place, line, invoice) for place, line in enumerate(invoice.lines, 1)),
+        *(_render_line(position, line, invoice) for position, line in enumerate(invoice.lines, 1)),
         **_NAMESPACES,
     )
     return f'<?xml version="1.0" encoding="UTF-8"?>\n{root}\n'.encode()
@@ -96,11 +96,11 @@ def _render_taxes(invoice: Invoice) -> str:
     return element("cac:TaxTotal", _render_amount("cbc:TaxAmount", invoice.vat, invoice), *parts)
 
 
-def _render_line(place: int, line: InvoiceLine, invoice: Invoice) -> str:
+def _render_line(position: int, line: InvoiceLine, invoice: Invoice) -> str:
     category = element("cac:ClassifiedTaxCategory", leaf("cbc:ID", "S"), leaf("cbc:Percent", line.rate), _VAT)
     return element(
         "cac:InvoiceLine",
-        leaf("cbc:ID", place),
+        leaf("cbc:ID", position),
         leaf("cbc:InvoicedQuantity", line.quantity, unitCode=UNIT_CODES[line.unit]),
         _render_amount("cbc:LineExtensionAmount", line.amount, invoice),
         element("cac:Item", leaf("cbc:Name", line.text), category),
