@@ -24,7 +24,16 @@ import psycopg
 import uvloop
 
 from postroom.store import roles
-from stage import NO_QUOTA, Stage, cpu_seconds, lieer, note_the_load, stage, verdict, worker
+from sync_environment import (
+    NO_QUOTA,
+    SyncEnvironment,
+    cpu_seconds,
+    lieer,
+    note_the_load,
+    open_environment,
+    verdict,
+    worker,
+)
 
 MESSAGES, SEQUENTIAL, LATENCY_MS, BATCH, PARALLEL = 20_000, 300, 50, 50, 4
 WANTED_RATIO, WANTED_TIMES, BUSY = 0.5, 40, 0.9
@@ -61,7 +70,7 @@ class Took:
 class Bare:
     """Gmail read by hand."""
 
-    def __init__(self, there: Stage, client: aiohttp.ClientSession, token: str) -> None:
+    def __init__(self, there: SyncEnvironment, client: aiohttp.ClientSession, token: str) -> None:
         self._url = there.sim.http
         self._client = client
         self._headers = {"Authorization": f"Bearer {token}"}
@@ -164,7 +173,7 @@ async def sequential(reader: Bare, url: str, most: int) -> int:
     return done
 
 
-async def by_hand(there: Stage, most: int | None) -> Took:
+async def by_hand(there: SyncEnvironment, most: int | None) -> Took:
     """The bare loop, or so many messages in the sequential way."""
     token = there.sim.post("google/tokens", address=ADDRESS)["access_token"]
     await there.owner.execute(_TABLE)
@@ -177,7 +186,7 @@ async def by_hand(there: Stage, most: int | None) -> Took:
     return Took(done, seconds, own, cpu_seconds(there.sim.process.pid) - before)
 
 
-async def ours(there: Stage) -> Took:
+async def ours(there: SyncEnvironment) -> Took:
     """From the moment the mailbox is connected until its last page is committed."""
     with worker(there.settings(gmail_quota=NO_QUOTA)) as process:
         pids = process.pid, there.sim.process.pid
@@ -190,7 +199,7 @@ async def ours(there: Stage) -> Took:
     return Took(await there.stored(), seconds, *used)
 
 
-async def lieers(there: Stage, python: str) -> Took:
+async def lieers(there: SyncEnvironment, python: str) -> Took:
     """A pull into an empty notmuch database."""
     token = there.sim.post("google/tokens", address=ADDRESS)["access_token"]
     simulator, used = there.sim.process.pid, 0.0
@@ -206,7 +215,7 @@ async def lieers(there: Stage, python: str) -> Took:
 
 async def against_the_bare_loop(messages: int, python: str | None) -> bool:
     print(f"{messages:,} messages of 8 KB, a tenth with an attachment of 100 KB, no quota, no latency")
-    async with stage("--quota", "off") as there:
+    async with open_environment("--quota", "off") as there:
         there.fill("gmail", ADDRESS, messages)
         hand = await by_hand(there, None)
         we = await ours(there)
@@ -228,7 +237,7 @@ async def against_the_bare_loop(messages: int, python: str | None) -> bool:
 
 async def against_the_sequential_way(messages: int, few: int) -> bool:
     print(f"the same with {LATENCY_MS} ms of latency, beside one message after the other")
-    async with stage("--quota", "off", "--latency-ms", str(LATENCY_MS)) as there:
+    async with open_environment("--quota", "off", "--latency-ms", str(LATENCY_MS)) as there:
         there.fill("gmail", ADDRESS, messages)
         hand = await by_hand(there, few)
         we = await ours(there)

@@ -25,7 +25,17 @@ from postroom.store.database import Database, open_database
 from postroom.store.embedded.stale_processes import find_server_processes
 from postroom.store.work import WorkRequest
 from postroom.wiring.engine import build_engine
-from stage import NO_QUOTA, Stage, cpu_seconds, memory_megabytes, settings, stage, verdict, worker, world
+from sync_environment import (
+    NO_QUOTA,
+    SyncEnvironment,
+    cpu_seconds,
+    memory_megabytes,
+    open_environment,
+    open_world,
+    settings,
+    verdict,
+    worker,
+)
 
 SMALL, LARGE, ROUNDS, BACKFILLED = 1_000, 1_000_000, 60, 100_000
 NEW, MARKED, DELETED = 5, 4, 1  # of one round
@@ -74,7 +84,7 @@ _FILL = (
 class Store:
     """A mailbox that is synced in this process."""
 
-    there: Stage
+    there: SyncEnvironment
     parts: SyncContext
     database: Database
     mailbox: MailboxId
@@ -133,9 +143,9 @@ class Store:
 async def store(messages: int, more: int) -> AsyncGenerator[Store]:
     """A store with so many synced messages and so many inserted ones."""
     async with (
-        stage("--quota", "off") as there,
+        open_environment("--quota", "off") as there,
         open_database(there.url, pool_size=8, name="bench") as database,
-        world(there.sim, database, there.organization, there.home, gmail_quota=NO_QUOTA) as made,
+        open_world(there.sim, database, there.organization, there.home, gmail_quota=NO_QUOTA) as made,
     ):
         there.sim.create("gmail", ADDRESS, messages=messages, days=20, kinds=["plain"])
         done = await made.login(ProviderName.GMAIL, ADDRESS)
@@ -172,7 +182,7 @@ async def memory(messages: int) -> bool:
     print(f"memory of a worker over a first sync of {messages:,} messages, a tenth with 100 KB attached")
     settled, largest, shown = 0.0, 0.0, 0
     first = min(SETTLED_MESSAGES, messages // 2)
-    async with stage("--quota", "off") as there:
+    async with open_environment("--quota", "off") as there:
         there.fill("gmail", ADDRESS, messages)
         with worker(there.settings(gmail_quota=NO_QUOTA)) as process:
             await there.connect("gmail", [ADDRESS])

@@ -17,7 +17,15 @@ import aiohttp
 import psycopg
 import uvloop
 
-from stage import Stage, note_the_load, percentile, stage, verdict, web, worker
+from sync_environment import (
+    SyncEnvironment,
+    note_the_load,
+    open_environment,
+    percentile,
+    verdict,
+    web,
+    worker,
+)
 
 MAILBOXES, SECONDS, PER_SECOND, LATENCY_MS, SWEEP_MINUTES = 200, 120, 2.0, 40, 1
 LONGEST_WAIT_SECONDS = 1000  # longer than the sweeps are apart, which find what no push told of
@@ -40,7 +48,7 @@ _TELL = (
 class Deliveries:
     """When each message was delivered, and when it was committed."""
 
-    def __init__(self, there: Stage, addresses: list[str]) -> None:
+    def __init__(self, there: SyncEnvironment, addresses: list[str]) -> None:
         self._there = there
         self._addresses = addresses
         self._chance = random.Random(7)
@@ -83,14 +91,14 @@ class Deliveries:
 
 
 @asynccontextmanager
-async def connected(mailboxes: int) -> AsyncGenerator[tuple[Stage, list[str]]]:
+async def connected(mailboxes: int) -> AsyncGenerator[tuple[SyncEnvironment, list[str]]]:
     """So many mailboxes at the simulator, half at each provider, not yet connected."""
     half = mailboxes // 2
     names = {
         "gmail": [f"gmail{number}@example.com" for number in range(mailboxes - half)],
         "outlook": [f"outlook{number}@example.com" for number in range(half)],
     }
-    async with stage("--quota", "off", "--latency-ms", str(LATENCY_MS)) as there:
+    async with open_environment("--quota", "off", "--latency-ms", str(LATENCY_MS)) as there:
         for provider, addresses in names.items():
             for address in addresses:
                 there.sim.create(provider, address, messages=2)
@@ -101,7 +109,7 @@ async def connected(mailboxes: int) -> AsyncGenerator[tuple[Stage, list[str]]]:
 
 
 async def measured(
-    there: Stage, addresses: list[str], seconds: float, per_second: float, patience: float
+    there: SyncEnvironment, addresses: list[str], seconds: float, per_second: float, patience: float
 ) -> list[float]:
     deliveries, ready = Deliveries(there, addresses), asyncio.Event()
     listening = asyncio.create_task(deliveries.listen(ready))
@@ -154,7 +162,7 @@ async def with_pushes(mailboxes: int, seconds: float, per_second: float) -> bool
     )
 
 
-async def until_subscribed(there: Stage, mailboxes: int) -> None:
+async def until_subscribed(there: SyncEnvironment, mailboxes: int) -> None:
     query = "SELECT count(DISTINCT mailbox_id) FROM subscriptions WHERE confirmed_at IS NOT NULL"
     async with asyncio.timeout(600):
         while await there.one(query) < mailboxes:  # noqa: ASYNC110  # another process does it

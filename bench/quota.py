@@ -13,7 +13,7 @@ from typing import Any
 
 import uvloop
 
-from stage import Stage, stage, verdict, worker
+from sync_environment import SyncEnvironment, open_environment, verdict, worker
 
 MAILBOXES, MINUTES, GRAPH_MESSAGES = 3, 4, 2_000
 WANTED_PER_MINUTE, WANTED_REQUESTS, WANTED_REFUSED = 280, 250, 0.01
@@ -21,7 +21,7 @@ ALLOWED = 300  # messages a minute, if nothing else were asked
 LETTER_BYTES = 2_000
 
 
-async def stored_by_mailbox(there: Stage) -> dict[Any, int]:
+async def stored_by_mailbox(there: SyncEnvironment) -> dict[Any, int]:
     rows = await there.owner.execute("SELECT mailbox_id, count(*) FROM messages GROUP BY mailbox_id")
     return dict(await rows.fetchall())
 
@@ -31,14 +31,14 @@ def refused_share(meters: list[dict[str, Any]]) -> float:
     return sum(meter["rejections"] for meter in meters) / max(calls, 1)
 
 
-def meters_of(there: Stage, addresses: list[str]) -> list[dict[str, Any]]:
+def meters_of(there: SyncEnvironment, addresses: list[str]) -> list[dict[str, Any]]:
     return [meter for meter in there.sim.get("meters") if meter["mailbox"] in addresses]
 
 
 async def gmail(mailboxes: int, minutes: float) -> bool:
     print(f"Gmail, quota of 2026, {mailboxes} mailboxes at once, {minutes:g} minutes")
     addresses = [f"quota{number}@example.com" for number in range(mailboxes)]
-    async with stage("--quota", "new") as there:
+    async with open_environment("--quota", "new") as there:
         for address in addresses:
             there.sim.create(
                 "gmail", address, messages=int(ALLOWED * (minutes + 3)), size=LETTER_BYTES, kinds=["plain"]
@@ -62,7 +62,7 @@ async def gmail(mailboxes: int, minutes: float) -> bool:
     )
 
 
-async def per_minute(there: Stage, mailboxes: int, minutes: float) -> list[float]:
+async def per_minute(there: SyncEnvironment, mailboxes: int, minutes: float) -> list[float]:
     """When the first window is over. A page is committed at once: from one commit to the last one."""
     while len(await stored_by_mailbox(there)) < mailboxes:  # noqa: ASYNC110  # another process does it
         await asyncio.sleep(0.1)
@@ -82,7 +82,7 @@ async def per_minute(there: Stage, mailboxes: int, minutes: float) -> list[float
 async def graph(mailboxes: int, messages: int) -> bool:
     print(f"Graph's limits, {mailboxes} mailboxes at once, {messages:,} messages in each")
     addresses = [f"quota{number}@example.com" for number in range(mailboxes)]
-    async with stage() as there:
+    async with open_environment() as there:
         for address in addresses:
             there.sim.create("outlook", address, messages=messages, days=20)
         with worker(there.settings()):

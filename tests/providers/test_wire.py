@@ -151,13 +151,13 @@ def test_batch_parts_are_matched_by_id_and_truncated_parts_are_missing():
 def test_a_large_message_of_a_batch_is_not_copied_repeatedly():
     attached = b"Content-Type: application/pdf\r\nContent-Transfer-Encoding: base64\r\n\r\n"
     raw = attached + base64.encodebytes(b"%PDF-" * 800_000)
-    changes = {
+    message = {
         "id": "m",
         "historyId": "1",
         "internalDate": "1",
         "raw": base64.urlsafe_b64encode(raw).decode(),
     }
-    whole = part(0, 200, msgspec.json.encode(changes)) + b"--batch_x--\r\n"
+    whole = part(0, 200, msgspec.json.encode(message)) + b"--batch_x--\r\n"
     tracemalloc.start()
     try:
         answer = batch_format.decode_batch(parted(whole))[0]

@@ -1,6 +1,7 @@
-"""lieer, a Gmail client for notmuch, pulls a simulated mailbox. It needs the C library of notmuch, and so has
-an environment of its own. Changed is the address that it asks, and that base64 may lack its padding: Gmail
-promises none.
+"""Pulls a simulated mailbox with lieer, a Gmail client for notmuch.
+
+lieer needs the C library of notmuch, and therefore its own environment. Two things are patched: the URL of
+Gmail, and base64 without padding, which Gmail does not guarantee.
 """
 
 import json
