@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from mailsim import samples
 from mailsim.samples import MessageSpec, message_kinds
 from postroom.mime import parse, parse_header_pairs, tnef
-from postroom.mime.addresses import MOST_ADDRESSES
-from postroom.mime.part_tree import DEEPEST, MOST_PARTS
+from postroom.mime.addresses import MAX_ADDRESSES
+from postroom.mime.part_tree import MAX_DEPTH, MAX_PARTS
 
 
 def use(message):
@@ -90,19 +90,19 @@ def test_any_header_pairs_make_a_head(pairs):
 
 
 def test_beyond_the_part_limit_the_rest_is_one_part_and_nothing_is_lost():
-    body = b"".join(b"--b\n\n%d\n" % number for number in range(3 * MOST_PARTS))
+    body = b"".join(b"--b\n\n%d\n" % number for number in range(3 * MAX_PARTS))
     message = parse(b"Content-Type: multipart/mixed; boundary=b\n\n" + body + b"--b--\n")
     [rest] = message.attachments
-    assert rest.part == str(MOST_PARTS - 1)
+    assert rest.part == str(MAX_PARTS - 1)
     first = [int(line) for line in message.body_plain.split("\n")]
-    assert first == list(range(MOST_PARTS - 1))
-    assert rest.content.count(b"--b\n") == 3 * MOST_PARTS - len(first) - 1
+    assert first == list(range(MAX_PARTS - 1))
+    assert rest.content.count(b"--b\n") == 3 * MAX_PARTS - len(first) - 1
     assert message.defects == ("parts",)
 
 
 def test_beyond_the_depth_limit_everything_is_one_part():
     raw = b"deepest"
-    for level in range(5 * DEEPEST):
+    for level in range(5 * MAX_DEPTH):
         raw = b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n%b\n--b%d--\n" % (
             level,
             level,
@@ -116,10 +116,10 @@ def test_beyond_the_depth_limit_everything_is_one_part():
 
 def test_attached_messages_have_a_depth_limit_too():
     raw = b"Subject: deepest\n\nhere"
-    for _ in range(5 * DEEPEST):
+    for _ in range(5 * MAX_DEPTH):
         raw = b"Content-Type: message/rfc822\n\n" + raw
     inner = list(parse(raw).walk_attachments())
-    assert len(inner) == DEEPEST + 1
+    assert len(inner) == MAX_DEPTH + 1
     assert inner[-1].attached_message is None
     assert inner[-1].content.endswith(b"here")
 
@@ -157,7 +157,7 @@ def test_html_made_to_be_slow_is_parsed_quickly(html):
 
 
 def test_the_number_of_addresses_is_limited():
-    assert len(parse(b"To: " + b"a@b.example, " * (MOST_ADDRESSES + 10) + b"\n\n").head.to) == MOST_ADDRESSES
+    assert len(parse(b"To: " + b"a@b.example, " * (MAX_ADDRESSES + 10) + b"\n\n").head.to) == MAX_ADDRESSES
 
 
 def test_a_large_attachment_is_decoded_in_pieces():
