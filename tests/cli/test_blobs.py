@@ -28,12 +28,12 @@ async def kept(database_url, organization, tmp_path):
 def test_whole_blobs_are_proven_and_broken_ones_named(run, kept, organization):
     done = run("blobs", "verify")
     assert done.returncode == 0, done.stderr
-    assert f"{organization}: whole. 2 blobs" in done.stdout
+    assert f"{organization}: intact. 2 blobs" in done.stdout
     kept[0].unlink()
     kept[1].write_bytes(b"TWO")
     done = run("blobs", "verify")
     assert done.returncode == 1
-    assert f"missing  {kept[0].name}  nothing refers to it" in done.stdout
+    assert f"missing  {kept[0].name}  unreferenced" in done.stdout
     assert f"changed  {kept[1].name}" in done.stdout
     done = run("blobs", "verify", "--json", "--organization", str(organization))
     (found,) = json.loads(done.stdout)
@@ -49,7 +49,7 @@ async def test_a_worker_on_another_machine_is_refused_until_the_blobs_are_adopte
     await owner.execute("INSERT INTO blob_location (location) VALUES ('disk:of-another-machine')")
     done = run("work")
     assert done.returncode == 1
-    assert "error: The blobs of this installation lie elsewhere" in done.stderr
+    assert "error: This process stores blobs in another place" in done.stderr
     assert "POSTROOM_BLOBS" in done.stderr
     found = doctor(run)
     assert (found["state"], "adopt" in found["remedy"]) == ("fail", True)

@@ -155,7 +155,7 @@ async def test_a_message_about_nothing_goes_and_one_that_says_nothing_becomes_a_
 
 async def test_a_queue_that_cannot_be_used_says_why(queue, moto):
     missing = f"{moto}/123456789012/missing"
-    with pytest.raises(OperatorError, match=r"Amazon SQS refuses \(.*NonExistentQueue"):
+    with pytest.raises(OperatorError, match=r"Amazon SQS rejected the request \(.*NonExistentQueue"):
         await sqs.connect(missing).check()
     assert (
         await doctor_checks.check_queue(Settings(queue=f"sqs:{queue.url}"))

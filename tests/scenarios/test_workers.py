@@ -155,7 +155,12 @@ async def test_a_worker_that_starts_tries_at_once_what_waits_for_somebody_to_act
     database_url, owner, organization
 ):
     await add_work(owner, organization, "operator", 1)
-    await owner.execute("UPDATE work SET due_at = due_at + interval '1 hour', last_error = 'no secret'")
+    await owner.execute(
+        """
+        UPDATE work SET state = 'waiting_for_operator', due_at = due_at + interval '1 hour',
+            last_error = 'no secret'
+        """
+    )
     async with workers(1, database_url) as [worker]:
         await worker.tried(1)
 
@@ -168,7 +173,7 @@ async def test_work_that_kills_its_worker_is_parked(database_url, owner, organiz
     async with workers(1, database_url):
         await until(owner, "SELECT due_at IS NULL FROM work")
     cursor = await owner.execute("SELECT last_error FROM work")
-    assert await cursor.fetchone() == ("its worker ended at every attempt",)
+    assert await cursor.fetchone() == ("every worker that ran it crashed",)
 
 
 async def test_an_error_that_passes_waits_no_longer_because_workers_were_killed_before(

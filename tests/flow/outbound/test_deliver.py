@@ -27,7 +27,7 @@ from postroom.store import webhooks as stored
 from postroom.store.database import open_database
 from postroom.store.feed import NewEvent
 from postroom.store.ledger import Signer
-from web.push_server import serving
+from web.push_server import serve
 from web.sign_in_support import SEALER
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
@@ -72,7 +72,7 @@ async def database(database_url):
 @pytest.fixture
 async def receiver():
     made = Receiver()
-    async with serving(made.app) as url:
+    async with serve(made.app) as url:
         made.url = f"{url}/hook"
         yield made
 
@@ -406,8 +406,8 @@ async def test_a_redirect_is_not_followed(delivering, receiver, add, database, o
         ("https://169.254.169.254/", "private address"),
         ("https://[64:ff9b::a00:1]/", "private address"),
         ("https://0.0.0.0/", "private address"),
-        ("http://app.example.org/", "not an https address"),
-        ("ftp://app.example.org/", "not an https address"),
+        ("http://app.example.org/", "not an https URL"),
+        ("ftp://app.example.org/", "not an https URL"),
     ],
 )
 async def test_nothing_is_sent_inside_unless_it_is_allowed(url, words):
@@ -487,7 +487,7 @@ async def test_plain_http_goes_only_to_networks_that_are_named(monkeypatch):
 
     monkeypatch.setattr(loop, "getaddrinfo", public)
     posted = await WebhookSender(LOOPBACK).post("http://app.example.org/", {}, b"{}")
-    assert posted.error == "is not an https address"
+    assert posted.error == "is not an https URL"
 
 
 def test_the_kinds_of_events_are_those_that_are_told():
