@@ -88,51 +88,51 @@ class MicrosoftControl:
     graph: GraphContext
 
     def endpoints(self) -> tuple[ControlEndpoint, ...]:
-        base, options, refusals = "/microsoft", "/microsoft/options", "/microsoft/refusals"
+        return (*self._token_endpoints(), *self._refusal_endpoints(), *self._settings_endpoints())
+
+    def _token_endpoints(self) -> tuple[ControlEndpoint, ...]:
+        options = "/microsoft/options"
         mint = "Issue tokens for an Outlook account, as if its user or its admin had consented"
-        plan, configure = "Refuse sign-ins with an AADSTS error", "Change the settings of an application"
-        clients, accounts = base + "/applications/{id}", base + "/accounts/{address}"
+        show, change = "Show the options of simulated Microsoft", "Change the options of simulated Microsoft"
         return (
             ControlEndpoint(
                 "POST",
-                f"{base}/tokens",
+                "/microsoft/tokens",
                 mint,
                 self.mint_microsoft_tokens,
                 Tokens,
                 NewMicrosoftTokens,
                 status=201,
             ),
+            ControlEndpoint("GET", options, show, self.microsoft_options, MicrosoftOptions),
             ControlEndpoint(
-                "GET",
-                options,
-                "Show the options of simulated Microsoft",
-                self.microsoft_options,
-                MicrosoftOptions,
+                "PATCH", options, change, self.change_microsoft_options, MicrosoftOptions, OptionChanges
             ),
+        )
+
+    def _refusal_endpoints(self) -> tuple[ControlEndpoint, ...]:
+        path, plan = "/microsoft/refusals", "Refuse sign-ins with an AADSTS error"
+        return (
+            ControlEndpoint("GET", path, "List planned refusals", self.list_refusals, list[RefusalInfo]),
+            ControlEndpoint("POST", path, plan, self.order_refusal, RefusalInfo, NewRefusal, status=201),
+            ControlEndpoint("DELETE", path, "Cancel all refusals", self.clear_refusals),
+            ControlEndpoint("DELETE", path + "/{number}", "Cancel a refusal", self.cancel_refusal),
+        )
+
+    def _settings_endpoints(self) -> tuple[ControlEndpoint, ...]:
+        return (
             ControlEndpoint(
                 "PATCH",
-                options,
-                "Change the options of simulated Microsoft",
-                self.change_microsoft_options,
-                MicrosoftOptions,
-                OptionChanges,
-            ),
-            ControlEndpoint("GET", refusals, "List planned refusals", self.list_refusals, list[RefusalInfo]),
-            ControlEndpoint("POST", refusals, plan, self.order_refusal, RefusalInfo, NewRefusal, status=201),
-            ControlEndpoint("DELETE", refusals, "Cancel all refusals", self.clear_refusals),
-            ControlEndpoint("DELETE", refusals + "/{number}", "Cancel a refusal", self.cancel_refusal),
-            ControlEndpoint(
-                "PATCH",
-                clients,
-                configure,
+                "/microsoft/applications/{id}",
+                "Change the settings of an application",
                 self.configure_application,
                 AffectedCount,
                 ApplicationSettingsChange,
             ),
             ControlEndpoint(
                 "POST",
-                accounts,
-                "Disable or challenge an account",
+                "/microsoft/accounts/{address}",
+                "Disable an account, remove its mailbox, or challenge its tokens",
                 self.configure_account,
                 AffectedCount,
                 AccountSettingsChange,
