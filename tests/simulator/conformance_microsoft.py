@@ -195,7 +195,7 @@ def _missing(value: dict[str, Any], operation: Operation, query: str, where: str
         if missing := always - seen:
             yield f"{where} lacks the selected {sorted(missing)}"
         if more := seen - always - perhaps - expanded:
-            yield f"{where} shows {sorted(more)}, which were not selected"
+            yield f"{where} shows {sorted(more)}, not selected"
         return
     missing = _all_of(operation.gives) - shown
     if missing - _PRIVATE or (missing and missing != _PRIVATE):

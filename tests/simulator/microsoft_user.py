@@ -19,7 +19,7 @@ class MicrosoftUser:
     tokens: dict[str, Any]
     http: httpx2.Client
 
-    def ask(self, method: str, path: str, **more: Any) -> httpx2.Response:
+    def request(self, method: str, path: str, **more: Any) -> httpx2.Response:
         """Send a request. `path` is relative to /v1.0/me, absolute with a slash, or a complete link."""
         if path.startswith("http"):
             return self.http.request(method, path, **more)
@@ -27,14 +27,14 @@ class MicrosoftUser:
 
     def get(self, path: str, headers: dict[str, str] | None = None, **params: Any) -> Any:
         """Return the JSON of a response that must be 200."""
-        return fine(self.ask("GET", path, params=params or None, headers=headers), 200)
+        return fine(self.request("GET", path, params=params or None, headers=headers), 200)
 
     def post(self, path: str, body: Any = None, status: int = 201, **more: Any) -> Any:
-        return fine(self.ask("POST", path, json=body, **more), status)
+        return fine(self.request("POST", path, json=body, **more), status)
 
-    def refused(self, status: int, path: str, method: str = "GET", **more: Any) -> dict[str, Any]:
+    def expect_error(self, status: int, path: str, method: str = "GET", **more: Any) -> dict[str, Any]:
         """Return the error of a response that must have this status."""
-        answer = self.ask(method, path, **more)
+        answer = self.request(method, path, **more)
         assert answer.status_code == status, f"{answer.status_code} {answer.text}"
         return answer.json()["error"]
 

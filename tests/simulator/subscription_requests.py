@@ -27,6 +27,6 @@ def subscribe(user, receiver, **changes):
 
 
 def subscription_error(user, receiver, status=400, **changes):
-    return user.refused(
+    return user.expect_error(
         status, "/subscriptions", "POST", json=subscription_request(user, receiver, **changes)
     )

@@ -76,7 +76,7 @@ def test_exactly_the_selected_properties_are_required(source):
     less = {name: value for name, value in MESSAGE.items() if name != "subject"}
     assert conformance_microsoft.problems(exchange(less)) == ["message lacks the selected ['subject']"]
     more = {**MESSAGE, "isDraft": False}
-    assert conformance_microsoft.problems(exchange(more)) == ["message shows ['isdraft'] unasked"]
+    assert conformance_microsoft.problems(exchange(more)) == ["message shows ['isdraft'], not selected"]
     cast = "$select=name,microsoft.graph.fileAttachment/contentId"
     path = "/v1.0/me/messages/AAMk/attachments/A"
     for shown in ({}, {"contentId": "x"}):

@@ -185,8 +185,8 @@ def test_applications_are_registered(sim):
 
 
 def test_the_log_drops_its_oldest_requests_and_bodies():
-    log = RequestLog(kept=2000)
-    log.bodies = True
+    log = RequestLog(limit=2000)
+    log.keep_bodies = True
     for number in range(3000):
         log.open(number, "GET", "/x").response_body = bytes(MAX_BODY_SIZE)
     kept = list(log.newest())

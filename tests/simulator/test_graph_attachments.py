@@ -52,9 +52,9 @@ def test_a_file_contains_its_bytes_and_an_item_does_not(user, message_path):
 
 def test_value_returns_bytes_of_files_and_mime_of_items(user, message_path):
     file, item = user.get(f"{message_path}/attachments", **{"$select": "id"})["value"]
-    answer = user.ask("GET", f"{message_path}/attachments/{file['id']}/$value")
+    answer = user.request("GET", f"{message_path}/attachments/{file['id']}/$value")
     assert (answer.content, answer.headers["content-type"]) == (b"%PDF-1.7\x00\xff", "application/pdf")
-    inside = user.ask("GET", f"{message_path}/attachments/{item['id']}/$value")
+    inside = user.request("GET", f"{message_path}/attachments/{item['id']}/$value")
     assert b"Subject: Inside" in inside.content
 
 
@@ -64,7 +64,7 @@ def test_an_item_is_read_with_expand(user, message_path):
     shown = user.get(path, **{"$expand": "microsoft.graph.itemattachment/item"})["item"]
     assert (shown["subject"], shown["id"]) == ("Inside", "")
     assert shown["attachments"][0]["item"]["subject"] == "Deeper"
-    user.refused(400, path, params={"$expand": "nonsense"})
+    user.expect_error(400, path, params={"$expand": "nonsense"})
 
 
 def test_expanding_a_message_includes_its_attachments(user, message_path):
@@ -86,7 +86,7 @@ def test_inline_images_do_not_count_as_attachments_but_are_listed(user):
 
 
 def test_content_id_can_only_be_selected_with_a_cast(user, message_path):
-    error = user.refused(400, f"{message_path}/attachments", params={"$select": "id,contentId"})
+    error = user.expect_error(400, f"{message_path}/attachments", params={"$select": "id,contentId"})
     assert error["code"] == "RequestBroker--ParseUri"
     assert (
         "Could not find a property named 'contentId' on type 'microsoft.graph.attachment'."
@@ -105,7 +105,7 @@ def test_a_reference_attachment_has_no_value(user):
     assert links[0]["name"]
     assert "contentBytes" not in links[0]
     assert user.get(path)["hasAttachments"] is True
-    assert user.ask("GET", f"{path}/attachments/{links[0]['id']}/$value").status_code == 405
+    assert user.request("GET", f"{path}/attachments/{links[0]['id']}/$value").status_code == 405
 
 
 def test_an_external_body_is_a_reference_attachment(user):
@@ -124,7 +124,7 @@ def test_pages_and_counts_of_attachments(user):
     for number in range(5):
         made.add_attachment(b"x", maintype="application", subtype="pdf", filename=f"{number}.pdf")
     path = delivered(user, made)
-    assert user.ask("GET", f"{path}/attachments/$count").text == "5"
+    assert user.request("GET", f"{path}/attachments/$count").text == "5"
     found = user.pages(f"{path}/attachments", **{"$top": 2, "$select": "name"})
     assert [one["name"] for one in found] == [f"{number}.pdf" for number in range(5)]
 
@@ -156,6 +156,6 @@ def test_attachments_of_every_mail_kind_match_the_truth(sim, user):
 def test_attachment_ids_follow_the_id_type_and_belong_to_their_message(user, message_path):
     (first, _) = user.get(f"{message_path}/attachments")["value"]
     other = delivered(user, message())
-    assert user.refused(404, f"{other}/attachments/{first['id']}")["code"] == "ErrorItemNotFound"
-    assert user.refused(400, f"{message_path}/attachments/nonsense")["code"] == "ErrorInvalidIdMalformed"
+    assert user.expect_error(404, f"{other}/attachments/{first['id']}")["code"] == "ErrorItemNotFound"
+    assert user.expect_error(400, f"{message_path}/attachments/nonsense")["code"] == "ErrorInvalidIdMalformed"
     assert user.get(f"{message_path}/attachments/{first['id']}")["name"] == first["name"]

@@ -26,7 +26,7 @@ def as_application(sim, microsoft, address, *roles):
 )
 def test_a_request_without_a_valid_token_is_unauthenticated(own, header, words):
     own.http.headers.pop("authorization")
-    answer = own.ask("GET", "messages", headers={"authorization": header} if header else {})
+    answer = own.request("GET", "messages", headers={"authorization": header} if header else {})
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "InvalidAuthenticationToken"
     assert answer.json()["error"]["message"] == words
@@ -34,7 +34,7 @@ def test_a_request_without_a_valid_token_is_unauthenticated(own, header, words):
 
 
 def test_errors_contain_the_request_ids(own):
-    answer = own.ask(
+    answer = own.request(
         "GET", "messages/x", headers={"client-request-id": "11111111-2222-4333-8444-555555555555"}
     )
     inner = answer.json()["error"]["innerError"]
@@ -52,24 +52,24 @@ def test_a_user_is_found_by_id_address_and_me(own):
     assert own.get(f"/users/{me['id']}")["userPrincipalName"] == own.address
     assert own.get(f"/users/{own.address.upper()}")["id"] == me["id"]
     assert own.get("/me", **{"$select": "id,accountEnabled"})["accountEnabled"] is True
-    assert own.refused(404, "/users/nobody@example.com")["code"] == "Request_ResourceNotFound"
-    assert own.refused(404, "/users/nobody@example.com/messages")["code"] == "ResourceNotFound"
+    assert own.expect_error(404, "/users/nobody@example.com")["code"] == "Request_ResourceNotFound"
+    assert own.expect_error(404, "/users/nobody@example.com/messages")["code"] == "ResourceNotFound"
 
 
 def test_a_user_cannot_read_another_mailbox(sim, microsoft, own):
     other = microsoft.connect(sim, f"other-{own.address}")
-    assert own.refused(403, f"/users/{other.address}/messages")["code"] == "ErrorAccessDenied"
-    assert own.refused(403, f"/users/{other.address}")["code"] == "Authorization_RequestDenied"
+    assert own.expect_error(403, f"/users/{other.address}/messages")["code"] == "ErrorAccessDenied"
+    assert own.expect_error(403, f"/users/{other.address}")["code"] == "Authorization_RequestDenied"
 
 
 def test_an_application_reads_every_mailbox_of_its_tenant_and_has_no_me(sim, microsoft, own):
     app = as_application(sim, microsoft, own.address, "Mail.Read")
-    assert app.ask("GET", f"/users/{own.address}/messages/$count").text == "3"
-    assert app.refused(400, "/me")["code"] == "BadRequest"
-    assert app.refused(403, f"/users/{own.address}")["code"] == "Authorization_RequestDenied"
+    assert app.request("GET", f"/users/{own.address}/messages/$count").text == "3"
+    assert app.expect_error(400, "/me")["code"] == "BadRequest"
+    assert app.expect_error(403, f"/users/{own.address}")["code"] == "Authorization_RequestDenied"
     elsewhere = own.address.replace("example.com", "example.net")
     sim.create("outlook", elsewhere)
-    assert app.refused(404, f"/users/{elsewhere}/messages")["code"] == "ResourceNotFound"
+    assert app.expect_error(404, f"/users/{elsewhere}/messages")["code"] == "ResourceNotFound"
 
 
 def test_an_access_policy_restricts_an_application(sim, microsoft, own):
@@ -77,7 +77,7 @@ def test_an_access_policy_restricts_an_application(sim, microsoft, own):
     app = microsoft.sign_in(sim, own.address, roles=["Mail.Read"], client_id=application["client_id"])
     where = f"microsoft/applications/{application['client_id']}"
     sim.control.patch(where, json={"mailboxes": ["somebody@example.com"]})
-    error = app.refused(403, f"/users/{own.address}/messages")
+    error = app.expect_error(403, f"/users/{own.address}/messages")
     assert "[RAOP]" in error["message"]
     sim.control.patch(where, json={"mailboxes": [own.address]})
     assert app.get(f"/users/{own.address}/messages")["value"]
@@ -86,8 +86,8 @@ def test_an_access_policy_restricts_an_application(sim, microsoft, own):
 @pytest.mark.parametrize("scopes", [("User.Read",), ("Mail.Send",)])
 def test_reading_mail_requires_a_mail_permission(sim, microsoft, own, scopes):
     other = microsoft.sign_in(sim, own.address, *scopes)
-    assert other.refused(403, "messages")["code"] == "ErrorAccessDenied"
-    assert other.refused(403, "mailFolders")["code"] == "ErrorAccessDenied"
+    assert other.expect_error(403, "messages")["code"] == "ErrorAccessDenied"
+    assert other.expect_error(403, "mailFolders")["code"] == "ErrorAccessDenied"
 
 
 @pytest.mark.parametrize("roles", [(), ("Mail.ReadBasic.All",)])
@@ -106,7 +106,7 @@ def test_read_basic_shows_everything_but_the_body(sim, microsoft, own, roles):
         (f"{base}/messages", {"$filter": "contains(bodyPreview,'a')"}),
         (f"{base}/messages", {"$search": '"a"'}),
     ]:  # fmt: skip
-        assert who.refused(403, path, params=params)["code"] == "ErrorAccessDenied"
+        assert who.expect_error(403, path, params=params)["code"] == "ErrorAccessDenied"
 
 
 def test_a_read_permission_does_not_allow_writes(own):
@@ -119,12 +119,12 @@ def test_a_read_permission_does_not_allow_writes(own):
         ("POST", "mailFolders", {"displayName": "x"}),
         ("POST", "sendMail", {"message": {}}),
     ]:
-        assert own.refused(403, path, method, json=body)["code"] == "ErrorAccessDenied"
+        assert own.expect_error(403, path, method, json=body)["code"] == "ErrorAccessDenied"
 
 
 def test_a_mailbox_on_premise_is_not_reachable(sim, own):
     sim.post(f"microsoft/accounts/{own.address}", mailbox=False)
-    assert own.refused(404, "messages")["code"] == "MailboxNotEnabledForRESTAPI"
+    assert own.expect_error(404, "messages")["code"] == "MailboxNotEnabledForRESTAPI"
     assert own.get("/me")["mail"] == own.address
     sim.post(f"microsoft/accounts/{own.address}", mailbox=True)
     assert own.get("messages")["value"]
@@ -132,13 +132,13 @@ def test_a_mailbox_on_premise_is_not_reachable(sim, own):
 
 def test_access_tokens_can_be_expired(sim, microsoft, own):
     assert sim.post(f"mailboxes/{own.address}/expire-tokens")["count"] >= 1
-    assert own.refused(401, "messages")["code"] == "InvalidAuthenticationToken"
+    assert own.expect_error(401, "messages")["code"] == "InvalidAuthenticationToken"
     assert microsoft.sign_in(sim, own.address).get("messages")["value"]
 
 
 def test_continuous_access_evaluation_requires_another_sign_in(sim, microsoft, own):
     sim.post(f"microsoft/accounts/{own.address}", challenge=True)
-    answer = own.ask("GET", "messages")
+    answer = own.request("GET", "messages")
     assert answer.status_code == 401
     challenge = answer.headers["www-authenticate"]
     assert 'error="insufficient_claims"' in challenge
@@ -151,6 +151,6 @@ def test_paths_ignore_case_and_unknown_segments_are_refused(own):
     assert own.get("/ME/MailFolders/INBOX/Messages")["value"]
     assert own.get("/me/mailFolders('inbox')/messages/microsoft.graph.delta()")["value"]
     for path in ("/me/nothing", "/me/messages/a/b/c", "/", "/users", "/me/mailFolders/inbox/messages/x/y"):
-        assert own.refused(400, path)["code"] == "BadRequest"
-    assert own.refused(405, "messages", "PUT")["code"] == "Request_BadRequest"
-    assert own.ask("HEAD", "messages").status_code == 405
+        assert own.expect_error(400, path)["code"] == "BadRequest"
+    assert own.expect_error(405, "messages", "PUT")["code"] == "Request_BadRequest"
+    assert own.request("HEAD", "messages").status_code == 405

@@ -11,7 +11,7 @@ def user(sim, microsoft, address):
 
 
 def run(user, *requests, status=200):
-    answer = user.ask("POST", "/$batch", json={"requests": list(requests)})
+    answer = user.request("POST", "/$batch", json={"requests": list(requests)})
     assert answer.status_code == status, answer.text
     return {one["id"]: one for one in answer.json()["responses"]} if status == 200 else answer.json()["error"]
 
@@ -51,7 +51,10 @@ def test_parts_have_their_own_headers_bodies_and_errors(sim, user):
         "ids": 200, "raw": 200, "none": 400, "where": 400, "patch": 200,
     }  # fmt: skip
     assert parts["ids"]["body"]["value"][0]["id"] == sim.truth(user.address)[-1]["id"]
-    assert base64.b64decode(parts["raw"]["body"]) == user.ask("GET", f"messages/{entry['id']}/$value").content
+    assert (
+        base64.b64decode(parts["raw"]["body"])
+        == user.request("GET", f"messages/{entry['id']}/$value").content
+    )
     assert parts["patch"]["body"]["isRead"] is True
     assert parts["none"]["body"]["error"]["code"] == "ErrorInvalidIdMalformed"
 
@@ -89,7 +92,7 @@ def test_a_malformed_batch_is_refused_as_a_whole(user, requests):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b'{"requests":{}}', b"null", b"\xff", b'{"requests":'])
 def test_a_batch_that_is_not_json_is_refused(user, body):
-    answer = user.ask("POST", "/$batch", content=body, headers={"content-type": "application/json"})
+    answer = user.request("POST", "/$batch", content=body, headers={"content-type": "application/json"})
     assert answer.status_code == 400
 
 

@@ -40,7 +40,7 @@ def test_the_first_round_lists_every_message_once_and_completely(sim, user):
 
 @pytest.mark.parametrize("size", [1, 7, 30, 31, 1000])
 def test_the_preferred_page_size_is_respected(user, size):
-    answer = user.ask("GET", INBOX, headers={"prefer": f"odata.maxpagesize={size}"})
+    answer = user.request("GET", INBOX, headers={"prefer": f"odata.maxpagesize={size}"})
     page = answer.json()
     assert len(page["value"]) == min(size, 30)
     assert answer.headers["preference-applied"] == f"odata.maxpagesize={size}"
@@ -171,7 +171,7 @@ def test_change_types_filter_later_rounds_but_not_the_first(sim, user):
     act(user, truth[0]["id"], "mark", read=True)
     act(user, truth[1]["id"], "move", folder="archive")
     assert [one["id"] for one in user.delta(link, IMMUTABLE)[0]] == [new["id"]]
-    user.refused(400, INBOX, params={"changeType": "created,moved"})
+    user.expect_error(400, INBOX, params={"changeType": "created,moved"})
 
 
 def test_a_filter_excludes_old_mail_but_not_its_tombstones_and_changes(sim, user):
@@ -211,23 +211,23 @@ def test_orderby_lists_newest_first(sim, user):
     ],
 )  # fmt: skip
 def test_unsupported_options_are_a_bad_request(user, params):
-    user.refused(400, INBOX, params=params)
+    user.expect_error(400, INBOX, params=params)
 
 
 def test_a_link_is_complete_and_belongs_to_its_folder(user):
     link = user.get(INBOX)["@odata.nextLink"]
-    user.refused(400, f"{link}&$select=subject")
-    user.refused(400, f"{link}&$top=5")
-    user.refused(400, link[:-3] + ("AAA" if link[-3:] != "AAA" else "BBB"))
+    user.expect_error(400, f"{link}&$select=subject")
+    user.expect_error(400, f"{link}&$top=5")
+    user.expect_error(400, link[:-3] + ("AAA" if link[-3:] != "AAA" else "BBB"))
     archive = user.get("mailFolders/archive")["id"]
-    user.refused(400, re.sub(r"mailFolders\('[^']+'\)", f"mailFolders('{archive}')", link))
+    user.expect_error(400, re.sub(r"mailFolders\('[^']+'\)", f"mailFolders('{archive}')", link))
 
 
 def test_links_expire_after_three_generations(user, options):
     _, first = user.delta(INBOX)
     for _ in range(3):
-        assert user.ask("GET", first).status_code == 200
-    answer = user.ask("GET", first)
+        assert user.request("GET", first).status_code == 200
+    answer = user.request("GET", first)
     assert answer.status_code == 410
     error = answer.json()["error"]
     assert error["code"] == "SyncStateNotFound"
@@ -237,7 +237,7 @@ def test_links_expire_after_three_generations(user, options):
     )
     assert "location" not in answer.headers
     options(gone_location=True)
-    location = user.ask("GET", first).headers["location"]
+    location = user.request("GET", first).headers["location"]
     assert len(user.delta(location)[0]) == 30
 
 
@@ -268,8 +268,8 @@ def test_cursors_can_be_expired(sim, user):
     _, inbox = user.delta(INBOX)
     _, folders = user.delta("mailFolders/delta")
     assert sim.post(f"mailboxes/{user.address}/expire-cursors")["count"] == 2
-    assert user.refused(410, inbox)["code"] == "SyncStateNotFound"
-    assert user.refused(410, folders)["code"] == "SyncStateNotFound"
+    assert user.expect_error(410, inbox)["code"] == "SyncStateNotFound"
+    assert user.expect_error(410, folders)["code"] == "SyncStateNotFound"
     assert user.delta(INBOX)[0]
 
 
@@ -283,20 +283,20 @@ def test_faults_cause_empty_pages_repeats_and_expired_cursors(sim, user):
     again = [one["id"] for one in user.delta(INBOX, IMMUTABLE)[0]]
     assert len(again) > len(set(again)) == 30
     sim.fault("cursor_expired", mailbox=user.address, times=1)
-    assert user.refused(410, link)["code"] == "SyncStateNotFound"
+    assert user.expect_error(410, link)["code"] == "SyncStateNotFound"
 
 
 def test_a_deleted_folder_is_not_found(sim, user):
     made = user.post("mailFolders", {"displayName": "Brief"})
     _, link = user.delta(f"mailFolders/{made['id']}/messages/delta")
-    user.ask("DELETE", f"mailFolders/{made['id']}")
-    assert user.refused(404, link)["code"] == "ErrorItemNotFound"
+    user.request("DELETE", f"mailFolders/{made['id']}")
+    assert user.expect_error(404, link)["code"] == "ErrorItemNotFound"
 
 
 def test_an_edited_draft_is_reported_completely(user):
     draft = user.post("messages", {"subject": "One"})
     _, link = user.delta("mailFolders/drafts/messages/delta")
-    user.ask("PATCH", f"messages/{draft['id']}", json={"subject": "Two"})
+    user.request("PATCH", f"messages/{draft['id']}", json={"subject": "Two"})
     (told,) = user.delta(link)[0]
     assert (told["subject"], told["isDraft"]) == ("Two", True)
 

@@ -113,7 +113,7 @@ def test_filter_must_begin_with_the_properties_of_orderby(user):
     assert subjects(user, filter=fine, orderby="receivedDateTime") == ["Re: Invoice 1", "Invoice 2"]
     for where in ("isRead eq true", "isRead eq true and receivedDateTime ge 2026-01-01T00:00:00Z"):
         wrong = {"$filter": where, "$orderby": "receivedDateTime desc"}
-        assert user.refused(400, "messages", params=wrong)["code"] == "InefficientFilter"
+        assert user.expect_error(400, "messages", params=wrong)["code"] == "InefficientFilter"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_filter_must_begin_with_the_properties_of_orderby(user):
     ],
 )  # fmt: skip
 def test_an_invalid_filter_is_a_bad_request(user, where):
-    assert user.refused(400, "messages", params={"$filter": where})["code"] in {
+    assert user.expect_error(400, "messages", params={"$filter": where})["code"] in {
         "BadRequest",
         "RequestBroker--ParseUri",
     }
@@ -140,4 +140,4 @@ def test_an_invalid_filter_is_a_bad_request(user, where):
     "order", ["nothing", "subject sideways", "subject desc desc", ",", "body", "toRecipients"]
 )
 def test_an_invalid_orderby_is_a_bad_request(user, order):
-    user.refused(400, "messages", params={"$orderby": order})
+    user.expect_error(400, "messages", params={"$orderby": order})

@@ -36,7 +36,7 @@ def test_hidden_folders_are_listed_only_on_request(user):
     everything = {one["displayName"] for one in user.pages("mailFolders", includeHiddenFolders="true")}
     assert "Secret" not in shown
     assert {"Secret", "Clutter"} <= everything
-    assert user.ask("GET", "mailFolders/$count").text == str(len(shown))
+    assert user.request("GET", "mailFolders/$count").text == str(len(shown))
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_well_known_names_work_in_any_case(user, name):
 
 
 def test_a_missing_well_known_folder_is_not_found(user):
-    assert user.refused(404, "mailFolders/conflicts")["code"] == "ErrorItemNotFound"
-    assert user.refused(400, "mailFolders/f1")["code"] == "ErrorInvalidIdMalformed"
-    assert user.refused(400, "mailFolders/Posteingang")["code"] == "ErrorInvalidIdMalformed"
+    assert user.expect_error(404, "mailFolders/conflicts")["code"] == "ErrorItemNotFound"
+    assert user.expect_error(400, "mailFolders/f1")["code"] == "ErrorInvalidIdMalformed"
+    assert user.expect_error(400, "mailFolders/Posteingang")["code"] == "ErrorInvalidIdMalformed"
 
 
 def test_counts_are_current(user):
@@ -76,15 +76,15 @@ def test_folders_are_created_renamed_moved_and_deleted(user):
     made = user.post("mailFolders", {"displayName": "One"})
     inner = user.post(f"mailFolders/{made['id']}/childFolders", {"displayName": "Two"})
     assert inner["parentFolderId"] == made["id"]
-    taken = user.refused(409, "mailFolders", "POST", json={"displayName": "one"})
+    taken = user.expect_error(409, "mailFolders", "POST", json={"displayName": "one"})
     assert taken["code"] == "ErrorFolderExists"
-    renamed = user.ask("PATCH", f"mailFolders/{inner['id']}", json={"displayName": "Three"}).json()
+    renamed = user.request("PATCH", f"mailFolders/{inner['id']}", json={"displayName": "Three"}).json()
     assert (renamed["id"], renamed["displayName"]) == (inner["id"], "Three")
     moved = user.post(f"mailFolders/{inner['id']}/move", {"destinationId": "archive"})
     assert moved["parentFolderId"] == user.get("mailFolders/archive")["id"]
-    assert user.ask("DELETE", f"mailFolders/{made['id']}").status_code == 204
-    assert user.refused(404, f"mailFolders/{made['id']}")["code"] == "ErrorItemNotFound"
-    assert user.refused(403, "mailFolders/inbox", "DELETE")["code"] == "ErrorDeleteDistinguishedFolder"
+    assert user.request("DELETE", f"mailFolders/{made['id']}").status_code == 204
+    assert user.expect_error(404, f"mailFolders/{made['id']}")["code"] == "ErrorItemNotFound"
+    assert user.expect_error(403, "mailFolders/inbox", "DELETE")["code"] == "ErrorDeleteDistinguishedFolder"
 
 
 def test_folder_delta_lists_nested_folders_then_added_changed_and_removed_ones(user):

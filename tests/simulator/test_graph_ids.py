@@ -26,7 +26,7 @@ def test_a_move_changes_the_mutable_id_only(user):
     mutable, immutable = ids(user)[0], ids(user, IMMUTABLE)[0]
     moved = user.post(f"messages/{mutable}/move", {"destinationId": "deleteditems"})
     assert moved["id"] != mutable
-    assert user.refused(404, f"messages/{mutable}")["code"] == "ErrorItemNotFound"
+    assert user.expect_error(404, f"messages/{mutable}")["code"] == "ErrorItemNotFound"
     assert user.get(f"messages/{immutable}", IMMUTABLE)["id"] == immutable
     back = user.post(f"messages/{immutable}/move", {"destinationId": "inbox"}, headers=IMMUTABLE)
     assert back["id"] == immutable
@@ -37,7 +37,7 @@ def test_ids_are_case_sensitive(user):
     for one in (ids(user)[0], ids(user, IMMUTABLE)[0]):
         place = next(i for i in range(len(one) - 5, 0, -1) if one[i].isalpha())
         other = one[:place] + one[place].swapcase() + one[place + 1 :]
-        assert user.ask("GET", f"messages/{other}").status_code in {400, 404}
+        assert user.request("GET", f"messages/{other}").status_code in {400, 404}
 
 
 def test_an_encoded_id_is_the_same_id(user):
@@ -48,7 +48,7 @@ def test_an_encoded_id_is_the_same_id(user):
 
 def test_an_id_of_another_mailbox_is_malformed(sim, microsoft, user):
     other = microsoft.connect(sim, f"other-{user.address}", messages=1)
-    assert user.refused(400, f"messages/{ids(other)[0]}")["code"] == "ErrorInvalidIdMalformed"
+    assert user.expect_error(400, f"messages/{ids(other)[0]}")["code"] == "ErrorInvalidIdMalformed"
 
 
 def test_ids_translate_between_all_formats(user):
@@ -78,4 +78,4 @@ def test_ids_translate_between_all_formats(user):
     ],
 )  # fmt: skip
 def test_an_invalid_translation_request_is_a_bad_request(user, body):
-    user.refused(400, "translateExchangeIds", "POST", json=body)
+    user.expect_error(400, "translateExchangeIds", "POST", json=body)

@@ -52,7 +52,7 @@ def test_a_requested_event_is_sent_to_the_lifecycle_url_in_both_shapes(sim, user
         event,
     )
     if event == "subscriptionRemoved":
-        assert user.refused(404, f"/subscriptions/{watched['id']}")
+        assert user.expect_error(404, f"/subscriptions/{watched['id']}")
         assert sim.post(path, event="missed")["count"] == 0
         return
     sim.post(path, event=event, shape="organization")
@@ -92,7 +92,7 @@ def test_pushes_pause_when_the_token_expires_and_resume_after_reauthorization(
     assert [item for item in receiver.items() if "changeType" in item] == []
     assert sim.get(f"mailboxes/{user.address}")["subscriptions"][0]["paused"] == 1
     fresh = microsoft.sign_in(sim, user.address)
-    assert fresh.ask("POST", f"/subscriptions/{watched['id']}/reauthorize").status_code == 204
+    assert fresh.request("POST", f"/subscriptions/{watched['id']}/reauthorize").status_code == 204
     sim.post("settle")
     assert [item["resourceData"]["id"] for item in receiver.items()] == [one]
     sim.deliver(user.address, kind="plain")
@@ -103,7 +103,7 @@ def test_reminders_restart_with_a_fresh_token(sim, microsoft, user, receiver, wa
     sim.move_clock(8 * 3600)
     events(sim, receiver)
     fresh = microsoft.sign_in(sim, user.address, seconds=3600)
-    fresh.ask("POST", f"/subscriptions/{watched['id']}/reauthorize")
+    fresh.request("POST", f"/subscriptions/{watched['id']}/reauthorize")
     sim.move_clock(29 * 60)
     assert events(sim, receiver) == []
     sim.move_clock(60)
@@ -128,7 +128,7 @@ def test_notifications_paused_for_over_four_hours_are_missed(sim, microsoft, use
     sim.move_clock(4 * 3600 + 60)
     events(sim, receiver)
     fresh = microsoft.sign_in(sim, user.address)
-    renewed = fresh.ask(
+    renewed = fresh.request(
         "PATCH", f"/subscriptions/{watched['id']}", json={"expirationDateTime": later(user, days=2)}
     )
     assert renewed.status_code == 200

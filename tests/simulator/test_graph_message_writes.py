@@ -25,7 +25,7 @@ def truth(user, path):
 def test_updates_change_the_state_and_the_change_key(user, message):
     before = user.get(message)
     wanted = {"isRead": True, "flag": {"flagStatus": "complete"}, "categories": ["Red"], "importance": "low"}
-    after = user.ask("PATCH", message, json=wanted).json()
+    after = user.request("PATCH", message, json=wanted).json()
     assert (after["isRead"], after["flag"]["flagStatus"], after["categories"]) == (True, "complete", ["Red"])
     assert after["changeKey"] != before["changeKey"]
     true = truth(user, message)
@@ -38,14 +38,16 @@ def test_read_only_properties_are_refused(user, message):
         {"flag": {"flagStatus": "purple"}}, {"categories": "Red"}, {"importance": "huge"},
     ]  # fmt: skip
     for body in refusals:
-        user.refused(400, message, "PATCH", json=body)
-    user.refused(400, message, "PATCH", content=b"{", headers={"content-type": "application/json"})
+        user.expect_error(400, message, "PATCH", json=body)
+    user.expect_error(400, message, "PATCH", content=b"{", headers={"content-type": "application/json"})
 
 
 def test_a_wrong_etag_is_a_conflict(user, message):
     etag = user.get(message)["@odata.etag"]
-    assert user.ask("PATCH", message, json={"isRead": True}, headers={"if-match": etag}).status_code == 200
-    error = user.refused(412, message, "PATCH", json={"isRead": False}, headers={"if-match": etag})
+    assert (
+        user.request("PATCH", message, json={"isRead": True}, headers={"if-match": etag}).status_code == 200
+    )
+    error = user.expect_error(412, message, "PATCH", json={"isRead": False}, headers={"if-match": etag})
     assert error["code"] == "ErrorIrresolvableConflict"
 
 
@@ -54,13 +56,13 @@ def test_copying_keeps_the_original_and_duplicates_the_bytes(user, message):
     assert not message.endswith(copied["id"])
     assert truth(user, message)["keys"] == ["inbox"]
     assert truth(user, copied["id"])["sha256"] == truth(user, message)["sha256"]
-    user.refused(400, f"{message}/copy", "POST", json={})
-    user.refused(404, f"{message}/move", "POST", json={"destinationId": "conflicts"})
+    user.expect_error(400, f"{message}/copy", "POST", json={})
+    user.expect_error(404, f"{message}/move", "POST", json={"destinationId": "conflicts"})
 
 
 def test_deleting_is_permanent(user, message):
-    assert user.ask("DELETE", message).status_code == 204
-    assert user.refused(404, message)["code"] == "ErrorItemNotFound"
+    assert user.request("DELETE", message).status_code == 204
+    assert user.expect_error(404, message)["code"] == "ErrorItemNotFound"
     assert truth(user, message) is None
 
 
@@ -77,10 +79,10 @@ def test_a_draft_is_created_edited_and_sent_to_simulated_recipients(sim, microso
     assert (draft["isDraft"], draft["subject"]) == (True, "Grüße")
     assert draft["parentFolderId"] == user.get("mailFolders/drafts")["id"]
     path = f"messages/{draft['id']}"
-    edited = user.ask("PATCH", path, json={"subject": "Andere Grüße"}).json()
+    edited = user.request("PATCH", path, json={"subject": "Andere Grüße"}).json()
     assert edited["subject"] == "Andere Grüße"
     assert "Hallo" in edited["body"]["content"]
-    assert user.ask("POST", f"{path}/send").status_code == 202
+    assert user.request("POST", f"{path}/send").status_code == 202
     (sent,) = user.get("mailFolders/sentitems/messages")["value"]
     assert (sent["isDraft"], sent["subject"]) == (False, "Andere Grüße")
     (received,) = other.get("messages")["value"]
@@ -100,14 +102,19 @@ def test_mail_is_sent_at_once_from_json_and_from_mime(sim, microsoft, user):
         "toRecipients": [{"emailAddress": {"address": other.address}}],
         "attachments": [attachment],
     }
-    assert user.ask("POST", "sendMail", json={"message": wanted, "saveToSentItems": False}).status_code == 202
+    assert (
+        user.request("POST", "sendMail", json={"message": wanted, "saveToSentItems": False}).status_code
+        == 202
+    )
     raw = f"To: {other.address}\r\nFrom: {user.address}\r\nSubject: Two\r\n\r\nText\r\n".encode()
-    mime = user.ask("POST", "sendMail", content=base64.b64encode(raw), headers={"content-type": "text/plain"})
+    mime = user.request(
+        "POST", "sendMail", content=base64.b64encode(raw), headers={"content-type": "text/plain"}
+    )
     assert mime.status_code == 202
     two, one = other.get("messages", **{"$expand": "attachments"})["value"]
     assert (one["subject"], two["subject"]) == ("One", "Two")
     assert base64.b64decode(one["attachments"][0]["contentBytes"]) == b"%PDF"
-    assert other.ask("GET", f"messages/{two['id']}/$value").content == raw
+    assert other.request("GET", f"messages/{two['id']}/$value").content == raw
     assert [sent["subject"] for sent in user.get("mailFolders/sentitems/messages")["value"]] == ["Two"]
 
 
@@ -123,4 +130,4 @@ def test_mail_is_sent_at_once_from_json_and_from_mime(sim, microsoft, user):
     ],
 )  # fmt: skip
 def test_mail_that_cannot_be_composed_is_refused(user, body):
-    user.refused(400, "sendMail", "POST", json=body)
+    user.expect_error(400, "sendMail", "POST", json=body)

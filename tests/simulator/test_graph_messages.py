@@ -86,7 +86,7 @@ def test_html_is_the_default_and_plain_text_is_converted(user):
 def test_a_preference_for_text_is_applied_and_confirmed(user):
     made = user.simulation.deliver(user.address, message_bytes(html="<p>One</p><p>Two &amp; three</p>"))
     wanted = {"prefer": 'outlook.body-content-type="text"'}
-    answer = user.ask("GET", f"messages/{made['id']}", headers=wanted)
+    answer = user.request("GET", f"messages/{made['id']}", headers=wanted)
     assert answer.headers["preference-applied"] == 'outlook.body-content-type="text"'
     assert answer.json()["body"] == {"contentType": "text", "content": "One\r\nTwo & three"}
 
@@ -171,7 +171,7 @@ def test_replies_share_the_conversation(user):
 def test_mime_is_returned_byte_for_byte(user):
     raw = message_bytes(text="exactly\n")
     made = user.simulation.deliver(user.address, raw)
-    answer = user.ask("GET", f"messages/{made['id']}/$value")
+    answer = user.request("GET", f"messages/{made['id']}/$value")
     assert answer.headers["content-type"] == "text/plain"
     assert answer.content == raw
 
@@ -191,7 +191,7 @@ def test_top_ranges_from_1_to_1000(sim, microsoft, address):
     assert len(page["value"]) == 1000
     assert len(user.get(page["@odata.nextLink"])["value"]) == 100
     for wrong in (0, 1001, -1, "abc", "", "1e3", 10**30):
-        assert user.refused(400, "messages", params={"$top": wrong})["code"] == "BadRequest"
+        assert user.expect_error(400, "messages", params={"$top": wrong})["code"] == "BadRequest"
 
 
 def test_count_respects_the_filter(sim, microsoft, address):
@@ -199,9 +199,9 @@ def test_count_respects_the_filter(sim, microsoft, address):
     unread = sum(not entry["read"] for entry in sim.truth(address))
     page = user.get("messages", **{"$count": "true", "$filter": "isRead eq false", "$top": 1})
     assert page["@odata.count"] == unread
-    assert user.ask("GET", "messages/$count").text == "60"
+    assert user.request("GET", "messages/$count").text == "60"
     inbox = sum(entry["keys"] == ["inbox"] for entry in sim.truth(address))
-    assert user.ask("GET", "mailFolders/inbox/messages/$count").text == str(inbox)
+    assert user.request("GET", "mailFolders/inbox/messages/$count").text == str(inbox)
 
 
 def test_search_finds_words_and_excludes_filter_and_orderby(user):
@@ -215,15 +215,15 @@ def test_search_finds_words_and_excludes_filter_and_orderby(user):
         ]
     assert user.get("messages", **{"$search": '"nothing like that"'})["value"] == []
     wrong = {"$search": '"a"', "$orderby": "subject"}
-    assert user.refused(400, "messages", params=wrong)["code"] == "SearchWithOrderBy"
+    assert user.expect_error(400, "messages", params=wrong)["code"] == "SearchWithOrderBy"
     wrong = {"$search": '"a"', "$filter": "isRead eq true"}
-    assert user.refused(400, "messages", params=wrong)["code"] == "SearchWithFilter"
+    assert user.expect_error(400, "messages", params=wrong)["code"] == "SearchWithFilter"
 
 
 def test_select_returns_only_the_selected_properties_and_the_id(user):
     shown = delivered(user, message_bytes(), **{"$select": "subject,from/emailAddress"})
     assert set(shown) == {"@odata.context", "@odata.etag", "id", "subject", "from"}
-    error = user.refused(400, "messages", params={"$select": "subjekt"})
+    error = user.expect_error(400, "messages", params={"$select": "subjekt"})
     assert error["message"] == "Could not find a property named 'subjekt' on type 'microsoft.graph.message'."
 
 
@@ -266,19 +266,19 @@ def test_copies_are_found_by_their_message_id_in_a_large_mailbox(sim, microsoft,
 def test_generated_mail_is_served_as_written(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=60)
     for entry in sim.truth(address):
-        raw = user.ask("GET", f"messages/{entry['id']}/$value").content
+        raw = user.request("GET", f"messages/{entry['id']}/$value").content
         assert hashlib.sha256(raw).hexdigest() == entry["sha256"]
 
 
 def test_unknown_and_malformed_ids_give_different_errors(user):
     made = delivered(user, message_bytes())
-    user.ask("DELETE", f"messages/{made['id']}")
-    assert user.refused(404, f"messages/{made['id']}")["code"] == "ErrorItemNotFound"
-    assert user.refused(400, "messages/nonsense")["code"] == "ErrorInvalidIdMalformed"
+    user.request("DELETE", f"messages/{made['id']}")
+    assert user.expect_error(404, f"messages/{made['id']}")["code"] == "ErrorItemNotFound"
+    assert user.expect_error(400, "messages/nonsense")["code"] == "ErrorInvalidIdMalformed"
 
 
 def test_a_message_is_found_only_under_its_own_folder(user):
     made = delivered(user, message_bytes())
     assert user.get(f"mailFolders/inbox/messages/{made['id']}")["id"] == made["id"]
-    assert user.refused(404, f"mailFolders/archive/messages/{made['id']}")["code"] == "ErrorItemNotFound"
+    assert user.expect_error(404, f"mailFolders/archive/messages/{made['id']}")["code"] == "ErrorItemNotFound"
     assert user.get(f"mailFolders('inbox')/messages('{made['id']}')")["id"] == made["id"]

@@ -212,7 +212,7 @@ def test_a_push_can_arrive_before_its_message_is_readable(sim, user, receiver):
     sim.fault("not_readable", mailbox=user.address, times=1, seconds=5)
     sim.deliver(user.address, kind="plain")
     ((_, one),) = changes_in(settled(sim, receiver))
-    assert user.refused(404, f"messages/{one}")["code"] == "ErrorItemNotFound"
+    assert user.expect_error(404, f"messages/{one}")["code"] == "ErrorItemNotFound"
     sim.move_clock(5)
     assert user.get(f"messages/{one}", IMMUTABLE)["id"] == one
 

@@ -133,7 +133,7 @@ def test_client_state_is_returned_only_on_creation(user, receiver):
     assert user.get(f"/subscriptions/{made['id']}")["clientState"] is None
     (listed,) = user.get("/subscriptions")["value"]
     assert (listed["id"], listed["clientState"]) == (made["id"], None)
-    user.refused(400, "/subscriptions", params={"$top": 5})
+    user.expect_error(400, "/subscriptions", params={"$top": 5})
 
 
 def test_renewing_extends_a_subscription_until_it_expires(sim, user, receiver):
@@ -141,7 +141,7 @@ def test_renewing_extends_a_subscription_until_it_expires(sim, user, receiver):
     path = f"/subscriptions/{made['id']}"
     sim.move_clock(3600)
     expires = later(user, hours=2)
-    renewed = user.ask("PATCH", path, json={"expirationDateTime": expires}).json()
+    renewed = user.request("PATCH", path, json={"expirationDateTime": expires}).json()
     assert renewed["expirationDateTime"][:19] == expires[:19]
     sim.move_clock(7201)
     for method, more in (
@@ -149,7 +149,7 @@ def test_renewing_extends_a_subscription_until_it_expires(sim, user, receiver):
         ("PATCH", {"json": {"expirationDateTime": later(user, hours=1)}}),
         ("DELETE", {}),
     ):
-        assert user.refused(404, path, method, **more)["code"] == "ResourceNotFound"
+        assert user.expect_error(404, path, method, **more)["code"] == "ResourceNotFound"
     assert user.get("/subscriptions")["value"] == []
 
 
@@ -160,35 +160,35 @@ def test_only_a_few_properties_can_be_patched(user, receiver):
         {}, {"changeType": "created"}, {"clientState": "x", **expires}, {"encryptionCertificateId": "x"},
         {"lifecycleNotificationUrl": receiver.url, **expires}, {"expirationDateTime": "never"},
     ):  # fmt: skip
-        user.refused(400, path, "PATCH", json=body)
+        user.expect_error(400, path, "PATCH", json=body)
     assert (
-        user.ask("PATCH", path, json={"notificationUrl": receiver.url + "/new"})
+        user.request("PATCH", path, json={"notificationUrl": receiver.url + "/new"})
         .json()["notificationUrl"]
         .endswith("new")
     )
     assert len(receiver.handshakes) == 2
-    assert user.ask("PATCH", path, json={"expirationDateTime": later(user, hours=3)}).status_code == 200
+    assert user.request("PATCH", path, json={"expirationDateTime": later(user, hours=3)}).status_code == 200
     assert len(receiver.handshakes) == 2
 
 
 def test_renewing_validates_the_url_again_when_switched_on(sim, user, receiver):
     path = f"/subscriptions/{subscribe(user, receiver)['id']}"
     sim.control.patch("microsoft/options", json={"revalidate": True})
-    user.ask("PATCH", path, json={"expirationDateTime": later(user, hours=3)})
+    user.request("PATCH", path, json={"expirationDateTime": later(user, hours=3)})
     sim.control.patch("microsoft/options", json={"revalidate": False})
     assert len(receiver.handshakes) == 2
 
 
 def test_reauthorizing_does_not_extend(user, receiver):
     made = subscribe(user, receiver)
-    assert user.ask("POST", f"/subscriptions/{made['id']}/reauthorize").status_code == 204
+    assert user.request("POST", f"/subscriptions/{made['id']}/reauthorize").status_code == 204
     assert user.get(f"/subscriptions/{made['id']}")["expirationDateTime"] == made["expirationDateTime"]
 
 
 def test_a_deleted_subscription_is_not_found(user, receiver):
     made = subscribe(user, receiver)
-    assert user.ask("DELETE", f"/subscriptions/{made['id']}").status_code == 204
-    user.refused(404, f"/subscriptions/{made['id']}")
+    assert user.request("DELETE", f"/subscriptions/{made['id']}").status_code == 204
+    user.expect_error(404, f"/subscriptions/{made['id']}")
     user.simulation.deliver(user.address, kind="plain")
     user.simulation.post("settle")
     assert receiver.waiting() == []
@@ -202,7 +202,7 @@ def test_a_user_subscribes_only_to_the_own_mailbox_and_sees_only_own_subscriptio
     assert error["code"] == "ExtensionError"
     made = subscribe(user, receiver)
     assert other.get("/subscriptions")["value"] == []
-    other.refused(404, f"/subscriptions/{made['id']}")
+    other.expect_error(404, f"/subscriptions/{made['id']}")
 
 
 def test_an_application_subscribes_to_any_mailbox_it_may_read(sim, microsoft, user, receiver):

@@ -71,7 +71,7 @@ def test_subscriptions_can_be_listed_25_times_in_20_seconds(sim, microsoft, addr
     user = microsoft.connect(sim, address)
     for _ in range(25):
         assert user.get("/subscriptions")["value"] == []
-    assert user.refused(429, "/subscriptions")["code"] == "TooManyRequests"
+    assert user.expect_error(429, "/subscriptions")["code"] == "TooManyRequests"
     sim.move_clock(21)
     assert user.get("/subscriptions")["value"] == []
 
@@ -84,8 +84,8 @@ def test_faults_use_graphs_error_format(sim, microsoft, address):
         ("error", {"status": 504}, 504, "UnknownError"),
     ]:
         sim.fault(kind, mailbox=address, times=1, **more)
-        answer = user.ask("GET", "messages")
+        answer = user.request("GET", "messages")
         assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
         assert answer.headers.get("retry-after") == ("3" if more.get("retry_after") else None)
     sim.fault("html", mailbox=address, times=1)
-    assert user.ask("GET", "messages").headers["content-type"].startswith("text/html")
+    assert user.request("GET", "messages").headers["content-type"].startswith("text/html")

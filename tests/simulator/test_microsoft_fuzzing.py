@@ -144,7 +144,7 @@ def test_no_batch_causes_a_server_error(sim, known, parts):
         else part
         for place, part in enumerate(parts)
     ]
-    answer = user.ask("POST", "/$batch", json={"requests": shaped})
+    answer = user.request("POST", "/$batch", json={"requests": shaped})
     assert fine(answer), f"{answer.status_code} {answer.text}"
     if answer.status_code == 200:
         assert all(200 <= part["status"] < 500 for part in answer.json()["responses"])
@@ -189,10 +189,10 @@ def test_no_subscription_request_causes_a_server_error(sim, known, order):
     user, _ = known
     if str(order.get("notificationUrl", "")).startswith("http"):
         return
-    answer = user.ask("POST", "/subscriptions", json=order)
+    answer = user.request("POST", "/subscriptions", json=order)
     if answer.status_code == 429:
         sim.move_clock(21)
-        answer = user.ask("POST", "/subscriptions", json=order)
+        answer = user.request("POST", "/subscriptions", json=order)
     assert answer.status_code in {400, 401}, answer.text
     if answer.status_code == 401:
         assert answer.json()["error"]["code"] == "InvalidAuthenticationToken"
@@ -202,7 +202,7 @@ def test_no_subscription_request_causes_a_server_error(sim, known, order):
 def test_an_oversized_body_is_refused(sim, known, path):
     user, _ = known
     body = b'{"subject":"' + b"x" * (4 << 20) + b'"}'
-    answer = user.ask("POST", path, content=body, headers={"content-type": "application/json"})
+    answer = user.request("POST", path, content=body, headers={"content-type": "application/json"})
     assert answer.status_code in {401, 413}
     assert fine(answer)
 
