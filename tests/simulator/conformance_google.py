@@ -1,7 +1,7 @@
-"""Checks answers of /gmail/v1 and pushes against Google's discovery documents: nothing unknown is allowed.
+"""Checks responses of /gmail/v1 and pushes against Google's discovery documents: no unknown properties.
 
-The documents do not say what is always there: `ALWAYS` and `FORMATS` do, as the reference's texts have it and
-clients rely on it.
+The documents do not say which properties are always present. `ALWAYS` and `FORMATS` do, as described in the
+API reference and relied on by clients.
 """
 
 import base64
@@ -15,12 +15,12 @@ from urllib.parse import parse_qs
 
 from simulator.json_schemas import list_violations
 
-# Kept short, and each with its reason.
+# Allowed deviations, each with its reason.
 EXCEPTIONS = {
     "PubsubMessage.message_id": "pushes carry both spellings",
     "PubsubMessage.publish_time": "pushes carry both spellings",
 }
-# What every answer of a type holds, unless `fields` asked for less.
+# Properties of every response of a type, unless `fields` selects fewer.
 ALWAYS = {
     "Profile": {"emailAddress", "messagesTotal", "threadsTotal", "historyId"},
     "WatchResponse": {"historyId", "expiration"},
@@ -65,19 +65,19 @@ _STATUSES = {
 
 
 @functools.cache
-def document(name: str = "gmail.v1") -> dict[str, Any]:
+def load_document(name: str = "gmail.v1") -> dict[str, Any]:
     file = resources.files("googleapiclient") / "discovery_cache" / "documents" / f"{name}.json"
     return json.loads(file.read_text())
 
 
-def described(name: str, kind: str, value: Any) -> list[str]:
-    """What is wrong with a value of this type of another of Google's documents."""
-    return list(_object(value, kind, kind, document(name)["schemas"], ALWAYS))
+def list_type_problems(name: str, kind: str, value: Any) -> list[str]:
+    """List the problems of a value of a type in another of Google's documents."""
+    return list(_check_object(value, kind, kind, load_document(name)["schemas"], ALWAYS))
 
 
 @functools.cache
-def methods() -> dict[str, dict[str, Any]]:
-    """Every method of the document by its id without the leading `gmail.`."""
+def list_methods() -> dict[str, dict[str, Any]]:
+    """Return the methods of the document by ID without the leading `gmail.`."""
     found: dict[str, dict[str, Any]] = {}
 
     def walk(resource: dict[str, Any]) -> None:
@@ -86,13 +86,13 @@ def methods() -> dict[str, dict[str, Any]]:
         for inner in resource.get("resources", {}).values():
             walk(inner)
 
-    walk(document())
+    walk(load_document())
     return found
 
 
 @functools.cache
-def _patterns() -> list[tuple[str, re.Pattern[str], str]]:
-    ordered = sorted(methods().values(), key=lambda method: method["path"].count("{"))
+def _list_patterns() -> list[tuple[str, re.Pattern[str], str]]:
+    ordered = sorted(list_methods().values(), key=lambda method: method["path"].count("{"))
     return [
         (
             method["httpMethod"],
@@ -107,8 +107,8 @@ def _patterns() -> list[tuple[str, re.Pattern[str], str]]:
     ]
 
 
-def problems(exchange: dict[str, Any]) -> list[str]:
-    """What is wrong with the answer of one logged request; nothing for answers that faults made."""
+def list_problems(exchange: dict[str, Any]) -> list[str]:
+    """List the problems of one logged response. Responses of faults are not checked."""
     if "/gmail/" not in exchange["path"] or exchange.get("fault") or not exchange["status"]:
         return []
     status, body = exchange["status"], exchange.get("response_body", "")
@@ -121,31 +121,31 @@ def problems(exchange: dict[str, Any]) -> list[str]:
         return [] if kind.startswith("multipart/mixed; boundary=") else [f"a batch answered as {kind!r}"]
     if kind != "application/json; charset=UTF-8":
         return [f"content type {kind!r}"]
-    return list(_json(exchange, status, body))
+    return list(_check_json(exchange, status, body))
 
 
-def _json(exchange: dict[str, Any], status: int, body: str) -> Iterator[str]:
+def _check_json(exchange: dict[str, Any], status: int, body: str) -> Iterator[str]:
     if len(body.encode()) >= LONGEST - 4:
-        return  # the log keeps no more of it, and may have cut a character
+        return  # the log truncates longer bodies, perhaps within a character
     value = json.loads(body)
     if status >= 400:
-        yield from _error(value, status)
+        yield from _check_error(value, status)
         return
     query = {name: texts[-1] for name, texts in parse_qs(exchange.get("query", "")).items()}
-    for http, pattern, answer in _patterns():
+    for http, pattern, answer in _list_patterns():
         if http == exchange["method"] and pattern.match(exchange["path"]):
             if answer:
                 always = {} if "fields" in query else ALWAYS
-                yield from _object(value, answer, answer, document()["schemas"], always)
+                yield from _check_object(value, answer, answer, load_document()["schemas"], always)
                 if always:
-                    yield from _whole(value, exchange, query.get("format", "full").lower())
+                    yield from _check_whole_message(value, exchange, query.get("format", "full").lower())
             elif value != {}:
                 yield "an unexpected response"
             return
     yield f"no method of the API has {exchange['method']} {exchange['path']}"
 
 
-def _whole(value: dict[str, Any], exchange: dict[str, Any], form: str) -> Iterator[str]:
+def _check_whole_message(value: dict[str, Any], exchange: dict[str, Any], form: str) -> Iterator[str]:
     """What `messages.get` and `threads.get` hold in each format."""
     endpoint = exchange.get("endpoint", "")
     if endpoint == "threads.get":
@@ -157,17 +157,17 @@ def _whole(value: dict[str, Any], exchange: dict[str, Any], form: str) -> Iterat
         if missing := FORMATS[form] - set(message):
             yield f"a message in the format {form} without {missing}"
         if form == "full":
-            yield from _whole_part(message.get("payload", {}))
+            yield from _check_whole_part(message.get("payload", {}))
 
 
-def _whole_part(part: dict[str, Any]) -> Iterator[str]:
+def _check_whole_part(part: dict[str, Any]) -> Iterator[str]:
     if missing := _WHOLE_PART - set(part):
         yield f"part {part.get('partId')} without {missing}"
     for inner in part.get("parts", []):
-        yield from _whole_part(inner)
+        yield from _check_whole_part(inner)
 
 
-def push_problems(push: dict[str, Any]) -> list[str]:
+def list_push_problems(push: dict[str, Any]) -> list[str]:
     """The same for what Pub/Sub sent to a subscriber."""
     text = push.get("request_body", "")
     if push["endpoint"] != "push" or not 0 < len(text.encode()) < LONGEST - 4:
@@ -176,13 +176,15 @@ def push_problems(push: dict[str, Any]) -> list[str]:
     if "subscription" not in value:  # without its wrapper
         return list_violations("pushes", "gmailEvent", value)
     message = value.get("message", {})
-    found = list_violations("pushes", "pubsubPush", value) + described("pubsub.v1", "PubsubMessage", message)
+    found = list_violations("pushes", "pubsubPush", value) + list_type_problems(
+        "pubsub.v1", "PubsubMessage", message
+    )
     if not found and push.get("mailbox"):
         found += list_violations("pushes", "gmailEvent", json.loads(base64.b64decode(message["data"])))
     return found
 
 
-def _error(value: Any, status: int) -> Iterator[str]:
+def _check_error(value: Any, status: int) -> Iterator[str]:
     error = value.get("error", {}) if isinstance(value, dict) else {}
     if set(value) != {"error"} or not {"code", "message", "status"} <= set(error) or set(error) - _ERROR:
         yield f"error envelope {value}"
@@ -197,7 +199,7 @@ def _error(value: Any, status: int) -> Iterator[str]:
             yield f"details[] entry {detail}"
 
 
-def _object(
+def _check_object(
     value: Any, name: str, where: str, schemas: dict[str, Any], always: dict[str, set[str]]
 ) -> Iterator[str]:
     properties = schemas[name]["properties"]
@@ -212,14 +214,14 @@ def _object(
             if f"{name}.{key}" not in EXCEPTIONS:
                 yield f"{place} is unknown"
         elif "$ref" in properties[key]:
-            yield from _object(item, properties[key]["$ref"], place, schemas, always)
+            yield from _check_object(item, properties[key]["$ref"], place, schemas, always)
         elif properties[key]["type"] == "array":
-            yield from _list(item, properties[key]["items"], place, schemas, always)
+            yield from _check_list(item, properties[key]["items"], place, schemas, always)
         else:
-            yield from _plain(item, properties[key], place)
+            yield from _check_value(item, properties[key], place)
 
 
-def _list(
+def _check_list(
     value: Any, schema: dict[str, Any], where: str, schemas: dict[str, Any], always: dict[str, set[str]]
 ) -> Iterator[str]:
     if not isinstance(value, list) or not value:
@@ -227,12 +229,12 @@ def _list(
         return
     for place, item in enumerate(value):
         if "$ref" in schema:
-            yield from _object(item, schema["$ref"], f"{where}[{place}]", schemas, always)
+            yield from _check_object(item, schema["$ref"], f"{where}[{place}]", schemas, always)
         else:
-            yield from _plain(item, schema, f"{where}[{place}]")
+            yield from _check_value(item, schema, f"{where}[{place}]")
 
 
-def _plain(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
+def _check_value(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
     if schema["type"] == "integer":
         low, high = _LIMITS[schema["format"]]
         if type(value) is not int or not low <= value < high:
@@ -241,12 +243,12 @@ def _plain(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
         if not isinstance(value, bool):
             yield f"{where} is no boolean: {value!r}"
     elif schema["type"] == "string":
-        yield from _text(value, schema, where)
+        yield from _check_text(value, schema, where)
     else:
         yield f"{where} has an unchecked type: {schema['type']}"
 
 
-def _text(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
+def _check_text(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
     if not isinstance(value, str):
         yield f"{where} is no text: {value!r}"
         return

@@ -29,7 +29,7 @@ def exchange(value, status=200, path="/gmail/v1/users/me/messages/18c2", **more)
 
 
 def test_described_responses_pass():
-    assert conformance_google.problems(exchange(MESSAGE)) == []
+    assert conformance_google.list_problems(exchange(MESSAGE)) == []
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_described_responses_pass():
     ],
 )
 def test_undescribed_responses_fail(more):
-    assert len(conformance_google.problems(exchange(MESSAGE | more))) == 1
+    assert len(conformance_google.list_problems(exchange(MESSAGE | more))) == 1
 
 
 @pytest.mark.parametrize("name", ["snippet", "internalDate", "payload"])
@@ -58,11 +58,13 @@ def test_a_message_without_fields_of_its_format_fails(name):
     part = {"partId": "", "mimeType": "text/plain", "filename": "", "body": {"size": 0}}
     whole = {**MESSAGE, "snippet": "", "internalDate": "7", "payload": part}
     del whole["raw"]
-    assert conformance_google.problems(exchange(whole, endpoint="messages.get", query="format=full")) == []
+    assert (
+        conformance_google.list_problems(exchange(whole, endpoint="messages.get", query="format=full")) == []
+    )
     del whole[name]
-    assert conformance_google.problems(exchange(whole, endpoint="messages.get", query="format=full"))
+    assert conformance_google.list_problems(exchange(whole, endpoint="messages.get", query="format=full"))
     partial = exchange(whole, endpoint="messages.get", query="format=full&fields=id")
-    assert conformance_google.problems(partial) == []
+    assert conformance_google.list_problems(partial) == []
 
 
 @pytest.mark.parametrize(
@@ -75,7 +77,7 @@ def test_a_message_without_fields_of_its_format_fails(name):
     ],
 )
 def test_a_response_without_fields_that_clients_need_fails(path, value):
-    assert conformance_google.problems(exchange(value, path=f"/gmail/v1/users/me/{path}"))
+    assert conformance_google.list_problems(exchange(value, path=f"/gmail/v1/users/me/{path}"))
 
 
 EVENT = {"emailAddress": "a@example.com", "historyId": 7}
@@ -90,9 +92,9 @@ def push(event=EVENT, **more):
 
 
 def test_a_valid_push_passes_with_and_without_its_wrapper():
-    assert conformance_google.push_problems(push()) == []
-    assert conformance_google.push_problems(push({**EVENT, "historyId": "7"})) == []
-    assert conformance_google.push_problems(push() | {"request_body": json.dumps(EVENT)}) == []
+    assert conformance_google.list_push_problems(push()) == []
+    assert conformance_google.list_push_problems(push({**EVENT, "historyId": "7"})) == []
+    assert conformance_google.list_push_problems(push() | {"request_body": json.dumps(EVENT)}) == []
 
 
 @pytest.mark.parametrize(
@@ -109,7 +111,7 @@ def test_a_valid_push_passes_with_and_without_its_wrapper():
     ],
 )
 def test_an_invalid_push_fails(wrong):
-    assert conformance_google.push_problems(wrong)
+    assert conformance_google.list_push_problems(wrong)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,7 @@ def test_an_incomplete_sign_in_document_fails(path, endpoint):
     ],
 )
 def test_wrong_envelopes_types_and_paths_fail(wrong):
-    assert conformance_google.problems(wrong)
+    assert conformance_google.list_problems(wrong)
 
 
 def test_responses_are_checked_singly_and_inside_batches(sim, google, address):

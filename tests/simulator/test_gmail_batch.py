@@ -33,7 +33,7 @@ def send(user, body, content_type=TYPE, path="/batch/gmail/v1", **headers):
 
 
 def answers(response):
-    """Content-ID, status line and body of each part; header and body are parted by CRLF CRLF."""
+    """Return content ID, status line and body of each part."""
     assert response.status_code == 200, response.text
     boundary = response.headers["content-type"].partition("boundary=")[2]
     pieces = response.content.split(f"--{boundary}".encode())

@@ -151,7 +151,7 @@ def test_the_meter_resets_after_a_minute():
 
 
 def test_the_method_table_agrees_with_the_discovery_document():
-    known = conformance_google.methods()
+    known = conformance_google.list_methods()
     for method in METHODS:
         theirs = known[method.id]
         assert (method.http, f"gmail/v1/users/{{userId}}/{'/'.join(method.path)}") == (
@@ -163,7 +163,7 @@ def test_the_method_table_agrees_with_the_discovery_document():
         assert set(method.parameters) == own, method.id
         assert method.response_type == theirs.get("response", {}).get("$ref", ""), method.id
         body = theirs.get("request", {}).get("$ref")
-        properties = conformance_google.document()["schemas"][body]["properties"] if body else {}
+        properties = conformance_google.load_document()["schemas"][body]["properties"] if body else {}
         assert set(method.properties) == set(properties), method.id
         assert method.uploads == ("mediaUpload" in theirs), method.id
         for name, parameter in method.parameters.items():
@@ -172,12 +172,12 @@ def test_the_method_table_agrees_with_the_discovery_document():
 
 
 def test_every_mail_method_of_the_discovery_document_exists():
-    mail = {name for name in conformance_google.methods() if ".settings." not in name}
+    mail = {name for name in conformance_google.list_methods() if ".settings." not in name}
     assert {method.id for method in METHODS} == mail
 
 
 def test_the_schema_agrees_with_the_discovery_document():
-    schemas = conformance_google.document()["schemas"]
+    schemas = conformance_google.load_document()["schemas"]
     for name, properties in SCHEMA.items():
         theirs = {
             key: value.get("$ref", "") or value.get("items", {}).get("$ref", "")

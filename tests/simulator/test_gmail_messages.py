@@ -30,7 +30,7 @@ def user(sim, google, address):
 
 @pytest.fixture
 def owner(sim, google, address):
-    """May do everything."""
+    """A user with the full scope."""
     return google.connect(sim, address, FULL, messages=20, spread=False)
 
 

@@ -31,7 +31,7 @@ ADDRESS = "referee@example.com"
 
 @pytest.fixture(scope="module")
 def shared() -> Generator[Simulation]:
-    """These libraries look at the machine's clock, so the simulator follows it."""
+    """A simulator in real time, because these libraries use the machine's clock."""
     with running("--quota", "off") as simulation:
         simulation.create("gmail", ADDRESS, messages=MESSAGES)
         yield simulation

@@ -32,7 +32,7 @@ def test_a_user_selects_an_account_deselects_a_scope_and_allows(page, sim, addre
     page.goto(wanted)
     page.get_by_label("Ada Lovelace").check()
     page.get_by_label("View metadata").uncheck()
-    page.get_by_label("For how long").select_option("7 days")
+    page.get_by_label("Duration").select_option("7 days")
     with page.expect_request("**/callback?*") as caught:
         page.get_by_role("button", name="Allow").click()
     answer = httpx2.URL(caught.value.url).params
