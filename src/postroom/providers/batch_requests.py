@@ -46,13 +46,13 @@ class BatchRequest(Generic[T]):
 
 async def stream_results(request: BatchRequest[T], keys: Iterable[str]) -> AsyncGenerator[list[T]]:
     """The results in groups, as they arrive."""
-    waiting = _PendingKeys(request, deque(dict.fromkeys(keys)), request.max_parts)
-    while waiting.keys:
-        async with aclosing(run_concurrently(waiting.next, request.parallel)) as groups:
-            async for found in groups:
-                if found:
-                    yield found
-        await waiting.requeue_failed()
+    pending = _PendingKeys(request, deque(dict.fromkeys(keys)), request.max_parts)
+    while pending.keys:
+        async with aclosing(run_concurrently(pending.next_batch, request.parallel)) as groups:
+            async for results in groups:
+                if results:
+                    yield results
+        await pending.requeue_failed()
 
 
 async def collect_results(request: BatchRequest[T], keys: Iterable[str]) -> list[T]:
@@ -80,12 +80,12 @@ async def run_concurrently(
         await asyncio.gather(*running, *done, return_exceptions=True)
 
 
-def deleted_or_unfetched(key: str, error: PostroomError) -> MessageChange | FetchFailure:
+def to_deletion_or_failure(key: str, error: PostroomError) -> MessageChange | FetchFailure:
     """A lookup that finds nothing means that the message was deleted."""
-    return MessageChange(key, Presence.DELETED) if isinstance(error, NotFound) else unfetched(key, error)
+    return MessageChange(key, Presence.DELETED) if isinstance(error, NotFound) else to_failure(key, error)
 
 
-def unfetched(key: str, error: PostroomError) -> FetchFailure:
+def to_failure(key: str, error: PostroomError) -> FetchFailure:
     after = error.retry_after if isinstance(error, TransientError) else None
     return FetchFailure(key, isinstance(error, NotFound), str(error), after)
 
@@ -101,28 +101,28 @@ class _PendingKeys(Generic[T]):
     looked_up_twice: set[str] = field(default_factory=set[str])
     broken: list[str] = field(default_factory=list[str])
     attempts: Counter[str] = field(default_factory=Counter[str])
-    setbacks: int = 0  # consecutive requests that failed as a whole
+    failed_batches: int = 0  # consecutive requests that failed as a whole
     throttled: int = 0
     order: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    def next(self) -> Coroutine[Any, Any, list[T]] | None:
-        return self.batch() if self.keys else None
+    def next_batch(self) -> Coroutine[Any, Any, list[T]] | None:
+        return self.send_batch() if self.keys else None
 
     async def requeue_failed(self) -> None:
         """Wait a little, then queue missing and broken keys again."""
-        again = [*self.missing, *self.broken]
-        if not again:
+        requeued = [*self.missing, *self.broken]
+        if not requeued:
             return
         wait = SECOND_LOOKUP_SECONDS if self.missing else 0.0
         if self.broken:
-            tried = max(self.attempts[key] for key in self.broken)
-            wait = max(wait, 0.25 * 2**tried * random.uniform(1, 1.2))
+            attempts_so_far = max(self.attempts[key] for key in self.broken)
+            wait = max(wait, 0.25 * 2**attempts_so_far * random.uniform(1, 1.2))
         await self.request.rate_limit.clock.sleep(wait)
         self.looked_up_twice.update(self.missing)
-        self.keys.extend(again)
+        self.keys.extend(requeued)
         self.missing, self.broken = [], []
 
-    async def batch(self) -> list[T]:
+    async def send_batch(self) -> list[T]:
         """Send one batch, as large as the rate limit allows."""
         rate_limit = self.request.rate_limit
         async with self.order:
@@ -136,7 +136,7 @@ class _PendingKeys(Generic[T]):
         except ResponseTooLarge as error:
             return self._split_batch(keys, error)
         except TransientError as error:
-            await self._put_back(keys, error)
+            await self._requeue(keys, error)
             return []
         finally:
             rate_limit.record_response(spent)
@@ -149,34 +149,34 @@ class _PendingKeys(Generic[T]):
         self.keys.extend(keys)
         return []
 
-    async def _put_back(self, keys: Sequence[str], error: TransientError) -> None:
+    async def _requeue(self, keys: Sequence[str], error: TransientError) -> None:
         """Queue the keys of a failed request again after a wait; raise if that is long or tried too often."""
-        self.setbacks += 1
-        if self.setbacks >= MAX_ATTEMPTS or (error.retry_after or 0) > MAX_RETRY_AFTER_SECONDS:
+        self.failed_batches += 1
+        if self.failed_batches >= MAX_ATTEMPTS or (error.retry_after or 0) > MAX_RETRY_AFTER_SECONDS:
             raise error
-        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (self.setbacks - 1)
+        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (self.failed_batches - 1)
         await self.request.rate_limit.clock.sleep(wait * random.uniform(1, 1.2))
         self.keys.extendleft(reversed(keys))
 
     async def _convert_all(self, keys: Sequence[str], responses: Mapping[str, HttpResponse]) -> list[T]:
-        found: list[T] = []
-        refusals: list[RateLimited] = []
-        for place, key in enumerate(keys):
-            if place % _CONVERSIONS_PER_TURN == 0:
+        results: list[T] = []
+        throttled_parts: list[RateLimited] = []
+        for index, key in enumerate(keys):
+            if index % _CONVERSIONS_PER_TURN == 0:
                 await asyncio.sleep(0)
             response = responses.get(key)
             try:
-                found.append(await self._convert(key, response))
+                results.append(await self._convert(key, response))
             except RateLimited as error:
-                refusals.append(error)
+                throttled_parts.append(error)
                 self.keys.append(key)
             except PostroomError as error:
-                found.extend(self._failed(key, error, response.status if response else 0))
+                results.extend(self._handle_failure(key, error, response.status if response else 0))
         self.request.rate_limit.record_sizes(
             sum(len(response.body) for response in responses.values()), len(keys)
         )
-        self._adapt_rate(refusals, len(keys) - len(refusals))
-        return found
+        self._adapt_rate(throttled_parts, len(keys) - len(throttled_parts))
+        return results
 
     async def _convert(self, key: str, response: HttpResponse | None) -> T:
         if response is None:
@@ -188,7 +188,7 @@ class _PendingKeys(Generic[T]):
             return self.request.convert(key, response)
         return await asyncio.to_thread(self.request.convert, key, response)  # without blocking the event loop
 
-    def _failed(self, key: str, error: PostroomError, status: int) -> list[T]:
+    def _handle_failure(self, key: str, error: PostroomError, status: int) -> list[T]:
         """The converted failure, or nothing if the key will be requested again."""
         if isinstance(error, NotFound) and self.request.looks_twice and key not in self.looked_up_twice:
             self.missing.append(key)
@@ -204,18 +204,18 @@ class _PendingKeys(Generic[T]):
             raise error
         return [self.request.failed(key, error)]
 
-    def _adapt_rate(self, refusals: Sequence[RateLimited], answered: int) -> None:
+    def _adapt_rate(self, throttled_parts: Sequence[RateLimited], answered: int) -> None:
         rate_limit = self.request.rate_limit
-        self.setbacks = 0
-        if not refusals:
+        self.failed_batches = 0
+        if not throttled_parts:
             self.throttled = 0
             rate_limit.record_success()
             rate_limit.record_complete_batch()
             return
-        worst = max(refusals, key=lambda error: error.retry_after or 0)
+        worst = max(throttled_parts, key=lambda error: error.retry_after or 0)
         self.throttled = 0 if answered else self.throttled + 1
         if self.throttled >= _MAX_THROTTLED_BATCHES:
             raise worst
-        if any(self.request.is_too_concurrent(error) for error in refusals):
+        if any(self.request.is_too_concurrent(error) for error in throttled_parts):
             rate_limit.shrink_batch(answered)
         rate_limit.record_throttling(worst)

@@ -53,25 +53,25 @@ class QuotaWindow:
         self._window = seconds + 0.25
         self._burst = usable / 2
         self._rate = usable / 2 / (seconds + 1)
-        self._most_saved = units * 0.015
-        self._saved = self._most_saved
+        self._max_saved = units * 0.015
+        self._saved = self._max_saved
         self._updated_at = now
         self._spent: deque[QuotaSpend] = deque()
-        self._out = 0.0
+        self._burst_spent = 0.0
 
     def available(self, now: float) -> float:
-        self._saved = min(self._most_saved, self._saved + (now - self._updated_at) * self._rate)
+        self._saved = min(self._max_saved, self._saved + (now - self._updated_at) * self._rate)
         self._updated_at = now
         while self._spent and self._spent[0].at <= now - self._window:
-            self._out -= self._spent.popleft().units
-        return self._saved + self._burst - self._out
+            self._burst_spent -= self._spent.popleft().units
+        return self._saved + self._burst - self._burst_spent
 
     def wait_seconds(self, units: float, now: float) -> float:
         """Seconds until so many units may be available; 0 if they are."""
         missing = min(units, self._burst) - self.available(now)
         if missing <= 0:
             return 0.0
-        saved = missing / self._rate if self._saved + missing <= self._most_saved else self._window
+        saved = missing / self._rate if self._saved + missing <= self._max_saved else self._window
         returned = self._spent[0].at + self._window - now if self._spent else self._window
         return max(min(saved, returned), 0.01)
 
@@ -83,7 +83,7 @@ class QuotaWindow:
         spent = QuotaSpend(now, units - from_saved)
         if spent.units > 0:
             self._spent.append(spent)
-            self._out += spent.units
+            self._burst_spent += spent.units
         return spent
 
 
@@ -117,8 +117,8 @@ class ProjectRateLimit:
         self._clock = clock
         self._spent: deque[tuple[float, float]] = deque()
         self._rate: float | None = None  # units per second; None if no limit is known
-        self._refused = 0.0
-        self._raised = 0.0
+        self._throttled_at = 0.0
+        self._raised_at = 0.0
         self._free_at = 0.0
 
     async def spend(self, units: float) -> None:
@@ -136,19 +136,19 @@ class ProjectRateLimit:
 
     def record_throttling(self) -> None:
         now = self._clock.now()
-        if self._rate is not None and now - self._refused < 1:
+        if self._rate is not None and now - self._throttled_at < 1:
             return  # concurrent requests are throttled together
         measured = sum(units for _, units in self._spent) / self._MEASURED_SECONDS
         self._rate = max(1.0, 0.7 * min(measured, self._rate or measured))
-        self._refused = self._raised = now
+        self._throttled_at = self._raised_at = now
 
     def _current(self, now: float) -> float | None:
         if self._rate is not None:
-            if now - self._refused > self._FORGOTTEN_SECONDS:
+            if now - self._throttled_at > self._FORGOTTEN_SECONDS:
                 self._rate = None
             else:
-                self._rate *= 1.01 ** (now - self._raised)
-                self._raised = now
+                self._rate *= 1.01 ** (now - self._raised_at)
+                self._raised_at = now
         return self._rate
 
 
@@ -188,7 +188,7 @@ class MailboxRateLimit:
         self._call_slots = CallSlots(quota.concurrent)
         self._order = asyncio.Lock()
         self._blocked_until = 0.0
-        self._refusals = 0
+        self._throttled_count = 0
         self._complete_batches = 0
 
     @asynccontextmanager
@@ -230,17 +230,17 @@ class MailboxRateLimit:
         """Block the mailbox as long as the provider requests, or else with exponential backoff."""
         if error.all_mailboxes:
             self._project.record_throttling()
-        self._refusals += 1
+        self._throttled_count += 1
         requested = error.retry_after
         wait = (
             requested
             if requested is not None
-            else min(2 ** (self._refusals - 1), 32) * random.uniform(1, 1.5)
+            else min(2 ** (self._throttled_count - 1), 32) * random.uniform(1, 1.5)
         )
         self._blocked_until = max(self._blocked_until, self.clock.now() + wait)
 
     def record_success(self) -> None:
-        self._refusals = 0
+        self._throttled_count = 0
 
     def record_sizes(self, size: int, parts: int) -> None:
         """Learn the size of parts, so that the next batch fits into memory."""

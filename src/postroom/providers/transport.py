@@ -120,19 +120,19 @@ class Transport:
         rate_limit: MailboxRateLimit | None = None,
     ) -> T:
         """The result of `use` for the response. If it raises TransientError, the request is repeated."""
-        tried = _CallAttempts(await tokens.get_token() if tokens else None)
+        attempts = _CallAttempts(await tokens.get_token() if tokens else None)
         while True:
             try:
-                response = await self._once(request, tried.token, rate_limit)
+                response = await self._send_once(request, attempts.token, rate_limit)
                 error = self.refusal(response)
                 if error is None:
                     used = use(response)
                     if rate_limit:
                         rate_limit.record_success()
                     return used
-            except TransientError as away:
-                error = away
-            await self._again_or_raise(request, error, tried, tokens, rate_limit)
+            except TransientError as transient:
+                error = transient
+            await self._wait_or_raise(request, error, attempts, tokens, rate_limit)
 
     async def attempt(
         self,
@@ -143,19 +143,19 @@ class Transport:
     ) -> HttpResponse:
         """A response of any status; the caller decides about retries. A rejected token is replaced."""
         token = await tokens.get_token() if tokens else None
-        response = await self._once(request, token, rate_limit)
+        response = await self._send_once(request, token, rate_limit)
         for _ in range(MAX_TOKEN_REPLACEMENTS):
             if response.status == 401 and tokens and token:
                 token = await tokens.replace_rejected(token)
-                response = await self._once(request, token, rate_limit)
+                response = await self._send_once(request, token, rate_limit)
         return response
 
-    async def _once(
+    async def _send_once(
         self, request: HttpRequest, token: Secret | None, rate_limit: MailboxRateLimit | None
     ) -> HttpResponse:
         async with _rate_limited(rate_limit, request):
             with traces.span("provider call", {"http.request.method": request.method}, kind="CLIENT"):
-                async with self._opened(request, token) as response:
+                async with self._open(request, token) as response:
                     traces.set_attributes({"http.response.status_code": response.status})
                     return await _read_body(response, request.max_bytes)
 
@@ -167,25 +167,28 @@ class Transport:
         rate_limit: MailboxRateLimit | None = None,
     ) -> AsyncGenerator[bytes]:
         """The body in chunks. Once a chunk was yielded, an interruption is raised: no retry could resume."""
-        tried = _CallAttempts(await tokens.get_token() if tokens else None)
+        attempts = _CallAttempts(await tokens.get_token() if tokens else None)
         while True:
             begun = False
             try:
-                async with _rate_limited(rate_limit, request), self._opened(request, tried.token) as response:
+                async with (
+                    _rate_limited(rate_limit, request),
+                    self._open(request, attempts.token) as response,
+                ):
                     if response.status < 300:
-                        async for piece in response.content.iter_chunked(_CHUNK_BYTES):
+                        async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
                             begun = True
-                            yield piece
+                            yield chunk
                         return
                     error = self.refusal(await _read_body(response, _MAX_ERROR_BYTES))
-            except TransientError as away:
-                error = away
+            except TransientError as transient:
+                error = transient
                 if begun:
                     raise
-            await self._again_or_raise(request, error, tried, tokens, rate_limit)
+            await self._wait_or_raise(request, error, attempts, tokens, rate_limit)
 
     @asynccontextmanager
-    async def _opened(
+    async def _open(
         self, request: HttpRequest, token: Secret | None
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
         headers = dict(request.headers)
@@ -204,11 +207,11 @@ class Transport:
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             raise TransientError("the provider cannot be reached, or its response was cut off") from error
 
-    async def _again_or_raise(
+    async def _wait_or_raise(
         self,
         request: HttpRequest,
         error: PostroomError | None,
-        tried: _CallAttempts,
+        attempts: _CallAttempts,
         tokens: TokenSource | None,
         rate_limit: MailboxRateLimit | None,
     ) -> None:
@@ -218,20 +221,20 @@ class Transport:
         if (
             isinstance(error, InvalidGrant)
             and tokens
-            and tried.token
-            and tried.replaced < MAX_TOKEN_REPLACEMENTS
+            and attempts.token
+            and attempts.replaced < MAX_TOKEN_REPLACEMENTS
         ):
-            tried.token = await tokens.replace_rejected(tried.token)
-            tried.replaced += 1
+            attempts.token = await tokens.replace_rejected(attempts.token)
+            attempts.replaced += 1
             return
         if rate_limit and isinstance(error, RateLimited):
             rate_limit.record_throttling(error)
-        if not isinstance(error, TransientError) or not request.repeatable or tried.made >= MAX_ATTEMPTS:
+        if not isinstance(error, TransientError) or not request.repeatable or attempts.made >= MAX_ATTEMPTS:
             raise error
-        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (tried.made - 1)
+        wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (attempts.made - 1)
         if wait > MAX_WAIT_SECONDS:
             raise error
-        tried.made += 1
+        attempts.made += 1
         await self._clock.sleep(wait * random.uniform(1, 1.2))
 
 
@@ -246,16 +249,16 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> HttpRe
     whole = BytesIO()  # joining a list of chunks would need twice the memory
     left = max_bytes
     if (response.content_length or 0) <= max_bytes:
-        async for piece in response.content.iter_any():
-            left -= len(piece)
+        async for chunk in response.content.iter_any():
+            left -= len(chunk)
             if left < 0:
                 break
-            whole.write(piece)
+            whole.write(chunk)
     if left < 0 or (response.content_length or 0) > max_bytes:
         response.close()
         raise ResponseTooLarge("the provider's response exceeds the size limit")
-    named = {name.lower(): value for name, value in response.headers.items()}
-    return HttpResponse(response.status, named, whole.getvalue())
+    headers_by_name = {name.lower(): value for name, value in response.headers.items()}
+    return HttpResponse(response.status, headers_by_name, whole.getvalue())
 
 
 @asynccontextmanager

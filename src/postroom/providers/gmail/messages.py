@@ -29,7 +29,7 @@ async def look_up(api: GmailApi, keys: Sequence[str]) -> Sequence[MessageChange 
     def convert(message: wire.GmailMessage) -> MessageChange | FetchFailure:
         return message_parsing.to_change(message)
 
-    request = _batch_request(api, _MINIMAL, convert, batch_requests.deleted_or_unfetched)
+    request = _batch_request(api, _MINIMAL, convert, batch_requests.to_deletion_or_failure)
     return await batch_requests.collect_results(request, keys)
 
 
@@ -39,7 +39,7 @@ def fetch(
     def convert(message: wire.GmailMessage) -> FetchedMessage | FetchFailure:
         return message_parsing.to_fetched(message)
 
-    request = _batch_request(api, _QUERIES[policy], convert, batch_requests.unfetched)
+    request = _batch_request(api, _QUERIES[policy], convert, batch_requests.to_failure)
     return batch_requests.stream_results(request, [change.key for change in wanted])
 
 

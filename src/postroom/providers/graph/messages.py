@@ -50,7 +50,7 @@ async def look_up(api: GraphApi, keys: Sequence[str]) -> Sequence[MessageChange 
     def path(key: str) -> str:
         return api.path("messages", key, select=message_parsing.STATE)
 
-    request = batch_request(api, path, convert, batch_requests.deleted_or_unfetched)
+    request = batch_request(api, path, convert, batch_requests.to_deletion_or_failure)
     return await batch_requests.collect_results(request, keys)
 
 
@@ -104,7 +104,7 @@ async def _fetch_individually(
         if isinstance(error, ResponseTooLarge):
             large.append(key)
             return error
-        return batch_requests.unfetched(key, error)
+        return batch_requests.to_failure(key, error)
 
     large: list[str] = []
     request = batch_request(api, path, convert, failed)
@@ -124,7 +124,7 @@ async def _fetch_chunk(api: GraphApi, wanted: Sequence[MessageChange], policy: C
         api,
         lambda key: api.path("messages", key, **_select_options(policy)),
         lambda _, response: response.read(wire.GraphMessage),
-        batch_requests.unfetched,
+        batch_requests.to_failure,
     )
     for message in await batch_requests.collect_results(request, rest):
         if isinstance(message, FetchFailure):
@@ -217,7 +217,7 @@ async def _fetch_attachments(
 
 
 def _failed_attachments(key: str, error: PostroomError) -> tuple[str, wire.GraphAttachments | FetchFailure]:
-    return key, batch_requests.unfetched(key, error)
+    return key, batch_requests.to_failure(key, error)
 
 
 async def _fetch_all_pages(
@@ -232,7 +232,7 @@ async def _fetch_all_pages(
     except RateLimited:
         raise
     except (NotFound, ResponseTooLarge, TransientError) as error:
-        return replace(batch_requests.unfetched(key, error), gone=False)
+        return replace(batch_requests.to_failure(key, error), gone=False)
     return attachments
 
 
