@@ -25,7 +25,7 @@ from postroom.ports import WatchedFolder
 from postroom.wiring import storage
 
 if TYPE_CHECKING:
-    from postroom.documents.analysis import FieldReader
+    from postroom.documents.fields.field_reader import FieldReader
     from postroom.documents.fields.llm_reader import SpentToday
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.sqs import SqsQueue

@@ -56,7 +56,7 @@ def build_engine(
     tokens = AccessTokens(database, providers, vault, sealer)
     subscribe_context = _build_subscribe_context(settings, database, tokens)
     remote = subscribe_context.remote
-    sync_context = build_sync_context(settings, database, blobs, pipelines, remote)
+    sync_context = _build_sync_context(settings, database, blobs, pipelines, remote)
     deliver_context = outbound.build_deliver_context(settings, database, sealer)
     return Engine(
         settings=settings,
@@ -86,7 +86,7 @@ def build_engine(
     )
 
 
-def build_sync_context(
+def _build_sync_context(
     settings: Settings,
     database: Database,
     blobs: BlobStore,
@@ -117,7 +117,7 @@ def _build_subscribe_context(
         providers=tokens.providers,
         tokens=tokens.for_mailbox,
         public_url=settings.public_url,
-        cadences={
+        schedules={
             ProviderName.OUTLOOK: RenewalSchedule(settings.subscription_renew_hours * 3600),
             ProviderName.GMAIL: RenewalSchedule(86400, interval_seconds=settings.watch_renew_hours * 3600),
         },
