@@ -1,8 +1,8 @@
-"""Log lines: set up once, the same shape from every process, and nothing personal or secret in them.
+"""Logging: typed fields, one configuration for all processes, and no personal data or secrets.
 
-`Fields` is the whole list of what a line may say: pyright refuses any other name or type where it is written,
-and `_guard` refuses it again when it runs. Messages of other libraries never pass: of their records and of
-exceptions only class and place are kept, and the words only where they are ours and for the operator.
+`LogFields` lists every field a log line may have. Pyright rejects other names and types at the call, and
+`_filter_fields` rejects them at run time. Messages of other libraries are dropped: of their records and of
+exceptions only class and location are logged. The message is logged for `OperatorError` only.
 """
 
 import logging
@@ -26,7 +26,7 @@ REFUSED: Final = "[refused]"
 
 
 class LogFields(TypedDict, total=False):
-    """Every name a log line may carry. Strings are words of ours: a kind, a state, a route; never data."""
+    """The fields of a log line. Strings are fixed words such as a kind, a state or a route, never data."""
 
     attempts: int
     concurrency: int
@@ -51,7 +51,7 @@ class LogFields(TypedDict, total=False):
     worker: UUID
 
 
-# What the processors here add themselves, and the shape that each string must have.
+# The pattern that each string field must match, including the fields added by the processors below.
 _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
     "cause": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
     "error": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
@@ -72,13 +72,13 @@ _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
 }
 _NAMES: Final = frozenset(LogFields.__annotations__) | frozenset(_PATTERNS) | {"refused"}
 _FIRST: Final = ("timestamp", "level", "process", "event")
-# A run this long of letters and digits mixed is a token, a key or an id of somebody's, not a word.
+# A long run of mixed letters and digits is a token, a key or an ID, not a word.
 _TOKEN: Final = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])(?=[0-9+/=_-]*[A-Za-z])[A-Za-z0-9+/=_-]{20,}")
 _refused_values = 0
 
 
 class Log:
-    """The logger of one module; its methods accept nothing but `Fields`."""
+    """The logger of a module. Its methods accept `LogFields` only."""
 
     __slots__ = ("_bound",)
 
@@ -105,7 +105,7 @@ class Log:
 def configure(
     process: LiteralString, *, level: str = "info", style: str = "auto", stream: TextIO | None = None
 ) -> None:
-    """Send every log line of this process, whoever writes it, through one guard to one stream."""
+    """Send all log lines of this process, including those of libraries, through one filter to one stream."""
     out = stream if stream is not None else sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
     _configure_structlog(process, threshold, out, text=style == "text" or (style == "auto" and out.isatty()))
@@ -127,19 +127,19 @@ def _configure_structlog(process: LiteralString, threshold: int, out: TextIO, *,
             else structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(threshold),
-        # One write a line: several processes may share the stream, and their lines must not mingle.
+        # One write per line: processes share the stream, and their lines must not interleave.
         logger_factory=structlog.WriteLoggerFactory(out),
         cache_logger_on_first_use=False,
     )
 
 
 def count_refused_values() -> int:
-    """How many values this process has kept out of its log lines. Anything but 0 is a mistake of ours."""
+    """Number of values this process removed from its log lines. Anything but 0 is a bug."""
     return _refused_values
 
 
 def describe_location(trace: TracebackType | None) -> str:
-    """The innermost line of ours in a traceback, else the innermost: where to look, not what stood there."""
+    """Return file and line of the innermost frame in Postroom, or else of the innermost frame."""
     frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if "/postroom/" in frame.filename]
     chosen = (own or frames)[-1:]
@@ -173,7 +173,7 @@ def _reduce_exception(_logger: object, _method: str, event: EventDict) -> EventD
 
 
 def _filter_fields(_logger: object, _method: str, event: EventDict) -> MutableMapping[str, Any]:
-    """Let through what `Fields` allows; replace the rest and count it, since a log call must never raise."""
+    """Remove fields and values that are not allowed, and count them. Never raise: this is a log call."""
     global _refused_values  # noqa: PLW0603  one counter for the process is what a metric reads
     names = [*_FIRST, *(name for name in event if name not in _FIRST)]
     passed = {name: _filter_value(name, event[name]) for name in names if name in event and name in _NAMES}
@@ -202,7 +202,7 @@ def _filter_value(name: str, value: object) -> object:
 
 
 class _LibraryLogHandler(logging.Handler):
-    """Records of other libraries, by logger, level and place: their text may hold anything and stays out."""
+    """Log records of other libraries by logger, level and location. Their text may contain anything."""
 
     def emit(self, record: logging.LogRecord) -> None:
         log: Any = structlog.get_logger()
@@ -221,5 +221,5 @@ def _log_crash(_kind: type[BaseException], error: BaseException, _trace: Traceba
     log.critical("process.crashed", exc_info=error)
 
 
-# Lines that are written before `setup`, or where nobody calls it, pass the guard too.
+# Filter lines that are logged before `configure` is called, or without it.
 _configure_structlog("postroom", logging.WARNING, sys.stderr, text=False)

@@ -1,7 +1,7 @@
-"""Traces (W4): spans from the push to the record, sent to a collector where a setting names one.
+"""Tracing: OpenTelemetry spans from the push to the record, exported if POSTROOM_TRACES_URL is set.
 
-Off, a span costs one call and nothing of OpenTelemetry is imported. Attributes are ids, counts and
-states. A trace goes on in another process by its traceparent, which stands beside the work that was woken.
+While tracing is off, a span costs one call and OpenTelemetry is not imported. Attributes are IDs, counts and
+states. A trace continues in another process by its traceparent, which is stored with the enqueued work.
 """
 
 import re
@@ -22,7 +22,7 @@ _NOTHING: Final = nullcontext()
 
 @dataclass(frozen=True)
 class _OpenTelemetry:
-    """OpenTelemetry, as far as it is used. Imported by name: it is an extra."""
+    """The parts of OpenTelemetry that are used. Imported dynamically: it is an optional dependency."""
 
     api: Any
     context: Any
@@ -30,68 +30,70 @@ class _OpenTelemetry:
     tracer: Any
 
     @contextmanager
-    def span(self, name: str, about: SpanAttributes, kind: SpanKind, parent: str | None) -> Generator[None]:
-        """Where it ends with an error, the class is told: words may be a stranger's."""
+    def span(
+        self, name: str, attributes: SpanAttributes, kind: SpanKind, parent: str | None
+    ) -> Generator[None]:
+        """Run a span. An error is recorded by its class only: its message may contain personal data."""
         with self.tracer.start_as_current_span(
             name,
-            context=self._of(parent) if parent else None,
+            context=self._build_context(parent) if parent else None,
             kind=self.api.SpanKind[kind],
-            attributes=dict(about),
+            attributes=dict(attributes),
             record_exception=False,
             set_status_on_exception=False,
-        ) as begun:
+        ) as current:
             try:
                 yield
             except BaseException as error:
-                begun.set_status(self.api.Status(self.api.StatusCode.ERROR, type(error).__name__))
+                current.set_status(self.api.Status(self.api.StatusCode.ERROR, type(error).__name__))
                 raise
 
-    def _of(self, parent: str) -> Any:
-        """A context in which that span is the parent; where it is none, a new trace begins."""
-        found = _TRACEPARENT.fullmatch(parent)
-        if found is None:
+    def _build_context(self, parent: str) -> Any:
+        """Return a context with this parent span. An invalid traceparent starts a new trace."""
+        match = _TRACEPARENT.fullmatch(parent)
+        if match is None:
             return self.context.Context()
-        trace, span, flags = (int(each, 16) for each in found.groups())
-        known = self.api.SpanContext(trace, span, is_remote=True, trace_flags=self.api.TraceFlags(flags))
-        return self.api.set_span_in_context(self.api.NonRecordingSpan(known), self.context.Context())
+        trace, span, flags = (int(digits, 16) for digits in match.groups())
+        remote = self.api.SpanContext(trace, span, is_remote=True, trace_flags=self.api.TraceFlags(flags))
+        return self.api.set_span_in_context(self.api.NonRecordingSpan(remote), self.context.Context())
 
-    def current(self) -> str | None:
-        found = self.api.get_current_span().get_span_context()
-        if not found.is_valid:
+    def format_traceparent(self) -> str | None:
+        context = self.api.get_current_span().get_span_context()
+        if not context.is_valid:
             return None
-        return f"00-{found.trace_id:032x}-{found.span_id:016x}-{found.trace_flags:02x}"
+        return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
 
 _telemetry: _OpenTelemetry | None = None
 
 
 def start(process: str, collector: str) -> None:
-    """Send spans to a collector (OTLP over HTTP) from now on, a batch at a time, the last at the exit.
+    """Export spans to a collector (OTLP over HTTP) in batches; the last batch is sent at exit.
 
-    Sampling, headers and limits are set as for any program: by OpenTelemetry's own variables (`OTEL_…`).
+    Sampling, headers and limits are configured by OpenTelemetry's own variables (`OTEL_…`).
     """
     start_with_processor(process, lambda: _batch_processor(collector))
 
 
-def start_with_processor(process: str, processor: Callable[[], Any]) -> None:
-    """Make spans, and give them to the processor."""
-    global _telemetry  # noqa: PLW0603  one for the process, as its log is
+def start_with_processor(process: str, build_processor: Callable[[], Any]) -> None:
+    """Create spans from now on, and pass them to the span processor."""
+    global _telemetry  # noqa: PLW0603  one tracer per process
     try:
         sdk, resources = _import("opentelemetry.sdk.trace"), _import("opentelemetry.sdk.resources")
         api, context = _import("opentelemetry.trace"), _import("opentelemetry.context")
-        sent = processor()
+        span_processor = build_processor()
     except ImportError:
         raise SettingsError(
-            "POSTROOM_TRACES_URL needs the OpenTelemetry SDK. Run `pip install postroom[otel]`."
+            "POSTROOM_TRACES_URL requires the OpenTelemetry SDK. Run `pip install postroom[otel]`."
         ) from None
-    named = resources.Resource.create({"service.name": f"postroom-{process}"})
-    provider = sdk.TracerProvider(resource=named)
-    provider.add_span_processor(sent)
+    resource = resources.Resource.create({"service.name": f"postroom-{process}"})
+    provider = sdk.TracerProvider(resource=resource)
+    provider.add_span_processor(span_processor)
     _telemetry = _OpenTelemetry(api, context, provider, provider.get_tracer("postroom"))
 
 
 def stop() -> None:
-    """Send what is left; make no more."""
+    """Export the remaining spans and stop tracing."""
     global _telemetry  # noqa: PLW0603  as above
     if _telemetry is not None:
         _telemetry.provider.shutdown()
@@ -99,21 +101,25 @@ def stop() -> None:
 
 
 def span(
-    name: str, about: SpanAttributes | None = None, *, kind: SpanKind = "INTERNAL", parent: str | None = None
+    name: str,
+    attributes: SpanAttributes | None = None,
+    *,
+    kind: SpanKind = "INTERNAL",
+    parent: str | None = None,
 ) -> AbstractContextManager[None]:
-    """What happens inside belongs together; `parent` is a traceparent, else the span around this one."""
-    return _NOTHING if _telemetry is None else _telemetry.span(name, about or {}, kind, parent)
+    """Run the block in a span. `parent` is a traceparent; by default the enclosing span is the parent."""
+    return _NOTHING if _telemetry is None else _telemetry.span(name, attributes or {}, kind, parent)
 
 
-def set_attributes(about: SpanAttributes) -> None:
-    """Say more of the span around."""
+def set_attributes(attributes: SpanAttributes) -> None:
+    """Add attributes to the current span."""
     if _telemetry is not None:
-        _telemetry.api.get_current_span().set_attributes(dict(about))
+        _telemetry.api.get_current_span().set_attributes(dict(attributes))
 
 
 def current_traceparent() -> str | None:
-    """The traceparent of the span around."""
-    return None if _telemetry is None else _telemetry.current()
+    """The traceparent of the current span."""
+    return None if _telemetry is None else _telemetry.format_traceparent()
 
 
 def _batch_processor(collector: str) -> Any:

@@ -215,3 +215,8 @@ def test_two_homes_side_by_side(postroom, tmp_path):
         assert postroom("db", "migrate", POSTROOM_HOME=str(tmp_path / name)).returncode == 0
     for name in ("one", "two"):
         assert postroom("db", "status", POSTROOM_HOME=str(tmp_path / name)).returncode == 0
+
+
+def test_demo_in_a_directory_that_it_cannot_use_is_explained(complaint, tmp_path):
+    (tmp_path / ".demo").write_text("in the way")
+    assert f"cannot write to {tmp_path}/.demo" in complaint(1, "demo")

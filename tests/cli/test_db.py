@@ -27,7 +27,7 @@ async def test_a_backup_brings_everything_back(postroom, database_url, owner, ma
     assert postroom("db", "backup", "kept.dump", **settings).stdout == "Backed up to kept.dump.\n"
     again = postroom("db", "backup", "kept.dump", **settings)
     assert again.returncode == 1
-    assert "exists already" in again.stderr
+    assert "already exists" in again.stderr
     assert postroom("db", "backup", "--overwrite", "kept.dump", **settings).returncode == 0
     await make_organization("Lost")
     assert postroom("db", "restore", "kept.dump", **settings).returncode == 1

@@ -42,7 +42,7 @@ def test_every_wrong_setting_fails_with_its_remedy(postroom):
     done = postroom("doctor", POSTROOM_PORT="x", POSTROOM_WAKE="y")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
-    assert lines[1].split() == ["fail", "settings", "POSTROOM_PORT:", "'x'", "cannot", "be", "used"]
+    assert lines[1].split() == ["fail", "settings", "POSTROOM_PORT:", "'x'", "is", "not", "valid"]
     assert lines[2].strip() == "Set it to a whole number from 0 to 65535."
     assert "POSTROOM_WAKE" in lines[3]
 
@@ -106,7 +106,8 @@ from postroom.cli import doctor_checks
 if os.geteuid() == 0:
     os.setuid(65534)
 path = Path(sys.argv[1])
-print(doctor_checks.check_home(path).state, doctor_checks.check_disk(path).name, doctor_checks.check_home(path).remedy)
+home, disk = doctor_checks.check_home(path), doctor_checks.check_disk(path)
+print(home.state, disk.name, home.remedy)
 """
 
 

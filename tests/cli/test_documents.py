@@ -29,7 +29,7 @@ from postroom.store.database import open_database
 from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from postroom.wiring.engine import open_engine
-from scenarios.office import attached
+from scenarios.document_postroom import get_attachment
 
 BILL = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en")
 STRICT = '[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n'
@@ -38,7 +38,7 @@ STRICT = '[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n'
 @pytest.fixture
 def given(tmp_path, database_url):
     (tmp_path / "strict.toml").write_text(STRICT)
-    (tmp_path / "bill.pdf").write_bytes(attached(BILL)[1])
+    (tmp_path / "bill.pdf").write_bytes(get_attachment(BILL)[1])
     return {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_PIPELINES": str(tmp_path / "strict.toml")}
 
 
@@ -110,7 +110,7 @@ NOTED = """
 def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp_path, database_url):
     assert run("documents", "list").startswith("No documents.")
     assert "queued" in run("documents", "add", "bill.pdf", "--sender", "ann@example.com")
-    assert "known already" in run("documents", "add", "bill.pdf")
+    assert "already known" in run("documents", "add", "bill.pdf")
     read_all()
     [listed] = json.loads(run("documents", "list", "--state", "needs_review", "--json"))
     assert "uncertain" in listed["reason"]
@@ -121,17 +121,20 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     assert "bill.pdf from ann@example.com (manual_upload)" in shown
     shown_as_read = json.loads(run("documents", "show", name, "--json"))["fields"]
 
-    assert refused("documents", "confirm", name, "--set", "gross") == "--set gross is not FIELD=VALUE."
-    assert "grsos is no field; there are" in refused("documents", "confirm", name, "--set", "grsos=1")
+    assert (
+        refused("documents", "confirm", name, "--set", "gross")
+        == "--set gross is not in the form FIELD=VALUE."
+    )
+    assert "grsos is not a field; the fields are" in refused("documents", "confirm", name, "--set", "grsos=1")
     assert "gross is a number" in refused("documents", "confirm", name, "--set", "gross=much")
     lines = json.dumps([{"description": "Bolts", "amount": "7.50"}])
     assert "lines is a table" in refused("documents", "confirm", name, "--set", "lines=Bolts")
     right = ("--set", "gross=7.50", "--set", f"lines={lines}")
     assert "Confirmed as record" in run("documents", "confirm", name, *right, "--as", "Ann")
     _assert_correction_is_shown(run, name, shown_as_read["gross"]["value"], database_url)
-    assert "nothing to decide" in refused("documents", "confirm", name)
-    assert "nothing to decide" in refused("documents", "reject", name)
-    assert "only what ended without a record" in refused("documents", "retry", name)
+    assert "does not need a review" in refused("documents", "confirm", name)
+    assert "does not need a review" in refused("documents", "reject", name)
+    assert "Only documents without a record" in refused("documents", "retry", name)
     read_all()
 
     [record] = [json.loads(line) for line in run("documents", "export").splitlines()]
@@ -141,12 +144,15 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     assert record["archive_path"].startswith("archive/sender_email=ann%40example%2Ecom/")
     [row] = csv.DictReader(io.StringIO(run("documents", "export", "--format", "csv", "--kind", "invoice")))
     assert (row["gross"], row["document"]) == ("7.50", listed["id"])
-    assert "name a file with --output" in refused("documents", "export", "--format", "parquet")
+    assert "Give a file with --output" in refused("documents", "export", "--format", "parquet")
     assert "There is no kind nonsense; there are" in refused("documents", "export", "--kind", "nonsense")
     assert "There is no kind nonsense; there are" in refused("orders", "list", "--kind", "nonsense")
     for form in ("jsonl", "csv", "parquet"):
         line = refused("documents", "export", "--format", form, "--output", "nowhere/bills")
-        assert line == "nowhere/bills cannot be written: no such file or directory."
+        assert (
+            line
+            == "nowhere/bills cannot be written: no such file or directory. Choose another file with --output."
+        )
     run("documents", "export", "--format", "parquet", "--output", "bills.parquet")
     table = import_module("pyarrow.parquet").read_table(tmp_path / "bills.parquet").to_pylist()
     assert [each["gross"] for each in table] == ["7.50"]
@@ -176,12 +182,12 @@ def test_a_document_is_rejected_and_read_again(run, refused, read_all):
     assert run("documents", "list").startswith("No documents."), "skipped ones are shown when asked for"
     for asked in (["--all"], ["--state", "skipped"]):
         assert "rejected: private" in run("documents", "list", *asked)
-    assert run("documents", "retry", "--state", "skipped") == "1 queued.\n"
+    assert run("documents", "retry", "--state", "skipped") == "Queued: 1.\n"
     read_all()
-    assert run("documents", "reprocess", "--pipeline", "invoices") == "1 queued.\n"
+    assert run("documents", "reprocess", "--pipeline", "invoices") == "Queued: 1.\n"
     for asked in ([], [listed["id"], "--state", "failed"]):
         line = refused("documents", "retry", *asked)
-        assert line == "Name either a document, or a state with --state."
+        assert line == "Give either a document or --state."
 
 
 def test_mistakes_about_files_and_names_are_told(postroom, refused, given, tmp_path):
@@ -199,14 +205,17 @@ def test_mistakes_about_files_and_names_are_told(postroom, refused, given, tmp_p
     assert "cannot be read: No such file" in done.stdout
     assert "queued" in done.stdout, "the others are taken all the same"
     assert re.search(r"^caf\S+pdf .* queued$", done.stdout, re.MULTILINE)
-    assert "left out: notes.doc: it is no PDF" in done.stdout
+    assert "ignored: notes.doc: it is not a PDF" in done.stdout
     assert "The ZIP file is damaged" in done.stdout
-    assert "There is no message 999999999999999999999" in refused("pipelines", "try", "9" * 21)
-    assert "There is no pipeline orders" in refused("documents", "add", "bill.pdf", "--pipeline", "orders")
-    assert "There is no document whose id begins with ffff" in refused("documents", "show", "ffff")
-    assert refused("documents", "show", "x'; --").startswith("There is no document")
+    assert "Message 999999999999999999999 does not exist" in refused("pipelines", "try", "9" * 21)
+    assert "No such pipeline: orders" in refused("documents", "add", "bill.pdf", "--pipeline", "orders")
+    assert "No document has an ID that starts with ffff" in refused("documents", "show", "ffff")
+    assert refused("documents", "show", "x'; --").startswith("No document")
     done = postroom("documents", "list", "--pipeline", os.fsdecode(b"caf\xe9"), **given)
-    assert (done.returncode, done.stderr) == (2, "error: An argument is not text in UTF-8.\n")
+    assert (done.returncode, done.stderr) == (
+        2,
+        "error: An argument is not valid UTF-8. Enter it as UTF-8 text.\n",
+    )
 
 
 def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_path):
@@ -214,11 +223,11 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
     assert run("orders", "list").startswith("No orders.")
     file.write_text("reference,username,isin,quantity\nO-1,ann,US0378331005,100\nO-2,,US0378331005,5\n")
     assert run("orders", "import", "orders.csv", "--kind", "contract-note") == (
-        "2 new, 0 changed, 0 as they were.\n"
+        "2 new, 0 updated, 0 unchanged.\n"
     )
     file.write_text(file.read_text().replace(",5\n", ",6\n"))
     assert run("orders", "import", "orders.csv", "--kind", "contract-note") == (
-        "0 new, 1 changed, 1 as they were.\n"
+        "0 new, 1 updated, 1 unchanged.\n"
     )
     assert {
         each["reference"]: each["fields"]["quantity"] for each in json.loads(run("orders", "list", "--json"))
@@ -226,18 +235,18 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
         "O-1": "100",
         "O-2": "6",
     }
-    assert run("orders", "close", "O-2", "--kind", "contract-note") == "O-2 is closed.\n"
-    assert "There is no order O-9" in refused("orders", "close", "O-9", "--kind", "contract-note")
+    assert run("orders", "close", "O-2", "--kind", "contract-note") == "Closed O-2.\n"
+    assert "No order O-9" in refused("orders", "close", "O-9", "--kind", "contract-note")
     importing = ("orders", "import", "orders.csv", "--kind")
-    assert "There is no kind bond; there are" in refused(*importing, "bond")
+    assert "There is no document kind bond. Kinds:" in refused(*importing, "bond")
     file.write_text("reference,colour\nO-1,red\n")
-    assert "has columns of no field: colour" in refused(*importing, "contract-note")
+    assert "has unknown columns: colour" in refused(*importing, "contract-note")
     file.write_text("isin\nUS0378331005\n")
     assert "has no column `reference`" in refused(*importing, "contract-note")
     file.write_text("reference,isin\n,US0378331005\n")
     assert "line 2: the reference is missing" in refused(*importing, "contract-note")
     file.write_text("reference,isin\nO-1,US0378331005,more\n")
-    assert "line 2: it has more values than columns" in refused(*importing, "contract-note")
+    assert "line 2: more values than columns" in refused(*importing, "contract-note")
     file.write_text("reference,trade_date\nO-1,2026-02-04\nO-2,04.02.2026\n")
     assert "line 3: trade_date is a date such as 2026-02-04, not 04.02.2026" in refused(
         *importing, "contract-note"
@@ -245,7 +254,7 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
     file.write_text("reference,isin,isin\nO-1,,\n")
     assert "has the column isin twice" in refused(*importing, "contract-note")
     file.write_text("reference,isin\nO-1,US0378331005\nO-1,US0378331005\n")
-    assert "line 3: the reference was there before" in refused(*importing, "contract-note")
+    assert "line 3: duplicate reference" in refused(*importing, "contract-note")
     file.unlink()
     assert "cannot be read" in refused(*importing, "contract-note")
 
@@ -253,7 +262,7 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
 def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path, monkeypatch):
     [listed] = json.loads(run("pipelines", "list", "--json"))
     assert (listed["name"], listed["confirm_above"]) == ("invoices", 1.0)
-    assert "is right: invoices." in run("pipelines", "check")
+    assert "is valid: invoices." in run("pipelines", "check")
     assert run("pipelines", "watched").startswith("No files.")
     (tmp_path / "wrong.toml").write_text('[a]\nkind = "bond"\n[b]\nkind = "invoice"\nfolder = "x"\n')
     code, _, complaints = command("pipelines", "check", "wrong.toml")
@@ -275,10 +284,10 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
         changed.setenv("POSTROOM_LLM_KEY", "example")
         code, printed, said = command("pipelines", "try", "bill.pdf")
     assert (code, "by offline" in printed) == (0, True)
-    assert "The language model openai:some-model is not asked; --llm asks it." in said
-    assert "POSTROOM_LLM names no language model" in refused("pipelines", "try", "bill.pdf", "--llm")
+    assert "The language model openai:some-model is not used. Add --llm to use it." in said
+    assert "--llm requires a language model" in refused("pipelines", "try", "bill.pdf", "--llm")
     assert run("documents", "list").startswith("No documents."), "a try stores nothing"
-    assert "There is no pipeline x" in refused("pipelines", "try", "bill.pdf", "--pipeline", "x")
+    assert "No such pipeline: x" in refused("pipelines", "try", "bill.pdf", "--pipeline", "x")
     assert "cannot be read" in refused("pipelines", "try", "nowhere.pdf")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 nothing more")
     assert "The PDF is cut off" in refused("pipelines", "try", "broken.pdf")
@@ -292,7 +301,7 @@ async def test_a_language_model_is_tried_where_asked_for_and_its_costs_are_shown
             monkeypatch.setenv(f"POSTROOM_{name}", value)
         asked = partial(asyncio.to_thread, command, "pipelines", "try", "bill.pdf", "--llm")
         code, printed, said = await asked()
-        assert (code, "is paid for this" in said) == (0, True)
+        assert (code, "is billed for this run" in said) == (0, True)
         assert re.search(r"extract +by openai:gpt-4o, 1,100 tokens, USD 0\.00\d+$", printed, re.MULTILINE)
         assert re.search(r"supplier +Nowhere Ltd +0\.4 +told by the language model", printed)
         assert len(vendor.asked) == 1

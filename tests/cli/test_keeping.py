@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from store.letters import document, message
+from store.sample_rows import document, message
 
 
 @pytest.fixture
@@ -37,7 +37,7 @@ def test_search_shows_mail_and_documents_and_nothing_a_terminal_obeys(run, mail)
     assert (len(found["messages"]), found["documents"]) == (1, [])
     assert found["messages"][0]["headline"][1] == ["amount", True]
     done = run("search", "nowhere")
-    assert (done.returncode, done.stdout) == (1, "Nothing was found.\n")
+    assert (done.returncode, done.stdout) == (1, "No matches.\n")
     done = run("search", "--", "-amount")
     assert (done.returncode, done.stderr.startswith("error: There is no word")) == (1, True)
 
@@ -45,7 +45,7 @@ def test_search_shows_mail_and_documents_and_nothing_a_terminal_obeys(run, mail)
 def test_a_person_is_forgotten_only_when_that_is_confirmed(run, mail):
     done = run("purge", "person", "jane@example.org")
     assert done.returncode == 0, done.stderr
-    assert "1 messages would be removed" in done.stdout
+    assert "Messages would be deleted, with content, attachments and events: 1" in done.stdout
     assert "--yes" in done.stdout
     removed = json.loads(run("purge", "person", "jane@example.org", "--yes", "--json").stdout)
     assert (removed["removed"], removed["messages"]) == (True, 1)

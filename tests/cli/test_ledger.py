@@ -19,8 +19,8 @@ from postroom.store.database import open_database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.vault import LedgerKeys
 from postroom.wiring.engine import open_engine
-from scenarios.programs import Program
-from scenarios.workers import until
+from scenarios.postroom_process import PostroomProcess
+from scenarios.worker_pool import until
 
 SEALED = "SELECT count(*) > 0 AND bool_and(position IS NOT NULL) FROM ledger"
 MAKE = (
@@ -91,7 +91,7 @@ async def test_a_running_worker_seals_what_is_written_before_and_while_it_runs(
 ):
     await write(2)
     settings = {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_HOME": str(home)}
-    program = Program(tmp_path, "work", **settings)
+    program = PostroomProcess(tmp_path, "work", **settings)
     try:
         await until(owner, SEALED)
         await write(3)

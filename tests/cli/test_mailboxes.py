@@ -7,9 +7,9 @@ import httpx2
 import jwt
 import pytest
 
-from flow.connecting import TOPIC, settings_given
+from flow.simulated_world import TOPIC, settings_given
 from providers.consent import consent
-from scenarios.programs import Program
+from scenarios.postroom_process import PostroomProcess
 from simulator.driver import running
 
 
@@ -36,7 +36,7 @@ def run(postroom, given):
 
 @pytest.fixture
 def web(tmp_path, given):
-    with Program(tmp_path, "serve", "--port", "0", **given) as server:
+    with PostroomProcess(tmp_path, "serve", "--port", "0", **given) as server:
         yield server.line("Postroom: ")
 
 
@@ -51,7 +51,7 @@ def sign_in(link, address, **how):
 def connect(folder, web, given, provider, address, *options, **how):
     """The exit code of the command and what it said."""
     settings = given | {"POSTROOM_PUBLIC_URL": web}
-    with Program(folder, "mailboxes", "connect", provider, *options, **settings) as command:
+    with PostroomProcess(folder, "mailboxes", "connect", provider, *options, **settings) as command:
         sign_in("http" + command.line("http"), address, **how)
         code = command.wait()
     return code, "".join(command.said)
@@ -69,12 +69,12 @@ def test_connect_prints_a_link_waits_and_shows_the_result(tmp_path, web, given, 
         (("pause",), "Paused."),
         (("resume",), "Resumed."),
         (("policy", "metadata"), "Changed."),
-        (("disconnect",), "Disconnected. Its mail is kept."),
+        (("disconnect",), "Disconnected; its mail is kept."),
     ]:
         done = run(command[0], mailbox["id"][:8], *command[1:])
         assert (done.returncode, words in done.stdout) == (0, True), done.stderr
     assert "disconnected" in run("list").stdout
-    assert "Add --yes" in run("disconnect", mailbox["id"], "--purge").stderr
+    assert "add --yes" in run("disconnect", mailbox["id"], "--purge").stderr
     assert json.loads(run("disconnect", mailbox["id"], "--purge", "--yes", "--json").stdout)["purged"]
     assert json.loads(run("list", "--json").stdout) == []
 
@@ -82,7 +82,7 @@ def test_connect_prints_a_link_waits_and_shows_the_result(tmp_path, web, given, 
 def test_a_denied_consent_ends_the_command_with_its_reason(tmp_path, web, given):
     code, said = connect(tmp_path, web, given, "outlook", "bob@example.com", decision="deny")
     assert code == 1
-    assert "error: Nothing was connected (denied)" in said
+    assert "error: The mailbox was not connected (denied)" in said
 
 
 def test_a_shared_mailbox_is_refused_with_its_reason(tmp_path, web, given):
@@ -118,10 +118,13 @@ def test_app_only_takes_a_secret_from_a_file(sim, run, tmp_path):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (("connect", "gmail", "--app-only"), "App-only is for outlook"),
+        (("connect", "gmail", "--app-only"), "--app-only is not available for Gmail"),
         (("connect", "outlook", "--tenant", "x"), "Add --app-only"),
         (("connect", "outlook", "--folder", "Archive"), "Add --app-only"),
-        (("connect", "outlook", "--app-only", "--address", "ann@example.org"), "--address is for a sign-in"),
+        (
+            ("connect", "outlook", "--app-only", "--address", "ann@example.org"),
+            "--address applies to a sign-in",
+        ),
         (("connect", "outlook", "--app-only"), "--tenant, --client-id and --mailbox"),
     ],
 )
@@ -130,7 +133,7 @@ def test_mistakes_are_one_clear_line(complaint, arguments, words):
 
 
 def test_a_mailbox_that_is_not_there_is_one_clear_line(complaint, given):
-    assert "no such mailbox" in complaint(1, "mailboxes", "show", "nobody@example.com", **given)
+    assert "No such mailbox" in complaint(1, "mailboxes", "show", "nobody@example.com", **given)
 
 
 def test_without_an_application_nobody_can_sign_in(complaint, database_url):

@@ -26,15 +26,15 @@ async def test_parked_work_is_listed_with_its_error_and_can_be_tried_again(
     assert [(each["subject"], each["attempts"]) for each in found] == [("one", 1), ("three", 1), ("two", 1)]
     assert found[0]["error"] == "the provider has no such mailbox"
     one = postroom("parked", "retry", "sync", "one", POSTROOM_DATABASE_URL=database_url)
-    assert (one.returncode, one.stdout) == (0, "1 due again.\n")
+    assert (one.returncode, one.stdout) == (0, "Retrying: 1.\n")
     rest = postroom("parked", "retry", "sync", POSTROOM_DATABASE_URL=database_url)
-    assert (rest.returncode, rest.stdout) == (0, "2 due again.\n")
+    assert (rest.returncode, rest.stdout) == (0, "Retrying: 2.\n")
     cursor = await owner.execute("SELECT count(*) FROM work WHERE due_at <= postroom_now() AND attempts = 0")
     assert await cursor.fetchone() == (3,)
 
 
 async def test_nothing_parked_is_said_in_words(postroom, database_url):
-    assert postroom("parked", "list", POSTROOM_DATABASE_URL=database_url).stdout == "Nothing is parked.\n"
+    assert postroom("parked", "list", POSTROOM_DATABASE_URL=database_url).stdout == "No work is parked.\n"
     done = postroom("parked", "retry", "sync", "x", POSTROOM_DATABASE_URL=database_url)
     assert done.returncode == 1
     assert "No such work is parked" in done.stderr

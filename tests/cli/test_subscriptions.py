@@ -5,15 +5,15 @@ import json
 
 import pytest
 
-from flow.subscribe.subscribing import insert_mailbox
+from flow.mailboxes.subscribe.subscribed_mailbox import insert_mailbox
 from postroom.model import CredentialKind, ProviderName
 from postroom.ports import SecretLocation
 from postroom.store import credentials
 from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
 from providers.conftest import TOPIC, contract, graph, shared, sim
-from scenarios.programs import Program
-from scenarios.workers import until
+from scenarios.postroom_process import PostroomProcess
+from scenarios.worker_pool import until
 
 __all__ = ["contract", "shared", "sim"]  # fixtures
 
@@ -59,7 +59,7 @@ async def mailbox(contract, database_url, organization, owner, tmp_path):
 @pytest.fixture
 def web(settings, tmp_path):
     """A web process of ours: its address."""
-    program = Program(tmp_path, "serve", "--port", "0", **settings)
+    program = PostroomProcess(tmp_path, "serve", "--port", "0", **settings)
     try:
         yield program.line("Postroom: ")
     finally:
@@ -82,7 +82,7 @@ async def test_channels_are_created_listed_checked_and_renewed(contract, mailbox
     assert "ok    handshake" in said
     [standing] = contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]
     code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
-    assert (code, "is there already" in said) == (0, True), said
+    assert (code, "exists already" in said) == (0, True), said
     code, said = await subscriptions("list", "--json")
     [row] = json.loads(said)
     assert (code, row["mailbox"], row["status"]) == (0, str(mailbox), "active")
@@ -94,7 +94,7 @@ async def test_channels_are_created_listed_checked_and_renewed(contract, mailbox
     if contract.provider.name is ProviderName.OUTLOOK:
         contract.sim.post(f"mailboxes/{contract.address}/lifecycle", event="subscriptionRemoved")
         code, said = await subscriptions("check", POSTROOM_PUBLIC_URL=web)
-        assert (code, "gone at the provider" in said) == (1, True), said
+        assert (code, "no longer exists at the provider" in said) == (1, True), said
         code, said = await subscriptions("renew", POSTROOM_PUBLIC_URL=web)
         assert (code, "Success" in said) == (0, True), said
         assert len(contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]) == 1
@@ -105,7 +105,7 @@ async def test_a_worker_finds_the_mailbox_and_acts_on_what_the_provider_says_of_
     contract, mailbox, web, settings, owner, tmp_path
 ):
     """S3, from the provider's event over our web process and a worker back to the provider."""
-    program = Program(tmp_path, "work", **settings | {"POSTROOM_PUBLIC_URL": web})
+    program = PostroomProcess(tmp_path, "work", **settings | {"POSTROOM_PUBLIC_URL": web})
     one_live = """
         SELECT count(*) = %s AND count(*) FILTER (WHERE confirmed_at IS NOT NULL AND replaced_at IS NULL) = 1
         FROM subscriptions
@@ -156,4 +156,4 @@ async def test_a_lost_grant_and_an_unknown_mailbox_are_failures_in_words(
     code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
     assert (code, "Connect the mailbox again" in said, "FAILED" in said) == (1, True, True), said
     code, said = await subscriptions("create", "nobody@example.org", POSTROOM_PUBLIC_URL=web)
-    assert (code, "no such mailbox" in said) == (1, True), said
+    assert (code, "No such mailbox" in said) == (1, True), said

@@ -5,11 +5,11 @@ import json
 
 import pytest
 
-from flow.connecting import TOPIC, settings_given
+from flow.simulated_world import TOPIC, settings_given
 from postroom.model import OrganizationId, ProviderName
-from scenarios.mirrored import NO_QUOTA
-from scenarios.mirrored import postroom as room_of
-from scenarios.truth import assert_mirrors
+from scenarios.mirror_check import assert_mirrors
+from scenarios.mirrored_mailbox import NO_QUOTA
+from scenarios.mirrored_mailbox import postroom as room_of
 from simulator.driver import running
 
 
@@ -54,7 +54,10 @@ async def test_sync_mirrors_a_mailbox_and_says_what_it_did(room, run, owner, pro
     assert (again.returncode, again.stdout.split()[:4]) == (0, ["WHAT", "COUNT", "threads", "0"])
     more = await run("mailboxes", "backfill", box.address, "--days", "90", "--json")
     assert json.loads(more.stdout)["messages"] == 25 - stored
-    assert "reaches back so far" in (await run("mailboxes", "backfill", box.address, "--days", "80")).stdout
+    assert (
+        "already mirrored that far back"
+        in (await run("mailboxes", "backfill", box.address, "--days", "80")).stdout
+    )
     assert await assert_mirrors(owner, room.world.sim, box.address, box.mailbox) == 25
     assert (await run("audit", box.address, "--content")).returncode == 0
     await owner.execute(
@@ -74,7 +77,7 @@ async def test_a_sync_that_fails_says_why_in_one_line(room, run):
     box.sim.post(f"mailboxes/{box.address}/expire-tokens")
     done = await run("sync", box.address)
     assert done.returncode == 1
-    assert "did not end well" in done.stderr
+    assert "The sync failed" in done.stderr
     assert "Traceback" not in done.stderr
 
 

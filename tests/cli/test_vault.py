@@ -111,9 +111,9 @@ async def test_a_key_comes_seals_and_goes(vault, database, organization, make_ma
         sealed = Sealer(keys).seal(place.context, Secret("x"))
         await credentials.save(connection, place.mailbox, kind=CredentialKind.DELEGATED, grant=sealed)
     code, said = vault("rotate")
-    new, old = (key.id for key in keys.every())
+    new, old = (key.id for key in keys.list_all())
     assert (code, old) == (0, sealed.key_id)
-    assert f"Values sealed anew with key {new}: 1." in said
+    assert f"Values encrypted with key {new}: 1." in said
     assert f"{old}. Remove them with `postroom vault forget-key`" in said
     code, said = vault("status")
     assert code == 0
@@ -121,8 +121,8 @@ async def test_a_key_comes_seals_and_goes(vault, database, organization, make_ma
     code, said = vault("forget-key", old)
     assert (code, "Run this again in 10 minutes" in said) == (5, True)
     os.utime(home / "vault.keys", (time.time(), time.time() - 3600))
-    assert vault("forget-key", old) == (0, f"Forgotten: {old}.\n")
-    assert [key.id for key in keys.every()] == [new]
+    assert vault("forget-key", old) == (0, f"Removed: {old}.\n")
+    assert [key.id for key in keys.list_all()] == [new]
 
 
 async def test_a_missing_key_makes_the_commands_fail_and_no_key_is_shown(
@@ -135,7 +135,7 @@ async def test_a_missing_key_makes_the_commands_fail_and_no_key_is_shown(
     key = b64encode(b"k" * 32).decode()
     for command, words in (
         (["status"], f"{sealed.key_id}  missing"),
-        (["rotate"], "Left with older keys: 1."),
+        (["rotate"], "Values still encrypted with older keys: 1."),
         (["forget-key", "a"], "Remove them from POSTROOM_VAULT_KEYS"),
     ):
         code, said = vault(*command, POSTROOM_VAULT_KEYS=f"a:{key}")

@@ -37,16 +37,16 @@ def test_webhooks_are_added_tried_replayed_and_removed(run, receiver):
     assert added.stdout.startswith("whsec_"), added.stderr
     [listed] = json.loads(run("webhooks", "list", "--json").stdout)
     assert (listed["url"], listed["kinds"]) == (receiver, ["document.*"])
-    assert "good" in run("webhooks", "list").stdout
+    assert " ok " in run("webhooks", "list").stdout
     assert run("webhooks", "test", listed["id"][:8]).stdout == "Accepted.\n"
     assert run("webhooks", "replay", receiver, "--after", "0").returncode == 0
     assert "The feed goes from 0 to 0" in run("webhooks", "replay", receiver, "--after", "5").stderr
-    assert run("webhooks", "disable", listed["id"]).stdout == "Switched off.\n"
+    assert run("webhooks", "disable", listed["id"]).stdout == "Disabled.\n"
     assert "disabled" in run("webhooks", "list").stdout
-    assert run("webhooks", "enable", receiver).stdout == "Switched on.\n"
-    assert "good" in run("webhooks", "list").stdout
+    assert run("webhooks", "enable", receiver).stdout == "Enabled.\n"
+    assert " ok " in run("webhooks", "list").stdout
     assert run("webhooks", "remove", listed["id"]).stdout == "Removed.\n"
-    assert "no such webhook" in run("webhooks", "test", receiver).stderr
+    assert "No such webhook" in run("webhooks", "test", receiver).stderr
     assert "such as https" in run("webhooks", "add", "nonsense").stderr
 
 
@@ -58,4 +58,4 @@ def test_keys_are_made_listed_and_revoked(run):
     assert key not in run("keys", "list").stdout
     assert run("keys", "revoke", listed["name"]).stdout == "Revoked.\n"
     assert "revoked" in run("keys", "list").stdout
-    assert "No key is called so" in run("keys", "revoke", listed["prefix"]).stderr
+    assert "No such key" in run("keys", "revoke", listed["prefix"]).stderr

@@ -8,12 +8,13 @@ from contextlib import contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 from uuid import uuid4
+
+import typer
 
 from postroom import interrupts
 from postroom.cli import progress
-from postroom.cli.serve import PortOption
 from postroom.errors import OperatorError, TransientError
 from postroom.model import OrganizationId, ProviderName, Secret
 
@@ -45,7 +46,12 @@ _ARRIVING_KINDS: Final = (
 _DELIVERY_SECONDS: Final = 4.0
 
 
-def demo(port: PortOption = 0) -> None:
+def demo(
+    port: Annotated[
+        int,
+        typer.Option(help="Port to listen on [default: a free one]", min=0, max=65535, show_default=False),
+    ] = 0,
+) -> None:
     """Run Postroom against simulated providers, with its data in the directory ./.demo."""
     from postroom import config
     from postroom.cli import simulator_process, startup, up
@@ -55,7 +61,7 @@ def demo(port: PortOption = 0) -> None:
     with (
         _lock_home(home),
         # A previous instance that was killed may hold the port a moment longer.
-        listener.open_socket("127.0.0.1", port or 0, patience_seconds=3) as listening,
+        listener.open_socket("127.0.0.1", port, patience_seconds=3) as listening,
         simulator_process.run_simulator(config.child_environment()) as sim,
     ):
         url = listener.get_local_url(listening)
@@ -74,8 +80,14 @@ def demo(port: PortOption = 0) -> None:
 @contextmanager
 def _lock_home(home: Path) -> Generator[None]:
     """Allow one demo at a time in a directory: each start deletes the previous demo's data."""
-    home.mkdir(mode=0o700, exist_ok=True)
-    with (home / "demo.lock").open("w") as lock:
+    try:
+        home.mkdir(mode=0o700, exist_ok=True)
+        lock = (home / "demo.lock").open("w")
+    except OSError as error:
+        raise OperatorError(
+            f"The demo cannot write to {home} ({error.strerror}). Start it in a directory that you own."
+        ) from None
+    with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

@@ -205,7 +205,7 @@ def check_vault(settings: Settings) -> DoctorCheck:
     """Check the vault's keys and, if configured, AWS access. Creates no key and sends nothing."""
     try:
         keys = secrets.build_vault_keys(settings)
-        count = len(keys.every())
+        count = len(keys.list_all())
         secrets.build_vault(settings, Sealer(keys))
     except OperatorError as error:
         return _to_failed_check("vault", str(error))

@@ -28,7 +28,7 @@ from postroom.store.documents import IncomingMessage, StoredAttachment
 from postroom.wiring import storage
 
 if TYPE_CHECKING:
-    from postroom.documents.analysis import FieldReader
+    from postroom.documents.fields.field_reader import FieldReader
     from postroom.documents.fields.llm_reader import SpentToday
     from postroom.store.database import Database
 

@@ -37,6 +37,19 @@ Examples:
 )
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MailboxArgument = Annotated[str, typer.Argument(metavar="MAILBOX", help="Address, ID or start of the ID.")]
+PolicyOption = Annotated[
+    ContentPolicy | None,
+    typer.Option(
+        help="How much of the mail to keep [default: unchanged; full for new mailboxes]", show_default=False
+    ),
+]
+FolderOption = Annotated[
+    str | None,
+    typer.Option(
+        help="App-only: folder, by well-known name or ID [default: unchanged; Inbox for new mailboxes]",
+        show_default=False,
+    ),
+]
 POLL_SECONDS = 0.5
 
 
@@ -57,13 +70,7 @@ Examples:
 )
 def connect(
     provider: Annotated[ProviderName, typer.Argument(help="Provider of the mailbox.")],
-    policy: Annotated[
-        ContentPolicy | None,
-        typer.Option(
-            help="How much of the mail to keep [default: unchanged; full for new mailboxes]",
-            show_default=False,
-        ),
-    ] = None,
+    policy: PolicyOption = None,
     address: Annotated[
         str | None, typer.Option(help="Accept this address only [default: any address]", show_default=False)
     ] = None,
@@ -74,20 +81,11 @@ def connect(
     tenant: Annotated[str | None, typer.Option(help="App-only: tenant ID or domain.")] = None,
     client_id: Annotated[str | None, typer.Option(help="App-only: application (client) ID.")] = None,
     mailbox: Annotated[str | None, typer.Option(help="App-only: address of the mailbox.")] = None,
-    secret_file: Annotated[
-        Path | None, typer.Option(help="App-only: file that contains the client secret.")
-    ] = None,
+    secret_file: Annotated[Path | None, typer.Option(help="App-only: file with the client secret.")] = None,
     certificate: Annotated[
-        Path | None,
-        typer.Option(help="App-only: PEM file that contains the certificate and its private key."),
+        Path | None, typer.Option(help="App-only: PEM file with the certificate and its private key.")
     ] = None,
-    folder: Annotated[
-        str | None,
-        typer.Option(
-            help="App-only: folder, by well-known name or ID [default: unchanged; Inbox for new mailboxes]",
-            show_default=False,
-        ),
-    ] = None,
+    folder: FolderOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
     """Connect a mailbox by its owner's sign-in in a browser, or with an application credential.

@@ -191,9 +191,7 @@ async def _create_sign_in_link(context: MemberCommandContext, member: "Member") 
 
 
 def _describe_sign_in_methods(member: "Member") -> str:
-    methods = [
-        name for name, has in (("password", member.has_password), ("openid", member.has_openid)) if has
-    ]
+    methods = [name for name, has in (("password", member.has_password), ("openid", member.by_openid)) if has]
     return ", ".join(["link", *methods]) + (" (locked)" if member.locked_until else "")
 
 

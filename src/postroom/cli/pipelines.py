@@ -1,6 +1,5 @@
 """`postroom pipelines`: list pipelines, check the pipelines file, try a file or a message."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +32,7 @@ LLM_COST_NOTICE = (
 
 @group.command(name="list", epilog="\b\nExamples:\n  postroom pipelines list --json")
 def list_pipelines(*, json: JsonOption = False) -> None:
-    """List pipelines and what pipeline accepts."""
+    """List pipelines and what each accepts."""
     from postroom import config
     from postroom.cli import output
     from postroom.wiring import documents
@@ -67,12 +66,24 @@ def watched(*, json: JsonOption = False) -> None:
 
     files = startup.run_in_transaction(read)
     if json:
-        output.print_json([asdict(file) for file in files])
+        output.print_json([_to_json(file) for file in files])
     elif not files:
         typer.echo("No files. To watch a folder, set the key `watch` of a pipeline; see docs/pipelines.md.")
     else:
         rows = [[file.pipeline, file.name, file.imported_at or "-", file.rejection] for file in files]
         output.print_table(["PIPELINE", "FILE", "ACCEPTED", "REJECTED"], rows)
+
+
+def _to_json(file: "WatchedFileState") -> dict[str, object]:
+    """The JSON of a watched file. Scripts read these keys, so they do not follow the columns' names."""
+    return {
+        "pipeline": file.pipeline,
+        "name": file.name,
+        "version": file.version,
+        "seen_at": file.seen_at,
+        "taken_at": file.imported_at,
+        "refused": file.rejection,
+    }
 
 
 def _or_all(values: tuple[str, ...]) -> str:
