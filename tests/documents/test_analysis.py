@@ -176,7 +176,7 @@ def test_a_contract_note_is_processed_and_a_dividend_is_skipped_with_a_reason():
 def test_an_invoice_is_no_contract_note_and_a_page_without_text_is_nothing():
     assert "an invoice" in analyze(reading(BILL), [NOTES]).skip_reason
     assert "e-invoice" in analyze(reading(BILL, CII), [NOTES]).skip_reason
-    assert analyze(reading(""), [INVOICE, NOTES]).skip_reason == "there is no text in it"
+    assert analyze(reading(""), [INVOICE, NOTES]).skip_reason == "it contains no text"
 
 
 def test_the_classifier_knows_documents_it_was_not_trained_on():
@@ -245,7 +245,7 @@ def _typed(root, code, gross):
 )
 def test_what_a_credit_note_gives_back_is_never_an_amount_to_pay(root, code, gross, kept, doubt):
     found = einvoice_xml.parse_einvoice(_typed(root, code, gross), name="x.xml")
-    assert (f"{found.fields['gross'].value}", found.ambiguity) == (kept, doubt)
+    assert (f"{found.fields['gross'].value}", found.review_reason) == (kept, doubt)
     [rate] = found.fields["vat_rates"].value
     assert (rate.vat < 0) == (kept.startswith("-") and doubt is None)
 

@@ -1,6 +1,6 @@
-"""What kind of document a text is: character n-count_ngrams and a linear model that ships with the package.
+"""Classifies documents by kind, with a linear model over character n-grams (`classifier.npz`).
 
-Trained by `training/train_classifier.py` from documents of our own making; here it only multiplies.
+`training/train_classifier.py` trains the model on generated documents.
 """
 
 import io
@@ -53,7 +53,7 @@ class Classification:
 
 
 def count_ngrams(text: str) -> Counter[int]:
-    """How often which n-count_ngrams of three to five characters stand in the words of a text, by bucket."""
+    """Count the n-grams of three to five characters in a text, by hash bucket."""
     plain = re.sub(r"\d", "0", fold_text(text[:_MAX_CHARACTERS]))
     counts: Counter[int] = Counter()
     for word in re.findall(r"[^\W_]+", plain):

@@ -54,7 +54,7 @@ def test_the_pages_of_a_tiff_come_one_by_one_with_their_sizes():
     content = sample_files.encoded(first, "TIFF", second, dpi=(100, 100))
     draft = images.read(content, FileType.TIFF, FileLimits())
     assert [(page.width, page.height) for page in draft.reading.transcript.pages] == [(72, 144), (216, 72)]
-    assert draft.blind == (0, 1)
+    assert draft.pages_without_text == (0, 1)
     assert render(content, FileType.TIFF, page=1).size == (300, 100)
     with pytest.raises(UnreadableFile):
         render(content, FileType.TIFF, page=2)

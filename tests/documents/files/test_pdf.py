@@ -22,7 +22,7 @@ def test_a_line_is_whole_however_its_words_were_drawn():
     draft = read(sample_files.pdf(TOTAL))
     assert draft.reading.transcript.text == "Gesamtbetrag 119,00 €\nZahlbar sofort"
     assert draft.reading.transcript.method == "text_layer"
-    assert draft.blind == ()
+    assert draft.pages_without_text == ()
 
 
 def test_words_stand_where_a_person_sees_them():
@@ -107,11 +107,11 @@ def test_what_lies_outside_the_page_is_not_read():
 
 
 def test_halves_of_characters_and_controls_are_dropped():
-    assert pdf._clean("a\ud83db") == "ab"
-    assert pdf._clean("a\ud83d\ude00b") == "a\U0001f600b"
-    assert pdf._clean("Ge\x02bühr\x07") == "Ge-bühr"
-    assert pdf._clean("oﬃziell") == "offiziell"
-    assert pdf._clean("Gro\u0308ße") == "Größe"
+    assert pdf._clean_word("a\ud83db") == "ab"
+    assert pdf._clean_word("a\ud83d\ude00b") == "a\U0001f600b"
+    assert pdf._clean_word("Ge\x02bühr\x07") == "Ge-bühr"
+    assert pdf._clean_word("oﬃziell") == "offiziell"
+    assert pdf._clean_word("Gro\u0308ße") == "Größe"
 
 
 def test_what_was_filled_into_a_form_is_read_with_its_label():
@@ -145,8 +145,8 @@ def test_files_inside_are_taken_out_within_their_limits():
 
 def test_a_page_without_text_is_left_to_recognition_and_an_empty_one_to_nobody():
     scan = sample_files.scanned_pdf(sample_files.picture(sample_files.letter()), note="Scanned by somebody")
-    assert read(scan).blind == (0,)
-    assert read(sample_files.pdf([])).blind == ()
+    assert read(scan).pages_without_text == (0,)
+    assert read(sample_files.pdf([])).pages_without_text == ()
 
 
 def test_a_font_without_letters_is_left_to_recognition():
@@ -155,7 +155,7 @@ def test_a_font_without_letters_is_left_to_recognition():
         resources=b"/Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding"
         b"<</Type/Encoding/Differences[1/g01/g02/g03/g04]>>>>>>",
     )
-    assert read(page).blind == (0,)
+    assert read(page).pages_without_text == (0,)
 
 
 def test_too_many_pages_or_words_are_refused():

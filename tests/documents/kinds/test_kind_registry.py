@@ -72,7 +72,7 @@ def test_another_paper_is_skipped(installed):
 
 
 def test_the_kind_is_found_by_a_process_that_was_started_later(installed):
-    program = "from postroom.documents import kind; print(sorted(kind.installed()))"
+    program = "from postroom.documents.kinds.kind_registry import list_installed; print(sorted(list_installed()))"
     path = f"{installed}:{ROOT / 'src'}"
     ran = subprocess.run(
         [sys.executable, "-c", program], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
@@ -94,7 +94,7 @@ def test_a_package_that_cannot_be_imported_and_one_that_is_no_kind_are_told(inst
         kind_registry.list_installed()
     (installed / "orders.py").write_text("PURCHASE_ORDER = 7")
     sys.modules.pop("orders", None)
-    with pytest.raises(SettingsError, match="is no Kind"):
+    with pytest.raises(SettingsError, match="is not a DocumentKind"):
         kind_registry.list_installed()
 
 

@@ -49,7 +49,7 @@ def test_a_bitmap_says_how_large_it_is_and_has_all_its_pixels(content, perform):
 
 def test_pictures_of_pages_are_drawn_where_there_are_pages(perform):
     status, written = perform(b"only text", "image", fit_within=(120, 120))
-    assert (status, written) == (REFUSED, b"The file has no pages to look at.")
+    assert (status, written) == (REFUSED, b"The file has no pages to show.")
 
 
 def test_a_refusal_is_written_in_words(perform):

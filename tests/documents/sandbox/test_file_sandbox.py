@@ -180,7 +180,7 @@ async def test_nothing_survives_a_killed_parent(tmp_path):
 def test_a_child_can_open_nothing_and_take_little(attempt, tmp_path):
     program = (
         "import os, socket\n"
-        "from postroom.documents import zygote\n"
+        "from postroom.documents.sandbox import zygote\n"
         "from postroom.documents.sandbox.file_limits import FileLimits\n"
         "zygote.apply_limits(FileLimits(memory_bytes=300_000_000))\n"
         f"try:\n    {attempt}\nexcept (OSError, MemoryError):\n    os._exit(7)\n"
