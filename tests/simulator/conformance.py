@@ -9,12 +9,12 @@ from simulator import conformance_google, conformance_microsoft, conformance_sig
 
 Check = Callable[[dict[str, Any]], list[str]]
 PROVIDERS: dict[str, tuple[Check, ...]] = {
-    "gmail": (conformance_google.problems, conformance_sign_in.google),
-    "outlook": (conformance_microsoft.problems, conformance_sign_in.entra),
+    "gmail": (conformance_google.list_problems, conformance_sign_in.google),
+    "outlook": (conformance_microsoft.list_problems, conformance_sign_in.entra),
 }
 PUSHES: dict[str, Check] = {
-    "gmail": conformance_google.push_problems,
-    "outlook": conformance_microsoft.push_problems,
+    "gmail": conformance_google.list_push_problems,
+    "outlook": conformance_microsoft.list_push_problems,
 }
 
 

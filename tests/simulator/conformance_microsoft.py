@@ -141,7 +141,7 @@ def normalize_path(path: str) -> str:
     return f"{head}/microsoft.graph.{called}{'()' if called == 'delta' else ''}"
 
 
-def problems(exchange: dict[str, Any]) -> list[str]:
+def list_problems(exchange: dict[str, Any]) -> list[str]:
     if exchange.get("fault") in _DAMAGED or not exchange["status"]:
         return []
     text = exchange.get("response_body", "")
@@ -160,15 +160,16 @@ def _of_graph(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> I
         yield from _error(json.loads(text))
         return
     path = normalize_path(exchange["path"])
-    fitting = [one for one in (*OPERATIONS, *UNDESCRIBED_OPERATIONS) if one.matches(exchange["method"], path)]
-    operation = min(fitting, key=lambda one: operation.template.count("{"), default=None)
+    candidates = (*OPERATIONS, *UNDESCRIBED_OPERATIONS)
+    fitting = [candidate for candidate in candidates if candidate.matches(exchange["method"], path)]
+    operation = min(fitting, key=lambda candidate: candidate.template.count("{"), default=None)
     if operation is None:
         yield f"no operation of Graph has {exchange['method']} {path}"
     elif path == "/$batch":
         yield from _batch(json.loads(text))
     elif not operation.gives:
         if text and "json" in headers["content-type"]:
-            yield "an answer nobody expects"
+            yield "a response body where none is expected"
     elif operation.many:
         value = json.loads(text)
         yield from _page(value, operation)
@@ -325,7 +326,7 @@ def _text(value: Any, known: Any, where: str) -> Iterator[str]:
         base64.b64decode(value, validate=True)
 
 
-def push_problems(push: dict[str, Any]) -> list[str]:
+def list_push_problems(push: dict[str, Any]) -> list[str]:
     """Return what is wrong with a push to a subscriber."""
     text = push.get("request_body", "")
     if push["endpoint"] not in {"push", "lifecycle"} or not 0 < len(text.encode()) < MAX_RECORDED - 4:

@@ -5,7 +5,7 @@ from typing import Any
 
 from cryptography import x509
 
-from simulator.conformance_google import described
+from simulator.conformance_google import list_type_problems
 from simulator.json_schemas import list_violations
 
 _GOOGLE = {
@@ -34,7 +34,7 @@ def google(exchange: dict[str, Any]) -> list[str]:
     if exchange["status"] >= 400:
         return list_violations("sign-in", "googleRefusal", value)
     if endpoint == "oauth.revoke":
-        return [] if value == {} else [f"an answer nobody expects: {value}"]
+        return [] if value == {} else [f"unexpected body: {value}"]
     if path == "/oauth2/v1/certs":
         for certificate in value.values():
             x509.load_pem_x509_certificate(certificate.encode())
@@ -42,7 +42,7 @@ def google(exchange: dict[str, Any]) -> list[str]:
     if path == "/oauth2/v3/certs":
         return list_violations("sign-in", "keys", value)
     if path in {"/oauth2/v2/userinfo", "/oauth2/v1/userinfo"}:
-        return described("oauth2.v2", "Userinfo", value)
+        return list_type_problems("oauth2.v2", "Userinfo", value)
     return list_violations("sign-in", _GOOGLE[endpoint], value)
 
 

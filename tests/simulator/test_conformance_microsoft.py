@@ -54,7 +54,7 @@ def source(request, monkeypatch, tmp_path):
 
 
 def test_documented_responses_pass(source):
-    assert conformance_microsoft.problems(exchange(MESSAGE)) == []
+    assert conformance_microsoft.list_problems(exchange(MESSAGE)) == []
 
 
 @pytest.mark.parametrize(
@@ -69,19 +69,19 @@ def test_documented_responses_pass(source):
 )  # fmt: skip
 def test_undocumented_responses_fail(source, more):
     asked = f"{SELECTED},{','.join(more)}"
-    assert conformance_microsoft.problems(exchange(MESSAGE | more, query=asked))
+    assert conformance_microsoft.list_problems(exchange(MESSAGE | more, query=asked))
 
 
 def test_exactly_the_selected_properties_are_required(source):
     less = {name: value for name, value in MESSAGE.items() if name != "subject"}
-    assert conformance_microsoft.problems(exchange(less)) == ["message lacks the selected ['subject']"]
+    assert conformance_microsoft.list_problems(exchange(less)) == ["message lacks the selected ['subject']"]
     more = {**MESSAGE, "isDraft": False}
-    assert conformance_microsoft.problems(exchange(more)) == ["message shows ['isdraft'], not selected"]
+    assert conformance_microsoft.list_problems(exchange(more)) == ["message shows ['isdraft'], not selected"]
     cast = "$select=name,microsoft.graph.fileAttachment/contentId"
     path = "/v1.0/me/messages/AAMk/attachments/A"
     for shown in ({}, {"contentId": "x"}):
         file = {"@odata.type": "#microsoft.graph.fileAttachment", "id": "A", "name": "x", **shown}
-        assert conformance_microsoft.problems(exchange(file, path=path, query=cast)) == []
+        assert conformance_microsoft.list_problems(exchange(file, path=path, query=cast)) == []
 
 
 def test_without_select_all_default_properties_are_required(source):
@@ -90,12 +90,12 @@ def test_without_select_all_default_properties_are_required(source):
         "unreadItemCount": 0, "totalItemCount": 0, "isHidden": False,
     }  # fmt: skip
     path = "/v1.0/me/mailFolders/A"
-    assert conformance_microsoft.problems(exchange(folder, path=path, query="")) == []
+    assert conformance_microsoft.list_problems(exchange(folder, path=path, query="")) == []
     del folder["isHidden"]
-    assert conformance_microsoft.problems(exchange(folder, path=path, query="")) == [
+    assert conformance_microsoft.list_problems(exchange(folder, path=path, query="")) == [
         "mailFolder lacks ['isHidden']"
     ]
-    assert conformance_microsoft.problems(exchange(MESSAGE, query=""))
+    assert conformance_microsoft.list_problems(exchange(MESSAGE, query=""))
 
 
 def test_derived_types_are_known_with_their_own_properties(source):
@@ -105,33 +105,35 @@ def test_derived_types_are_known_with_their_own_properties(source):
         "meetingMessageType": "meetingRequest",
     }
     asked = f"{SELECTED},meetingMessageType"
-    assert conformance_microsoft.problems(exchange(meeting, query=asked)) == []
+    assert conformance_microsoft.list_problems(exchange(meeting, query=asked)) == []
     plain = {**MESSAGE, "meetingMessageType": "meetingRequest"}
-    assert conformance_microsoft.problems(exchange(plain, query=asked))
+    assert conformance_microsoft.list_problems(exchange(plain, query=asked))
 
 
 def test_a_delta_page_has_exactly_one_link(source):
     path = "/v1.0/users/x/mailFolders('y')/messages/delta"
     page = {"@odata.context": "x", "value": [], "@odata.nextLink": "http://x/y"}
-    assert conformance_microsoft.problems(exchange(page, path=path)) == []
-    assert conformance_microsoft.problems(exchange({**page, "@odata.deltaLink": "http://x/z"}, path=path))
-    assert conformance_microsoft.problems(exchange({"@odata.context": "x", "value": []}, path=path))
+    assert conformance_microsoft.list_problems(exchange(page, path=path)) == []
+    assert conformance_microsoft.list_problems(
+        exchange({**page, "@odata.deltaLink": "http://x/z"}, path=path)
+    )
+    assert conformance_microsoft.list_problems(exchange({"@odata.context": "x", "value": []}, path=path))
 
 
 @pytest.mark.parametrize(
     "value", [{}, {"error": {"code": "x"}}, {"error": {"code": 5, "message": "x"}}, {"error": "x"}]
 )
 def test_an_error_without_its_documented_shape_fails(value):
-    assert conformance_microsoft.problems(exchange(value, 404))
+    assert conformance_microsoft.list_problems(exchange(value, 404))
 
 
 def test_headers_and_paths_are_checked():
-    assert conformance_microsoft.problems(exchange(MESSAGE, headers=HEADERS[:2]))
-    assert conformance_microsoft.problems(exchange(MESSAGE, path="/v1.0/me/nothing"))
+    assert conformance_microsoft.list_problems(exchange(MESSAGE, headers=HEADERS[:2]))
+    assert conformance_microsoft.list_problems(exchange(MESSAGE, path="/v1.0/me/nothing"))
 
 
 def test_responses_damaged_by_a_fault_are_not_checked():
-    assert conformance_microsoft.problems(exchange({}, fault="truncated")) == []
+    assert conformance_microsoft.list_problems(exchange({}, fault="truncated")) == []
 
 
 def test_the_table_of_operations_agrees_with_the_openapi():
@@ -168,9 +170,9 @@ def push(**more):
 
 
 def test_a_documented_notification_passes():
-    assert conformance_microsoft.push_problems(push()) == []
+    assert conformance_microsoft.list_push_problems(push()) == []
     gone = dict.fromkeys(("changeType", "resource", "resourceData", "tenantId"), ...)
-    assert conformance_microsoft.push_problems(push(lifecycleEvent="missed", **gone)) == []
+    assert conformance_microsoft.list_push_problems(push(lifecycleEvent="missed", **gone)) == []
 
 
 @pytest.mark.parametrize(
@@ -182,12 +184,12 @@ def test_a_documented_notification_passes():
     ],
 )  # fmt: skip
 def test_an_undocumented_notification_fails(more):
-    assert conformance_microsoft.push_problems(push(**more))
+    assert conformance_microsoft.list_push_problems(push(**more))
 
 
 def test_an_entity_without_id_fails():
     nameless = {name: value for name, value in MESSAGE.items() if name != "id"}
-    assert conformance_microsoft.problems(exchange(nameless))[0] == "message has no id"
+    assert conformance_microsoft.list_problems(exchange(nameless))[0] == "message has no id"
 
 
 @pytest.mark.parametrize("endpoint", ["configuration", "keys", "token", "userinfo"])

@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def own(sim, microsoft, address):
-    return microsoft.connect(sim, address, messages=3)
+    return microsoft.connect(sim, address, messages=12)  # enough that some are in the inbox
 
 
 def as_application(sim, microsoft, address, *roles):
