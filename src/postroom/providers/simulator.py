@@ -63,7 +63,7 @@ class SimulatorControl:
                 form = _ConsentForm()
                 form.feed(await page.text())
             where = urljoin(url, form.action)
-            async with self._client.post(where, data=form.agreed(address), allow_redirects=False) as response:
+            async with self._client.post(where, data=form.fill_in(address), allow_redirects=False) as response:
                 query = parse_qs(urlsplit(response.headers.get("location", "")).query)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise TransientError("the simulator's consent page does not respond") from error
@@ -99,7 +99,7 @@ class _ConsentForm(HTMLParser):
                 (attributes.get("type", "text"), attributes["name"], attributes.get("value", ""))
             )
 
-    def agreed(self, address: str) -> list[tuple[str, str]]:
+    def fill_in(self, address: str) -> list[tuple[str, str]]:
         """The submitted form: this account, and all requested permissions allowed."""
         accounts = {name: address for kind, name, _ in self._fields if kind == "radio"}
         rest = [(name, value) for kind, name, value in self._fields if kind != "radio"]

@@ -32,7 +32,7 @@ class GmailApi:
         request = HttpRequest("POST", self.url(path), json=json, units=self.rate_limit.quota.cost(kind))
         return await self._read(request, lambda response: response)
 
-    async def messages(self, keys: Sequence[str], query: Mapping[str, str]) -> Mapping[str, HttpResponse]:
+    async def get_messages(self, keys: Sequence[str], query: Mapping[str, str]) -> Mapping[str, HttpResponse]:
         """Messages by one batch request. The caller has paid for its parts, and repeats it if necessary."""
         base, options = self.path("messages"), _query_string(query)
         paths = [f"{base}/{quote(key, safe='')}?{options}" for key in keys]

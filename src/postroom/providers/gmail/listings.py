@@ -1,4 +1,4 @@
-"""Lists what a Gmail account contains and what changed: labels, messages, history. Its only scope is ``."""
+"""Lists what a Gmail account contains and what changed: labels, messages, history."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -11,7 +11,7 @@ from postroom.model import ChangePage, FolderRole, MessageChange, ObservedState,
 from postroom.providers.gmail import message_parsing, wire
 from postroom.providers.gmail.api import GmailApi
 
-SCOPE: Final = ""
+SCOPE: Final = ""  # the only one: history covers the whole account
 _PAGES: Final = (100, 500)  # minimum and maximum of messages that are fetched and committed together
 MAX_COUNTED_PAGES: Final = 20
 _TYPES: Final = ("messageAdded", "messageDeleted", "labelAdded", "labelRemoved")

@@ -50,7 +50,7 @@ def _batch_request(
     failed: Callable[[str, PostroomError], T],
 ) -> batch_requests.BatchRequest[T]:
     return batch_requests.BatchRequest(
-        send=lambda keys: api.messages(keys, query),
+        send=lambda keys: api.get_messages(keys, query),
         to_error=wire.to_error,
         convert=lambda _, response: convert(response.read(wire.GmailMessage)),
         failed=failed,
