@@ -63,7 +63,9 @@ class SimulatorControl:
                 form = _ConsentForm()
                 form.feed(await page.text())
             where = urljoin(url, form.action)
-            async with self._client.post(where, data=form.fill_in(address), allow_redirects=False) as response:
+            async with self._client.post(
+                where, data=form.fill_in(address), allow_redirects=False
+            ) as response:
                 query = parse_qs(urlsplit(response.headers.get("location", "")).query)
         except (aiohttp.ClientError, TimeoutError) as error:
             raise TransientError("the simulator's consent page does not respond") from error
