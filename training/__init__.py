@@ -1,1 +1,1 @@
-"""Documents of our own making, with their truth: classifier and confidence are made from them."""
+"""Generated documents with known values, and the scripts that fit classifier and calibration to them."""

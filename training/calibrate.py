@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Reads generated documents with the offline reader, and fits how probable its values are.
+"""Fits the confidence of the offline reader's values on generated documents.
 
-Writes `calibration.json` beside the code, the same every time. Run it after changing the reader or the words.
+Writes `calibration.json` beside the code, deterministically. Run it after changing the reader or the vocabulary:
+`python -m training.calibrate`.
 """
 
 import json
@@ -17,17 +18,17 @@ from postroom.documents.files import plain_text
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.documents.kinds.invoice import INVOICE
 from training import generated_documents
-from training.scan_noise import worn
-from training.value_comparison import same
+from training.scan_noise import add_noise
+from training.value_comparison import is_same_value
 
 TARGET = Path(calibration.__file__).parent / calibration.TABLE
-# Our own documents are tidier than the world's. This share of what looks right there is wrong elsewhere.
+# Generated documents are tidier than real ones. This share of seemingly right values is wrong in real ones.
 DOUBT = 0.012
-DOUBT_ALONE = 0.05  # a number that arithmetic does not confirm
-MISREAD = (0.0, 0.001, 0.004)  # shares of letters, as in a text layer, a good scan and a bad one
+DOUBT_ALONE = 0.05  # for numbers that arithmetic does not confirm
+MISREAD = (0.0, 0.001, 0.004)  # shares of misread characters: text layer, good scan, bad scan
 KINDS = {
-    "invoice": (INVOICE, generated_documents.invoice),
-    "contract-note": (CONTRACT_NOTE, generated_documents.contract_note),
+    "invoice": (INVOICE, generated_documents.generate_invoice),
+    "contract-note": (CONTRACT_NOTE, generated_documents.generate_contract_note),
 }
 
 
@@ -35,13 +36,15 @@ def samples() -> dict[str, list[tuple[ConfidenceSignals, bool]]]:
     found: dict[str, list[tuple[ConfidenceSignals, bool]]] = defaultdict(list)
     for kind, write in KINDS.values():
         for number in range(900):
-            paper = write(500_000 + number, hard=(0.15, 0.3, 0.6)[number % 3])
-            paper = worn(paper, number, misread=MISREAD[number // 3 % 3])
-            fields = offline_reader.read_fields(plain_text.to_transcript(paper.text), kind).fields
-            for name, wanted in paper.truth.items():
+            document = write(500_000 + number, hard=(0.15, 0.3, 0.6)[number % 3])
+            document = add_noise(document, number, misread=MISREAD[number // 3 % 3])
+            fields = offline_reader.read_fields(plain_text.to_transcript(document.text), kind).fields
+            for name, wanted in document.truth.items():
                 field = fields.get(name)
                 if field and field.signals:
-                    found[field.signals.shape].append((field.signals, same(name, wanted, field.value)))
+                    found[field.signals.shape].append(
+                        (field.signals, is_same_value(name, wanted, field.value))
+                    )
     return found
 
 
@@ -50,14 +53,14 @@ def doubt(signals: ConfidenceSignals) -> float:
 
 
 def fit(seen: list[tuple[ConfidenceSignals, bool]]) -> list[float]:
-    """Logistic regression in which nothing that speaks for a value can speak against it."""
+    """Fit a logistic regression with non-negative weights: evidence for a value never counts against it."""
     rows = np.array([calibration.features(signals) for signals, _ in seen])
     right = np.array([float(ok) for _, ok in seen])
     doubts = np.array([doubt(signals) for signals, _ in seen])
 
     def loss(weights: np.ndarray) -> float:
         scores = rows @ weights
-        # Each sample counts as it came out, and as wrong with the weight of the doubt.
+        # Each sample counts with its result, and in addition as wrong with the weight of the doubt.
         missed = right * np.logaddexp(0, -scores) + (1 - right + doubts) * np.logaddexp(0, scores)
         return float(missed.sum() + 0.05 * (weights[1:] ** 2).sum())
 

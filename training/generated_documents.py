@@ -26,7 +26,7 @@ _COUNTRIES: Final = {"de": "DE AT CH", "en": "GB IE", "fr": "FR BE", "it": "IT",
 
 
 @dataclass(frozen=True, slots=True)
-class Paper:
+class GeneratedDocument:
     """A document's text, what kind it is, and the values that stand in it."""
 
     kind: str
@@ -36,7 +36,7 @@ class Paper:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pen:
+class _WritingStyle:
     """How one document writes: its language, its numbers, its dates, how values stand beside labels."""
 
     dice: Random
@@ -84,7 +84,7 @@ class _Pen:
                 return f"{label} {value}"
 
 
-def _pen(dice: Random, kind: dict[str, dict[str, str]], hard: float) -> _Pen:
+def _draw_style(dice: Random, kind: dict[str, dict[str, str]], hard: float) -> _WritingStyle:
     language = dice.choice(["de"] * 5 + ["en"] * 3 + ["fr"] * 3 + ["it", "es", "nl"])
     comma = language != "en" and dice.random() > 0.15
     group = dice.choice([".", " ", ""]) if comma else dice.choice([",", "'", ""])
@@ -103,7 +103,7 @@ def _pen(dice: Random, kind: dict[str, dict[str, str]], hard: float) -> _Pen:
         return value.strftime(shape)
 
     layout = dice.choice(["colon", "plain", "column", "leaders", "table"])
-    return _Pen(dice, language, kind[language], comma, group, day, layout, hard)
+    return _WritingStyle(dice, language, kind[language], comma, group, day, layout, hard)
 
 
 def _iban(dice: Random, language: str) -> str:
@@ -143,8 +143,8 @@ def _firm(dice: Random, language: str) -> str:
     return " ".join(parts[:2] if dice.random() < 0.12 else parts)
 
 
-def _head(pen: _Pen, firm: str) -> list[str]:
-    dice, place = pen.dice, pen.dice.choice(invented_names.PLACES[pen.language].split("|"))
+def _head(style: _WritingStyle, firm: str) -> list[str]:
+    dice, place = style.dice, style.dice.choice(invented_names.PLACES[style.language].split("|"))
     street = f"{dice.choice(invented_names.STREETS.split('|'))} {dice.randint(1, 99)}"
     domain = firm.split(maxsplit=1)[0].lower()
     shapes = [
@@ -156,28 +156,28 @@ def _head(pen: _Pen, firm: str) -> list[str]:
     return dice.choice(shapes)
 
 
-def _recipient(pen: _Pen) -> list[str]:
-    dice = pen.dice
-    label = dice.choice(pen.words["to"].split("|")) if "to" in pen.words else ""
-    name = dice.choice(["Erika Mustermann", "Jane Sample", "Camille Exemple", _firm(dice, pen.language)])
+def _recipient(style: _WritingStyle) -> list[str]:
+    dice = style.dice
+    label = dice.choice(style.words["to"].split("|")) if "to" in style.words else ""
+    name = dice.choice(["Erika Mustermann", "Jane Sample", "Camille Exemple", _firm(dice, style.language)])
     return [
         label,
         name,
         f"{dice.choice(invented_names.STREETS.split('|'))} {dice.randint(1, 99)}",
-        dice.choice(invented_names.PLACES[pen.language].split("|")),
+        dice.choice(invented_names.PLACES[style.language].split("|")),
     ]
 
 
-def _foot(pen: _Pen) -> list[str]:
-    prose = w.PROSE[pen.language].split("|")
-    return pen.dice.sample(prose, k=min(pen.dice.randint(2, 5), len(prose)))
+def _foot(style: _WritingStyle) -> list[str]:
+    prose = w.PROSE[style.language].split("|")
+    return style.dice.sample(prose, k=min(style.dice.randint(2, 5), len(prose)))
 
 
-def invoice(seed: int, *, hard: float = 0.15) -> Paper:
+def generate_invoice(seed: int, *, hard: float = 0.15) -> GeneratedDocument:
     dice = Random(seed)
-    pen = _pen(dice, w.INVOICE, hard)
-    supplier, issued = _firm(dice, pen.language), date(2019, 1, 1) + timedelta(days=dice.randrange(2500))
-    british = pen.language == "en" and dice.random() < 0.5
+    style = _draw_style(dice, w.INVOICE, hard)
+    supplier, issued = _firm(dice, style.language), date(2019, 1, 1) + timedelta(days=dice.randrange(2500))
+    british = style.language == "en" and dice.random() < 0.5
     currency = "CHF" if dice.random() < 0.1 else "GBP" if british else "EUR"
     running = dice.randint(1000, 9999999)
     number = dice.choice(
@@ -188,60 +188,63 @@ def invoice(seed: int, *, hard: float = 0.15) -> Paper:
             f"INV{running}",
         ]
     )
-    rows, net = _goods(pen)
+    rows, net = _goods(style)
     rate = dice.choice([Decimal(19), Decimal(20), Decimal(7), Decimal("8.1"), Decimal(21), Decimal(0)])
     vat = (net * rate / 100).quantize(_CENT)
-    iban = _iban(dice, pen.language)
-    sums = [pen.row(pen.say("net"), pen.money(net, currency))]
+    iban = _iban(dice, style.language)
+    sums = [style.row(style.say("net"), style.money(net, currency))]
     if rate:
-        label = pen.say("vat").format(rate=pen.number(rate), net=pen.money(net, currency))
-        sums.append(pen.row(label, pen.money(vat, currency)))
-    sums.append(pen.row(pen.say("gross"), pen.money(net + vat, currency)))
-    bank = f"{pen.say('bank')}: IBAN {iban}" if dice.random() < 0.8 else f"IBAN {iban}"
-    title = [dice.choice([pen.say("title"), f"{pen.say('title')} {number}"])]
-    parts = [_head(pen, supplier), _recipient(pen), title, _invoice_facts(pen, number, issued)]
-    if pen.dice.random() < hard:
+        label = style.say("vat").format(rate=style.number(rate), net=style.money(net, currency))
+        sums.append(style.row(label, style.money(vat, currency)))
+    sums.append(style.row(style.say("gross"), style.money(net + vat, currency)))
+    bank = f"{style.say('bank')}: IBAN {iban}" if dice.random() < 0.8 else f"IBAN {iban}"
+    title = [dice.choice([style.say("title"), f"{style.say('title')} {number}"])]
+    parts = [_head(style, supplier), _recipient(style), title, _invoice_facts(style, number, issued)]
+    if style.dice.random() < hard:
         parts = [parts[1], parts[3], parts[0], parts[2]]
     lines = [line for part in parts for line in part]
-    lines += [pen.say("table"), *rows, *sums, pen.say("thanks"), bank, *_foot(pen)]
+    lines += [style.say("table"), *rows, *sums, style.say("thanks"), bank, *_foot(style)]
     truth = {"supplier": supplier, "number": number, "issued_on": issued, "currency": currency}
     truth |= {"gross": net + vat, "net": net, "iban": iban.replace(" ", "")}
-    return Paper("invoice", pen.language, "\n".join(filter(None, lines)), truth)
+    return GeneratedDocument("invoice", style.language, "\n".join(filter(None, lines)), truth)
 
 
-def _invoice_facts(pen: _Pen, number: str, issued: date) -> list[str]:
+def _invoice_facts(style: _WritingStyle, number: str, issued: date) -> list[str]:
     """Number and date, and what stands beside them: other numbers, other dates."""
-    dice = pen.dice
-    facts = [pen.row(pen.say("number"), number), pen.row(pen.say("date"), pen.day(issued))]
+    dice = style.dice
+    facts = [style.row(style.say("number"), number), style.row(style.say("date"), style.day(issued))]
     letter = issued + timedelta(days=dice.choice([0, 0, 1, 5]))
     others = [
-        (0.7, pen.row(pen.say("customer"), str(dice.randint(1000, 99999)))),
-        (0.5, pen.row(pen.say("due"), pen.day(issued + timedelta(days=30)))),
-        (0.4, pen.row(pen.say("delivered"), pen.day(issued - timedelta(days=dice.randint(1, 20))))),
-        (0.4, pen.row(pen.say("order"), f"PO-{dice.randint(100, 99999)}")),
-        (0.2, f"{dice.choice(invented_names.TOWNS.split('|'))}, {pen.day(letter)}"),
-        (0.2, pen.row(_DATED[pen.language], pen.day(issued + timedelta(days=dice.choice([0, 0, 0, 3]))))),
+        (0.7, style.row(style.say("customer"), str(dice.randint(1000, 99999)))),
+        (0.5, style.row(style.say("due"), style.day(issued + timedelta(days=30)))),
+        (0.4, style.row(style.say("delivered"), style.day(issued - timedelta(days=dice.randint(1, 20))))),
+        (0.4, style.row(style.say("order"), f"PO-{dice.randint(100, 99999)}")),
+        (0.2, f"{dice.choice(invented_names.TOWNS.split('|'))}, {style.day(letter)}"),
+        (
+            0.2,
+            style.row(_DATED[style.language], style.day(issued + timedelta(days=dice.choice([0, 0, 0, 3])))),
+        ),
     ]
     facts += [line for chance, line in others if dice.random() < chance]
     dice.shuffle(facts)
     return facts
 
 
-def _goods(pen: _Pen) -> tuple[list[str], Decimal]:
+def _goods(style: _WritingStyle) -> tuple[list[str], Decimal]:
     rows: list[str] = []
     net = Decimal(0)
-    for place in range(pen.dice.randint(1, 7)):
-        quantity = Decimal(pen.dice.randint(1, 40))
-        price = Decimal(pen.dice.randint(50, 90_000)) / 100
+    for place in range(style.dice.randint(1, 7)):
+        quantity = Decimal(style.dice.randint(1, 40))
+        price = Decimal(style.dice.randint(50, 90_000)) / 100
         net += quantity * price
-        text = pen.dice.choice(w.GOODS[pen.language].split("|"))
-        rows.append(f"{place + 1} {text} {quantity} {pen.number(price)} {pen.number(quantity * price)}")
+        text = style.dice.choice(w.GOODS[style.language].split("|"))
+        rows.append(f"{place + 1} {text} {quantity} {style.number(price)} {style.number(quantity * price)}")
     return rows, net
 
 
-def contract_note(seed: int, *, hard: float = 0.15) -> Paper:
+def generate_contract_note(seed: int, *, hard: float = 0.15) -> GeneratedDocument:
     dice = Random(seed)
-    pen = _pen(dice, w.NOTE, hard)
+    style = _draw_style(dice, w.NOTE, hard)
     side = dice.choice(["buy", "sell"])
     traded = date(2015, 1, 1) + timedelta(days=dice.randrange(3800))
     currency = dice.choice(["EUR", "EUR", "EUR", "CHF", "USD", "GBP"])
@@ -249,90 +252,92 @@ def contract_note(seed: int, *, hard: float = 0.15) -> Paper:
     quantity = Decimal(dice.randint(1, 900)) if whole else Decimal(dice.randint(100, 900_000)) / 10000
     price = Decimal(dice.randint(150, 600_000)) / dice.choice([100, 1000])
     gross = (quantity * price).quantize(_CENT)
-    (net, paid_in), rows, extras = _settlement(pen, side, gross, currency, foreign=dice.random() < 0.15)
+    (net, paid_in), rows, extras = _settlement(style, side, gross, currency, foreign=dice.random() < 0.15)
     isin, account, security = (
         _isin(dice),
         str(dice.randint(10**6, 10**9)),
         dice.choice(invented_names.SECURITIES.split("|")),
     )
-    broker = f"{dice.choice(invented_names.BROKERS.split('|'))} {dice.choice(invented_names.FORMS[pen.language].split('|'))}"
-    letter, facts = _note_facts(pen, traded, quantity)
+    broker = f"{dice.choice(invented_names.BROKERS.split('|'))} {dice.choice(invented_names.FORMS[style.language].split('|'))}"
+    letter, facts = _note_facts(style, traded, quantity)
     shape = dice.choice(["{title} {side}", "{title}: {side}", "{side}", "{title}\n{side}"])
-    done = [pen.say(f"done_{side}").format(date=pen.day(traded))] if dice.random() < 0.5 else []
+    done = [style.say(f"done_{side}").format(date=style.day(traded))] if dice.random() < 0.5 else []
     if dice.random() < 0.25:
-        done.append(pen.say("ran").format(date=pen.day(traded), side=pen.say(side)))
-    lines = [*_head(pen, broker), *_recipient(pen), letter, pen.row(pen.say("account"), account)]
-    lines += [shape.format(title=pen.say("title"), side=pen.say(side)), *done]
-    lines += _security(pen, (security, isin, side), quantity, price, currency)
-    lines += [*facts, pen.row(pen.say("gross"), pen.money(gross, currency)), *rows, *_foot(pen)]
+        done.append(style.say("ran").format(date=style.day(traded), side=style.say(side)))
+    lines = [*_head(style, broker), *_recipient(style), letter, style.row(style.say("account"), account)]
+    lines += [shape.format(title=style.say("title"), side=style.say(side)), *done]
+    lines += _security(style, (security, isin, side), quantity, price, currency)
+    lines += [*facts, style.row(style.say("gross"), style.money(gross, currency)), *rows, *_foot(style)]
     truth = {"isin": isin, "direction": side, "trade_date": traded, "quantity": quantity, "price": price}
     truth |= {"gross": gross, "net": net, "currency": paid_in, "name": security, "broker": broker}
     truth |= {"account": account, **extras}
-    return Paper("contract-note", pen.language, "\n".join(filter(None, lines)), truth)
+    return GeneratedDocument("contract-note", style.language, "\n".join(filter(None, lines)), truth)
 
 
-def _note_facts(pen: _Pen, traded: date, quantity: Decimal) -> tuple[str, list[str]]:
+def _note_facts(style: _WritingStyle, traded: date, quantity: Decimal) -> tuple[str, list[str]]:
     """The letter's date, and the rows with days, place and other numbers."""
-    dice = pen.dice
+    dice = style.dice
     time = dice.choice(["", f" {dice.randint(8, 19):02d}:{dice.randint(0, 59):02d}"])
     venue = dice.choice(["Xetra", "OTC", "SIX Swiss Exchange", "London Stock Exchange", "Euronext Paris"])
     facts = [
-        pen.row(pen.say("settled"), pen.day(traded + timedelta(days=2))),
-        pen.row(pen.say("venue"), venue),
+        style.row(style.say("settled"), style.day(traded + timedelta(days=2))),
+        style.row(style.say("venue"), venue),
     ]
     # Some notes name no day of trade; then it is the day of the letter.
     named = dice.random() > 0.04
-    facts += [pen.row(pen.say("traded"), pen.day(traded) + time)] if named else []
+    facts += [style.row(style.say("traded"), style.day(traded) + time)] if named else []
     dated = traded + timedelta(days=dice.choice([0, 0, 0, 1, 3]) if named else 0)
-    town = f"{dice.choice(invented_names.TOWNS.split('|'))}, {pen.day(dated)}"
-    letter = dice.choice([pen.row(_DATED[pen.language], pen.day(dated)), town])
+    town = f"{dice.choice(invented_names.TOWNS.split('|'))}, {style.day(dated)}"
+    letter = dice.choice([style.row(_DATED[style.language], style.day(dated)), town])
     if dice.random() < 0.3:
-        facts.append(pen.row(pen.say("ordered"), pen.day(traded - timedelta(days=dice.randint(0, 4)))))
+        facts.append(style.row(style.say("ordered"), style.day(traded - timedelta(days=dice.randint(0, 4)))))
     if dice.random() < 0.3:
-        facts.append(pen.row(pen.say("booked"), pen.day(traded + timedelta(days=dice.randint(0, 3)))))
+        facts.append(style.row(style.say("booked"), style.day(traded + timedelta(days=dice.randint(0, 3)))))
     if dice.random() < 0.25:
-        facts.append(pen.row(pen.say("balance"), pen.number(quantity + dice.randint(1, 500))))
+        facts.append(style.row(style.say("balance"), style.number(quantity + dice.randint(1, 500))))
     dice.shuffle(facts)
     return letter, facts
 
 
 def _security(
-    pen: _Pen, what: tuple[str, str, str], quantity: Decimal, price: Decimal, currency: str
+    style: _WritingStyle, what: tuple[str, str, str], quantity: Decimal, price: Decimal, currency: str
 ) -> list[str]:
     security, isin, side = what
-    amount, each = pen.number(quantity), pen.money(price, currency)
-    match pen.dice.randrange(6):
+    amount, each = style.number(quantity), style.money(price, currency)
+    match style.dice.randrange(6):
         case 0:
             return [
-                pen.row(pen.say("security"), security),
-                pen.row("ISIN", isin),
-                pen.row(pen.say("quantity"), amount),
-                pen.row(pen.say("price"), each),
+                style.row(style.say("security"), security),
+                style.row("ISIN", isin),
+                style.row(style.say("quantity"), amount),
+                style.row(style.say("price"), each),
             ]
         case 1:
-            head = f"{pen.say('quantity')} {pen.say('security')} ISIN {pen.say('price')}"
+            head = f"{style.say('quantity')} {style.say('security')} ISIN {style.say('price')}"
             return [head, f"{amount} {security} {isin} {each}"]
         case 2:
-            worth = pen.number((quantity * price).quantize(_CENT))
-            row = f"{security} {amount} {pen.say('unit')} {pen.number(price)} {currency} {worth} {currency}"
-            return [pen.say("head"), row, f"ISIN: {isin}"]
+            worth = style.number((quantity * price).quantize(_CENT))
+            row = (
+                f"{security} {amount} {style.say('unit')} {style.number(price)} {currency} {worth} {currency}"
+            )
+            return [style.say("head"), row, f"ISIN: {isin}"]
         case 3:
-            head = f"{pen.say('quantity')} ISIN: {isin} {pen.say('price')}"
-            return [head, f"{pen.say('unit')} {amount} {security} {currency} {pen.number(price)}"]
+            head = f"{style.say('quantity')} ISIN: {isin} {style.say('price')}"
+            return [head, f"{style.say('unit')} {amount} {security} {currency} {style.number(price)}"]
         case 4:
-            return [f"{pen.say(side)} {amount} {security} ({isin}) {pen.say('at')} {each}"]
+            return [f"{style.say(side)} {amount} {security} ({isin}) {style.say('at')} {each}"]
         case _:
             return [
-                f"{pen.say('security')} ISIN",
+                f"{style.say('security')} ISIN",
                 f"{security} {isin}",
-                f"{pen.say('quantity')} {amount} {pen.say('price')} {each}",
+                f"{style.say('quantity')} {amount} {style.say('price')} {each}",
             ]
 
 
 def _settlement(
-    pen: _Pen, side: str, gross: Decimal, currency: str, *, foreign: bool
+    style: _WritingStyle, side: str, gross: Decimal, currency: str, *, foreign: bool
 ) -> tuple[tuple[Decimal, str], list[str], dict[str, Decimal]]:
-    dice, sign = pen.dice, 1 if side == "buy" else -1
+    dice, sign = style.dice, 1 if side == "buy" else -1
     rows: list[str] = []
     total = gross
     extras: dict[str, Decimal] = {}
@@ -341,77 +346,80 @@ def _settlement(
         total += sign * extra
         field_name = "fees" if name == "fee" else "taxes"
         extras[field_name] = extras.get(field_name, Decimal(0)) + extra
-        rows.append(pen.row(pen.say(name), pen.money(extra, currency)))
-    label = pen.say(f"net_{side}")
+        rows.append(style.row(style.say(name), style.money(extra, currency)))
+    label = style.say(f"net_{side}")
     if side == "sell" and dice.random() < 0.15:
-        return _taxed(pen, total, currency, rows, extras)
+        return _taxed(style, total, currency, rows, extras)
     if not foreign:
         if dice.random() < 0.2:
-            rows.insert(0, pen.row(label := pen.say("total"), pen.money(gross, currency)))
+            rows.insert(0, style.row(label := style.say("total"), style.money(gross, currency)))
         paid = -total if side == "buy" and dice.random() < 0.2 else total
-        return (total, currency), [*rows, pen.row(label, pen.money(paid, currency))], extras
+        return (total, currency), [*rows, style.row(label, style.money(paid, currency))], extras
     home = "CHF" if currency != "CHF" else "EUR"
     rate = Decimal(dice.randint(8000, 12500)) / 10000
     settled = (total * rate).quantize(_CENT)
     if dice.random() < 0.3:
-        rows.append(pen.row(pen.say(f"net_{side}"), pen.money(total, currency)))
-    rows.append(pen.row(f"{pen.say('rate')} {currency}/{home}", pen.number(rate)))
-    return (settled, home), [*rows, pen.row(label, pen.money(settled, home))], extras
+        rows.append(style.row(style.say(f"net_{side}"), style.money(total, currency)))
+    rows.append(style.row(f"{style.say('rate')} {currency}/{home}", style.number(rate)))
+    return (settled, home), [*rows, style.row(label, style.money(settled, home))], extras
 
 
 def _taxed(
-    pen: _Pen, total: Decimal, currency: str, rows: list[str], extras: dict[str, Decimal]
+    style: _WritingStyle, total: Decimal, currency: str, rows: list[str], extras: dict[str, Decimal]
 ) -> tuple[tuple[Decimal, str], list[str], dict[str, Decimal]]:
     """What is paid before taxes, a tax, and what is paid after them."""
-    before, after = pen.words["taxed"].split("|")
-    tax = (total * pen.dice.randint(1, 20) / 100).quantize(_CENT)
-    rows += [pen.row(before, pen.money(total, currency)), pen.row(pen.say("tax"), pen.money(tax, currency))]
-    rows.append(pen.row(after, pen.money(total - tax, currency)))
+    before, after = style.words["taxed"].split("|")
+    tax = (total * style.dice.randint(1, 20) / 100).quantize(_CENT)
+    rows += [
+        style.row(before, style.money(total, currency)),
+        style.row(style.say("tax"), style.money(tax, currency)),
+    ]
+    rows.append(style.row(after, style.money(total - tax, currency)))
     return (total - tax, currency), rows, {**extras, "taxes": extras.get("taxes", Decimal(0)) + tax}
 
 
-def other(seed: int) -> Paper:
+def generate_other(seed: int) -> GeneratedDocument:
     """A paper that is neither, though it may share many words with those that are."""
     dice = Random(seed)
     bank = dice.random() < 0.6
-    pen = _pen(dice, w.NOTE if bank else w.INVOICE, 0.0)
-    firm = dice.choice(invented_names.BROKERS.split("|")) if bank else _firm(dice, pen.language)
-    title, *said = dice.choice(w.OTHERS[pen.language]).split("|")
-    lines = [*_head(pen, firm), *_recipient(pen), title]
+    style = _draw_style(dice, w.NOTE if bank else w.INVOICE, 0.0)
+    firm = dice.choice(invented_names.BROKERS.split("|")) if bank else _firm(dice, style.language)
+    title, *said = dice.choice(w.OTHERS[style.language]).split("|")
+    lines = [*_head(style, firm), *_recipient(style), title]
     for _ in range(dice.randint(3, 14)):
         phrase = dice.choice([title, *said])
-        value = _any_value(pen, bank=bank)
-        lines.append(pen.row(phrase, value) if value else phrase)
+        value = _any_value(style, bank=bank)
+        lines.append(style.row(phrase, value) if value else phrase)
     # What such papers have in common with the others, so that it tells nothing.
     common = (
         "account settled quantity tax net_sell security balance" if bank else "customer order net bank vat_id"
     )
     lines += [
-        pen.row(pen.say(name), _any_value(pen, bank=bank))
+        style.row(style.say(name), _any_value(style, bank=bank))
         for name in dice.sample(common.split(), k=dice.randint(0, 5))
     ]
     if bank:
         lines += [f"{dice.choice(invented_names.SECURITIES.split('|'))} {_isin(dice)}"]
     elif dice.random() < 0.5:
-        lines += _goods(pen)[0]
-    lines += _foot(pen)
+        lines += _goods(style)[0]
+    lines += _foot(style)
     if dice.random() < 0.4:
-        lines.append(f"IBAN {_iban(dice, pen.language)}")
-    return Paper("other", pen.language, "\n".join(filter(None, lines)), {"bank": bank})
+        lines.append(f"IBAN {_iban(dice, style.language)}")
+    return GeneratedDocument("other", style.language, "\n".join(filter(None, lines)), {"bank": bank})
 
 
-def _any_value(pen: _Pen, *, bank: bool) -> str:
-    dice = pen.dice
-    amount = pen.number(Decimal(dice.randint(1, 900_000)) / 100)
-    day = pen.day(date(2020, 1, 1) + timedelta(days=dice.randrange(2000)))
+def _any_value(style: _WritingStyle, *, bank: bool) -> str:
+    dice = style.dice
+    amount = style.number(Decimal(dice.randint(1, 900_000)) / 100)
+    day = style.day(date(2020, 1, 1) + timedelta(days=dice.randrange(2000)))
     return dice.choice([amount, day, str(dice.randint(1, 99999)), "", _isin(dice) if bank else ""])
 
 
-def papers(count: int, *, first: int = 0, hard: float = 0.15) -> list[Paper]:
+def generate_documents(count: int, *, first: int = 0, hard: float = 0.15) -> list[GeneratedDocument]:
     """As many of each kind, by the numbers from `first` on."""
     numbers = range(first, first + count)
     return [
-        *(invoice(number, hard=hard) for number in numbers),
-        *(contract_note(number + 1_000_000, hard=hard) for number in numbers),
-        *(other(number + 2_000_000) for number in numbers),
+        *(generate_invoice(number, hard=hard) for number in numbers),
+        *(generate_contract_note(number + 1_000_000, hard=hard) for number in numbers),
+        *(generate_other(number + 2_000_000) for number in numbers),
     ]

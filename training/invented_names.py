@@ -1,4 +1,4 @@
-"""The invented firms, brokers, securities and places of generated documents."""
+"""Invented names of firms, brokers, securities and places for generated documents."""
 
 from typing import Final
 

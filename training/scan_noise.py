@@ -1,14 +1,14 @@
-"""Papers as they come out of the world: letters misread, lines between the lines that have nothing to say."""
+"""Adds noise to generated documents: misread characters and distracting lines, as in real scans."""
 
 from dataclasses import replace
 from datetime import date, timedelta
 from random import Random
 from typing import Final
 
-from training.generated_documents import Paper
+from training.generated_documents import GeneratedDocument
 
-# What recognition and bad fonts take for one another. Digits suffer ten times less than letters.
-_LETTERS: Final = {
+# Characters that OCR and bad fonts confuse. Digits suffer ten times less than letters.
+_CONFUSED_LETTERS: Final = {
     "l": "1I",
     "I": "l1",
     "O": "0",
@@ -25,7 +25,7 @@ _LETTERS: Final = {
     "t": "f",
     "g": "q",
 }
-_DIGITS: Final = {"0": "8O", "1": "7l", "3": "8", "5": "6S", "6": "5", "8": "3B", "9": "g"}
+_CONFUSED_DIGITS: Final = {"0": "8O", "1": "7l", "3": "8", "5": "6S", "6": "5", "8": "3B", "9": "g"}
 _DISTRACTIONS: Final = (
     "Generiert um: {day} 07:23:37",
     "Printed on {day} 11:02:45",
@@ -44,14 +44,14 @@ _DISTRACTIONS: Final = (
 )
 
 
-def worn(paper: Paper, seed: int, *, misread: float) -> Paper:
+def add_noise(document: GeneratedDocument, seed: int, *, misread: float) -> GeneratedDocument:
     """The same paper with this share of its letters misread, and lines put in that distract."""
     dice = Random(seed)
-    lines = paper.text.split("\n")
+    lines = document.text.split("\n")
     for _ in range(dice.randint(0, 4)):
         lines.insert(dice.randint(1, len(lines)), _distraction(dice))
     text = "".join(_seen(sign, dice, misread) for sign in "\n".join(lines))
-    return replace(paper, text=text)
+    return replace(document, text=text)
 
 
 def _distraction(dice: Random) -> str:
@@ -65,5 +65,5 @@ def _distraction(dice: Random) -> str:
 
 
 def _seen(sign: str, dice: Random, misread: float) -> str:
-    like, chance = (_DIGITS, misread / 10) if sign.isdigit() else (_LETTERS, misread)
+    like, chance = (_CONFUSED_DIGITS, misread / 10) if sign.isdigit() else (_CONFUSED_LETTERS, misread)
     return dice.choice(like[sign]) if sign in like and dice.random() < chance else sign

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains the classifier on documents that the repository generates and writes it beside the code.
+"""Trains the classifier on generated documents and writes `classifier.npz` beside the code.
 
-The same every time: no foreign data, no chance. Run it after changing `training`.
+Deterministic, without external data. Run it after changing `training`: `python -m training.train_classifier`.
 """
 
 import argparse
@@ -28,35 +28,35 @@ SYLLABLES = WORD.split()
 
 
 def gibberish(dice: random.Random) -> str:
-    """Words that say nothing: a document of an unknown firm is full of them, whatever its kind."""
+    """Return meaningless words, as documents of unknown firms contain, whatever their kind."""
     words = [
         "".join(dice.choice(SYLLABLES) for _ in range(dice.randint(1, 4))) for _ in range(dice.randint(2, 14))
     ]
     return " ".join(word.capitalize() if dice.random() < 0.4 else word for word in words)
 
 
-# Fields whose labels stand in dividend notes, statements, offers and reminders just as well.
+# Fields whose labels also occur in dividend notes, statements, quotations and reminders.
 SHARED = {
     "contract-note": {"account", "settlement_date", "isin", "name", "quantity", "taxes", "net", "fees"},
     "invoice": {"supplier", "vat_id", "iban", "purchase_order", "net"},
 }
 
 
-def declared(paper: generated_documents.Paper, dice: random.Random) -> list[str]:
+def declared(document: generated_documents.GeneratedDocument, dice: random.Random) -> list[str]:
     """Some of the labels that the kind declares, with values: every firm picks others."""
-    banking = paper.kind == "contract-note" or bool(paper.truth.get("bank"))
+    banking = document.kind == "contract-note" or bool(document.truth.get("bank"))
     kind = CONTRACT_NOTE if banking else INVOICE
     fields = [
         field
         for name, field in kind.fields.items()
-        if paper.language in field.labels and (paper.kind != "other" or name in SHARED[kind.name])
+        if document.language in field.labels and (document.kind != "other" or name in SHARED[kind.name])
     ]
-    said = [phrase.strip(" ?*") for field in fields for phrase in field.labels[paper.language].split(",")]
+    said = [phrase.strip(" ?*") for field in fields for phrase in field.labels[document.language].split(",")]
     some = dice.sample(said, k=min(dice.randint(2, 10), len(said)))
     lines = [f"{phrase} {dice.randint(1, 99999)},{dice.randint(10, 99)}" for phrase in some]
-    if paper.kind != "other":
+    if document.kind != "other":
         lines += dice.sample([phrase.strip(" ?*") for phrase in kind.titles.split(",")], k=dice.randint(0, 1))
-        lines += [side(kind, paper.truth["direction"], dice)] if banking else []
+        lines += [side(kind, document.truth["direction"], dice)] if banking else []
     return lines
 
 
@@ -64,10 +64,10 @@ def side(kind: DocumentKind, choice: str, dice: random.Random) -> str:
     return dice.choice(kind.fields["direction"].choices[choice].split(",")).strip(" ?*")
 
 
-def worn(paper: generated_documents.Paper, dice: random.Random) -> str:
+def worn(document: generated_documents.GeneratedDocument, dice: random.Random) -> str:
     """As it comes from the world: strange words around, other labels, words lost, another order."""
-    lines = paper.text.split("\n")
-    lines += declared(paper, dice)
+    lines = document.text.split("\n")
+    lines += declared(document, dice)
     for _ in range(dice.choice([0, 3, 10, 25, 60])):
         lines.insert(dice.randint(0, len(lines)), gibberish(dice))
     if dice.random() < 0.2:
@@ -91,12 +91,12 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=2000, help="documents of each kind")
     count = parser.parse_args().count
     dice = random.Random(6)
-    made = generated_documents.papers(count, hard=0.3)
-    counts = matrix([worn(paper, dice) for paper in made])
+    made = generated_documents.generate_documents(count, hard=0.3)
+    counts = matrix([worn(document, dice) for document in made])
     seen = counts.getnnz(axis=0)
     # What was hardly ever seen says nothing, and shall not make the rest small either.
     idf = np.where(seen >= 5, np.log((1 + counts.shape[0]) / (1 + seen)) + 1, 0)
-    labels = [classifier.CLASSES.index(paper.kind) for paper in made]
+    labels = [classifier.CLASSES.index(document.kind) for document in made]
     model = LogisticRegression(C=4.0, max_iter=400).fit(normalize(counts @ diags(idf)), labels)
     stored = io.BytesIO()
     np.savez_compressed(
@@ -106,7 +106,7 @@ def main() -> None:
         idf=idf.astype(np.float16),
     )
     TARGET.write_bytes(stored.getvalue())
-    fresh = generated_documents.papers(300, first=900_000, hard=0.3)
+    fresh = generated_documents.generate_documents(300, first=900_000, hard=0.3)
     right = sum(
         max(found := classifier.predict(each.text), key=lambda name: found[name]) == each.kind
         for each in fresh

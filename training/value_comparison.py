@@ -1,4 +1,4 @@
-"""Whether what was read is what stands in a document: one comparison for training, benchmarks and tests."""
+"""Compares read values with true values, for training, benchmarks and tests."""
 
 import re
 from datetime import date
@@ -6,8 +6,8 @@ from decimal import Decimal
 from typing import Any
 
 
-def same(name: str, wanted: Any, read: Any) -> bool:
-    """Numbers by what they are worth, dates by the day, words without case, spaces and signs."""
+def is_same_value(name: str, wanted: Any, read: Any) -> bool:
+    """Compare numbers by value, dates by day, and text without case, spaces and punctuation."""
     if read is None or wanted is None:
         return read is wanted
     if isinstance(wanted, Decimal | int | float):
@@ -16,8 +16,8 @@ def same(name: str, wanted: Any, read: Any) -> bool:
         return bool(read == wanted)
     one, other = _plain(wanted), _plain(read)
     if name in {"supplier", "broker", "name"}:
-        # A name with or without its legal form, or with what stands beside it, is the same name. Some
-        # write numbers of theirs on lines above or below it.
+        # A name with or without its legal form or adjacent words is the same name. Some issuers print
+        # identifiers on lines above or below it.
         lines = [one, *map(_plain, str(wanted).splitlines())]
         pairs = [sorted((line, other), key=len) for line in lines if line]
         return any(shorter in longer and len(shorter) >= 0.5 * len(longer) for shorter, longer in pairs)

@@ -1,6 +1,6 @@
-"""The words of generated documents, in six languages. Phrases of one meaning are separated by a bar.
+"""The words of generated documents in six languages. A bar separates phrases with the same meaning.
 
-The last phrase of some lists is one that no kind declares, so that documents exist which are hard to read.
+The last phrase of some lists is one that no kind declares, so that some documents are hard to read.
 """
 
 from typing import Final

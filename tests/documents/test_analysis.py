@@ -180,7 +180,7 @@ def test_an_invoice_is_no_contract_note_and_a_page_without_text_is_nothing():
 
 
 def test_the_classifier_knows_documents_it_was_not_trained_on():
-    fresh = generated_documents.papers(40, first=880_000, hard=0.2)
+    fresh = generated_documents.generate_documents(40, first=880_000, hard=0.2)
     right = [max(found := classifier.predict(each.text), key=found.get) == each.kind for each in fresh]
     assert sum(right) / len(right) >= 0.95
 

@@ -1,7 +1,7 @@
 """Analyzes a file's reading: its kind, fields and checks. The entry point to `fields` and `kinds`.
 
-`analyze` is pure and takes milliseconds of CPU; run it in a thread. `analyze_with` takes the fields from another
-reader and does everything else in the same way.
+`analyze` is pure and takes milliseconds of CPU; run it in a thread. `analyze_with` takes the fields from
+another reader and does everything else in the same way.
 """
 
 import asyncio

@@ -116,9 +116,10 @@ def _find_kind_errors(name: str, table: Mapping[str, Any], kinds: Collection[str
 
 
 def _to_messages(name: str, error: ValidationError) -> list[str]:
+    details = error.errors(include_url=False, include_context=False, include_input=False)
     return [
-        f"{'.'.join([name, *(str(part) for part in each['loc'])])}: {_describe_error(each['type'], each['msg'])}"
-        for each in error.errors(include_url=False, include_context=False, include_input=False)
+        f"{'.'.join([name, *map(str, detail['loc'])])}: {_describe_error(detail['type'], detail['msg'])}"
+        for detail in details
     ]
 
 
@@ -135,5 +136,5 @@ _ERROR_TEXTS: Final = {
     "string_type": 'must be text in quotes, such as "text"',
     "bool_type": "must be true or false, without quotes",
     "float_type": "must be a number, without quotes",
-    "string_pattern_mismatch": "must have at most 40 lowercase letters, digits and hyphens, starting with a letter",
+    "string_pattern_mismatch": "must be at most 40 lowercase letters, digits and hyphens, a letter first",
 }

@@ -11,7 +11,7 @@ from postroom.documents.files import plain_text
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.documents.kinds.invoice import INVOICE
 from training import generated_documents
-from training.value_comparison import same
+from training.value_comparison import is_same_value
 
 NOTE = """Talblick Depotbank AG
 Seestrasse 5 · 8002 Zürich
@@ -176,7 +176,10 @@ def test_nothing_is_made_up_where_nothing_stands():
 
 @pytest.mark.parametrize(
     "write, kind",
-    [(generated_documents.invoice, INVOICE), (generated_documents.contract_note, CONTRACT_NOTE)],
+    [
+        (generated_documents.generate_invoice, INVOICE),
+        (generated_documents.generate_contract_note, CONTRACT_NOTE),
+    ],
     ids=["invoice", "note"],
 )
 def test_generated_documents_of_six_languages_are_read(write, kind):
@@ -186,7 +189,7 @@ def test_generated_documents_of_six_languages_are_read(write, kind):
         fields = read(paper.text, kind)
         for name in kind.required:
             every[name] += 1
-            right[name] += name in fields and same(name, paper.truth[name], fields[name].value)
+            right[name] += name in fields and is_same_value(name, paper.truth[name], fields[name].value)
     # Some notes name no day of trade, and what is meant then can only be guessed.
     wanted = {name: 0.85 if name == "trade_date" else 0.95 for name in every}
     assert {name: right[name] / every[name] >= wanted[name] for name in every} == dict.fromkeys(every, True)

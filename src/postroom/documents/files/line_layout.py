@@ -47,8 +47,8 @@ class _WordLine:
     def distance(self, word: PlacedWord, middle: float) -> float:
         """Return the vertical distance to the nearest word, in heights of the smaller one.
 
-        Between middles, because OCR boxes are as high as their characters; or between baselines, because large
-        and small characters share one.
+        Between middles, because OCR boxes are as high as their characters; or between baselines, because
+        large and small characters share one.
         """
         index = bisect_left(self.lefts, word.left)
         near = self.words[index - 1 if index else 0]

@@ -379,8 +379,8 @@ CONTRACT_NOTE: Final = DocumentKind(
         ProductRelation("quantity", "price", "gross"),
         SettlementRelation("gross", "net", ("fees", "taxes", "accrued_interest"), "direction"),
     ),
-    ignored_labels="Umrechnungskurs, Devisenkurs, Wechselkurs, Wisselkoers*, zum Kurs von CHF, Change, exchange "
-    "rate, Conversion rate, Taux de conversion, Devisenkurs EUR*, taux de change, Cambio divisa, "
+    ignored_labels="Umrechnungskurs, Devisenkurs, Wechselkurs, Wisselkoers*, zum Kurs von CHF, Change, "
+    "exchange rate, Conversion rate, Taux de conversion, Devisenkurs EUR*, taux de change, Cambio divisa, "
     "Umrechnungsbasis, Limit, Limitkurs, Preislimit, Cours demandé, cours limite, Kurslimit, "
     "Bestand, Bestand neu, Bestand nach Buchung, Bestand alt, neuer Bestand, Depotbestand, Saldo, "
     "Veräußerungsgewinn, Veräußerungsverlust, Anschaffungswert, steuerlicher Anschaffungswert, "

@@ -26,7 +26,7 @@ def list_installed() -> dict[str, DocumentKind]:
             found = point.load()
         except Exception as error:
             raise SettingsError(
-                f"the document kind {point.name} ({point.value}) cannot be imported ({type(error).__name__}): "
+                f"the kind {point.name} ({point.value}) cannot be imported ({type(error).__name__}): "
                 "repair or uninstall its package"
             ) from error
         if not isinstance(found, DocumentKind):

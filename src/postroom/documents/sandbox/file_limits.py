@@ -5,7 +5,7 @@ from typing import Final
 
 # Applies to every file, whatever its source.
 FILE_BYTES: Final = 25_000_000
-# A page is rendered for OCR with at most this many pixels. Images of up to 50 megapixels are opened and shrunk.
+# The largest page rendered for OCR. Images of up to 50 megapixels are opened and shrunk.
 MAX_PAGE_PIXELS: Final = 25_000_000
 MAX_IMAGE_PIXELS: Final = 50_000_000
 # A page that is so many times longer than wide goes through OCR in parts.
