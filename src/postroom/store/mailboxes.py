@@ -307,7 +307,7 @@ async def remove_subscriptions(connection: Connection, mailbox: MailboxId) -> No
 
 
 async def list_others_of_account(
-    engine: Connection, provider: ProviderName, account_id: str, *, error: MailboxId
+    engine: Connection, provider: ProviderName, account_id: str, *, excluding: MailboxId
 ) -> list[tuple[OrganizationId, MailboxId]]:
     """Mailboxes of the same account in other organizations. While there are any, it stays subscribed."""
     cursor = await engine.execute(
@@ -315,6 +315,6 @@ async def list_others_of_account(
         SELECT organization_id, id FROM mailboxes
         WHERE provider = %s AND account_id = %s AND id <> %s AND disconnected_at IS NULL
         """,
-        [provider, account_id, error],
+        [provider, account_id, excluding],
     )
     return [(OrganizationId(row[0]), MailboxId(row[1])) for row in await cursor.fetchall()]

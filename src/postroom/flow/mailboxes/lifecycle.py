@@ -158,7 +158,7 @@ async def _find_other_mailboxes(
 ) -> list[tuple[OrganizationId, MailboxId]]:
     async with context.database.engine() as engine:
         return await mailboxes.list_others_of_account(
-            engine, mailbox.provider, mailbox.account_id, but=mailbox.id
+            engine, mailbox.provider, mailbox.account_id, excluding=mailbox.id
         )
 
 
