@@ -31,10 +31,10 @@ def test_a_secret_is_read_without_the_end_of_its_line(given):
         ("tenant", "common", "one tenant"),
         ("tenant", "a/b", "one tenant"),
         ("client_id", "a b", "a GUID"),
-        ("mailbox", "x", "one address"),
-        ("mailbox", "a@example.org/../b", "one address"),
+        ("mailbox", "x", "one email address"),
+        ("mailbox", "a@example.org/../b", "one email address"),
         ("folder", "a'b", "well-known name"),
-        ("secret_file", None, "one of --secret-file and --certificate"),
+        ("secret_file", None, "either --secret-file or --certificate"),
     ],
 )
 def test_wrong_options_are_refused(given, name, value, words):
@@ -60,6 +60,6 @@ def test_a_file_that_is_not_there_is_refused(given, tmp_path):
 def test_a_certificate_without_its_key_is_refused_and_not_shown(given, tmp_path, content):
     file = tmp_path / "certificate.pem"
     file.write_text(content)
-    with pytest.raises(PostroomError, match="a certificate and its private key") as caught:
+    with pytest.raises(PostroomError, match="a certificate and its unencrypted private key") as caught:
         read_options(given._replace(secret_file=None, certificate=file))
     assert "AAAA" not in str(caught.value)

@@ -145,8 +145,10 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     [row] = csv.DictReader(io.StringIO(run("documents", "export", "--format", "csv", "--kind", "invoice")))
     assert (row["gross"], row["document"]) == ("7.50", listed["id"])
     assert "Give a file with --output" in refused("documents", "export", "--format", "parquet")
-    assert "There is no kind nonsense; there are" in refused("documents", "export", "--kind", "nonsense")
-    assert "There is no kind nonsense; there are" in refused("orders", "list", "--kind", "nonsense")
+    assert "There is no document kind nonsense; installed:" in refused(
+        "documents", "export", "--kind", "nonsense"
+    )
+    assert "There is no document kind nonsense; installed:" in refused("orders", "list", "--kind", "nonsense")
     for form in ("jsonl", "csv", "parquet"):
         line = refused("documents", "export", "--format", form, "--output", "nowhere/bills")
         assert (
@@ -238,7 +240,7 @@ def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_pa
     assert run("orders", "close", "O-2", "--kind", "contract-note") == "Closed O-2.\n"
     assert "No order O-9" in refused("orders", "close", "O-9", "--kind", "contract-note")
     importing = ("orders", "import", "orders.csv", "--kind")
-    assert "There is no document kind bond. Kinds:" in refused(*importing, "bond")
+    assert "No such kind: bond. Choose one of:" in refused(*importing, "bond")
     file.write_text("reference,colour\nO-1,red\n")
     assert "has unknown columns: colour" in refused(*importing, "contract-note")
     file.write_text("isin\nUS0378331005\n")
@@ -267,7 +269,7 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
     (tmp_path / "wrong.toml").write_text('[a]\nkind = "bond"\n[b]\nkind = "invoice"\nfolder = "x"\n')
     code, _, complaints = command("pipelines", "check", "wrong.toml")
     assert code == ExitCode.USAGE
-    assert "a.kind: 'bond' is no kind" in complaints
+    assert "a.kind: 'bond' is not a document kind" in complaints
     assert "b.folder: is not a key of a pipeline" in complaints
     (tmp_path / "strict.toml").write_text(STRICT + 'keep = "archive"\n')
     assert json.loads(run("pipelines", "list", "--json"))[0]["keep"] == "archive"
@@ -303,13 +305,13 @@ async def test_a_language_model_is_tried_where_asked_for_and_its_costs_are_shown
         code, printed, said = await asked()
         assert (code, "is billed for this run" in said) == (0, True)
         assert re.search(r"extract +by openai:gpt-4o, 1,100 tokens, USD 0\.00\d+$", printed, re.MULTILINE)
-        assert re.search(r"supplier +Nowhere Ltd +0\.4 +told by the language model", printed)
+        assert re.search(r"supplier +Nowhere Ltd +0\.4 +read by the language model", printed)
         assert len(vendor.asked) == 1
         monkeypatch.setenv("POSTROOM_LLM_USD_PER_DAY", "0")
         _, printed, _ = await asked("--json")
     [tried] = json.loads(printed)
     assert (tried["extract"]["reader"], tried["extract"]["tokens"]) == ("offline", 0)
-    assert "budget of today is used up" in tried["extract"]["fallback_reason"]
+    assert "daily budget is used up" in tried["extract"]["fallback_reason"]
 
 
 def test_no_cell_is_a_formula_and_none_breaks_its_line(tmp_path, capsys):

@@ -14,7 +14,7 @@ def run(postroom, database_url):
 def test_members_come_change_and_go(run, tmp_path, database_url):
     added = run("add", "Ann@example.org", "--role", "admin")
     assert added.stdout.startswith("http://127.0.0.1:8025/sign-in/link?token="), added.stderr
-    assert run("add", "ann@example.org").stderr == "error: There is a member with this address already.\n"
+    assert run("add", "ann@example.org").stderr == "error: A member with this address already exists.\n"
     assert run("add", "bob@example.org", "--name", "Bob").returncode == 0
     assert run("role", "bob@example.org", "reviewer").stdout == "Changed.\n"
     secret = tmp_path / "password"

@@ -92,4 +92,4 @@ async def test_a_paused_mailbox_is_not_synced(room, run, owner):
 async def test_backfill_needs_a_first_sync(room, run):
     box = await room.mailbox(ProviderName.GMAIL)
     done = await run("mailboxes", "backfill", box.address, "--days", "90")
-    assert "not synced yet" in done.stderr
+    assert "has not been synced yet" in done.stderr

@@ -40,7 +40,7 @@ def test_webhooks_are_added_tried_replayed_and_removed(run, receiver):
     assert " ok " in run("webhooks", "list").stdout
     assert run("webhooks", "test", listed["id"][:8]).stdout == "Accepted.\n"
     assert run("webhooks", "replay", receiver, "--after", "0").returncode == 0
-    assert "The feed goes from 0 to 0" in run("webhooks", "replay", receiver, "--after", "5").stderr
+    assert "The feed holds positions 0 to 0" in run("webhooks", "replay", receiver, "--after", "5").stderr
     assert run("webhooks", "disable", listed["id"]).stdout == "Disabled.\n"
     assert "disabled" in run("webhooks", "list").stdout
     assert run("webhooks", "enable", receiver).stdout == "Enabled.\n"
