@@ -145,7 +145,9 @@ def parse_sealing_keys(entries: Iterable[str]) -> tuple[SealingKey, ...]:
 def _parse_sealing_key(number: int, entry: str) -> SealingKey:
     name, _, encoded = entry.partition(":")
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,16}", name):
-        raise ValueError(f"has a key (number {number}) without an id of 1 to 16 letters, digits, - or _")
+        raise ValueError(
+            f"has a key (number {number}) without an id of 1 to 16 characters from A-Z, a-z, 0-9, - and _"
+        )
     try:
         padded = encoded + "=" * (-len(encoded) % 4)
         value = base64.b64decode(padded.translate(str.maketrans("-_", "+/")), validate=True)
@@ -181,7 +183,7 @@ class Account:
     account_id: str  # Google: sub; Microsoft: tid and oid
     provider_user_id: str  # used by background calls in place of `me`
     address: str
-    # Stands in for the account's own id if the provider does not return that one; then both are equal.
+    # Replaces the account's own id if the provider does not return that one; then both are equal.
     substitute_id: str | None = None
 
 
@@ -304,7 +306,7 @@ class Presence(Enum):
     """Whether a message is where a change was reported."""
 
     PRESENT = "present"
-    LEFT = "left"  # left this scope: moved or deleted, only looking the message up tells which
+    LEFT = "left"  # left this scope: moved or deleted, only a lookup of the message says which
     DELETED = "deleted"  # permanently
 
 

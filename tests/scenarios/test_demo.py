@@ -11,7 +11,7 @@ import pytest
 
 from postroom.store.embedded.stale_processes import find_server_processes
 from scenarios.postroom_process import PostroomProcess, children, running_in, wait_until
-from web.sign_in_support import signed_in
+from web.sign_in_support import open_signed_in_client
 
 # Nothing of these is heeded: with them nothing would start, or nothing would be read.
 YOURS = {
@@ -42,7 +42,7 @@ def demo(tmp_path, port):
 def visitor(running):
     """Signs in with the link that was printed; tells whether everything runs."""
     url = running.line("Postroom: ")
-    with signed_in(url, running.line("Sign in (once, within the hour): ")) as client:
+    with open_signed_in_client(url, running.line("Sign in (once, within the hour): ")) as client:
 
         def is_well():
             with suppress(httpx2.TransportError):

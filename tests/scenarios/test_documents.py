@@ -444,4 +444,4 @@ async def test_a_language_model_is_shown_the_pages_and_paid_by_the_organization(
         ("offline", False),
         ("openai:gpt-4o", True),
     ]
-    assert "budget of today is used up" in read[1][2]
+    assert "daily budget is used up" in read[1][2]

@@ -11,7 +11,7 @@ from flow.simulated_world import TOPIC, settings_given
 from providers.consent import consent
 from scenarios.postroom_process import PostroomProcess
 from simulator.driver import running
-from web.sign_in_support import new_session
+from web.sign_in_support import create_session_sync
 
 MARK = "m4rk3d"
 
@@ -49,7 +49,7 @@ def test_connecting_tells_nobody_who_came(sim, tmp_path, database_url):
     given |= {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_LOG_LEVEL": "debug"}
     with PostroomProcess(tmp_path, "serve", "--port", "0", **given) as server:
         url = server.line("Postroom: ")
-        session = new_session(database_url)
+        session = create_session_sync(database_url)
         secrets.append(session)
         cookies = {"postroom_session": session}
         with httpx2.Client(

@@ -18,8 +18,8 @@ from postroom.web import app, push
 from scenarios.mailbox_user import MailboxUser
 from scenarios.mirrored_mailbox import MORE_THAN_A_PAGE, postroom
 from scenarios.worker_pool import until
-from web.push_server import SUBSCRIPTION, TOKEN, serving
-from web.sign_in_support import gate_of
+from web.push_server import SUBSCRIPTION, TOKEN, serve
+from web.sign_in_support import build_site
 
 FAULTS = (
     {"kind": "error", "status": 500},
@@ -79,7 +79,12 @@ async def test_a_provider_that_asks_for_long_patience_is_left_alone_so_long(room
     with pytest.raises(RateLimited) as refused:
         await box.sync()
     assert refused.value.retry_after > 100
-    await box.one("UPDATE work SET lease_token = NULL, leased_until = NULL WHERE kind = 'sync' RETURNING 1")
+    await box.one(
+        """
+        UPDATE work SET state = 'waiting', lease_token = NULL, leased_until = NULL
+        WHERE kind = 'sync' RETURNING 1
+        """
+    )
     before = len(box.requests())
     with pytest.raises(TransientError):
         await box.sync()
@@ -161,7 +166,7 @@ async def hearing(sim, database_url, owner, organization, tmp_path):
         push.open_endpoints(
             room.world.database, room.world.connect_context.providers, organization
         ) as routes,
-        serving(app.create(gate_of(room.world.database, organization), webhooks=routes)) as url,
+        serve(app.create(build_site(room.world.database, organization), webhooks=routes)) as url,
     ):
         endpoint = f"{url}/webhooks/gmail?token={TOKEN}"
         order = {"name": SUBSCRIPTION, "topic": TOPIC, "push_endpoint": endpoint, "retry_min_seconds": 1}

@@ -21,7 +21,7 @@ from postroom.wiring import documents as wired
 from scenarios.document_postroom import document_postroom, get_attachment
 from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
-from web.push_server import hooks, serving
+from web.push_server import open_push_server, serve
 from web.test_push_gmail import change, push
 
 
@@ -38,7 +38,7 @@ async def collecting():
             spans.extend(span for scope in resource.scope_spans for span in scope.spans)
         return Response(media_type="application/x-protobuf")
 
-    async with serving(Starlette(routes=[Route("/v1/traces", take, methods=["POST"])])) as url:
+    async with serve(Starlette(routes=[Route("/v1/traces", take, methods=["POST"])])) as url:
         yield f"{url}/v1/traces", spans
 
 
@@ -81,7 +81,7 @@ async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(docume
     await box.sync()
     order = document_room.order("invoice", "letterhead")
     world.sim.deliver(box.address, samples.write_message(order))
-    async with collecting() as (url, spans), hooks(world.database) as hook:
+    async with collecting() as (url, spans), open_push_server(world.database) as hook:
         traces.start("test", url)
         try:
             assert await push(hook, change(box.address)) == 200

@@ -147,7 +147,7 @@ async def test_what_was_cut_off_the_end_shows_to_whoever_kept_the_head(write, se
         await owner.execute("DELETE FROM seals WHERE number = 2")
         await owner.execute("DELETE FROM ledger WHERE position > 2")
     assert (await proof()).faults == [], "without the head there is nothing to compare with"
-    assert "cut off" in (await proof(head=kept)).faults[0]
+    assert "truncated" in (await proof(head=kept)).faults[0]
 
 
 async def test_a_head_from_before_is_still_in_a_longer_ledger(write, seal_now, proof):

@@ -88,7 +88,7 @@ class FakeMailbox:
 
     def change(self, key, **state):
         self.items[key].state = replace(self.items[key].state, **state)
-        self._changed(key, ledger_events=ObservedState(**state))
+        self._changed(key, reported=ObservedState(**state))
 
     def label(self, key, add=(), remove=()):
         item = self.items[key]
@@ -136,12 +136,12 @@ class FakeMailbox:
     def expire(self):
         self.floor = len(self.log)
 
-    def _changed(self, key, *, added=False, told=None):
+    def _changed(self, key, *, added=False, reported=None):
         item = self.items[key]
         item.version = next(self.numbers)
         scope = "" if self.labelled else item.state.folder
-        state = told or (ObservedState(thread=item.state.thread) if self.labelled else item.state)
-        if self.labelled and not added and told is None:
+        state = reported or (ObservedState(thread=item.state.thread) if self.labelled else item.state)
+        if self.labelled and not added and reported is None:
             state = item.state
         self.log.append((scope, MessageChange(key, Presence.PRESENT, f"{item.version:08d}", state)))
 

@@ -145,7 +145,7 @@ async def test_what_came_just_now_is_not_missing(mirror):
 
 async def test_a_mailbox_is_audited_after_its_first_sync(make_mirror, mirror):
     await mirror.owner.execute("UPDATE cursors SET completed_at = NULL WHERE kind = 'backfill'")
-    with pytest.raises(PermanentError, match="not at its end"):
+    with pytest.raises(PermanentError, match="still running"):
         await audited(mirror)
 
 

@@ -137,7 +137,7 @@ async def test_a_message_that_the_database_refuses_fails_alone(mirror, move_cloc
     await mirror.settle()
     await mirror.assert_mirrors(but={keys[1], keys[2]})
     found = "SELECT subject, attempts, last_error, resolved_at IS NULL FROM failures ORDER BY 1"
-    words = "The database cannot keep it (NumericValueOutOfRange)."
+    words = "The database rejects this message (NumericValueOutOfRange)."
     assert await mirror.rows(found) == [(key, 1, words, True) for key in keys[1:3]]
     late = mirror.remote.deliver(age=DAY / 2)
     mirror.remote.sizes[late] = 2**63
@@ -195,7 +195,7 @@ async def test_a_mailbox_over_which_every_worker_ends_is_shown_and_tried_again_l
     found = await mirror.get()
     assert (found.health, found.last_error.split(".")[0]) == (
         MailboxHealth.PROVIDER_ERROR,
-        "Its worker ended at every attempt",
+        "The worker crashed at every attempt to sync this mailbox",
     )
     await move_clock(3600)
     await mirror.settle()
@@ -246,14 +246,14 @@ async def test_a_worker_that_lost_its_lease_commits_nothing(mirror, move_clock):
 
 async def test_a_wake_up_during_a_sync_is_not_lost(mirror):
     await mirror.settle()
-    real = mirror.remote.changes
+    real = mirror.remote.list_changes
 
     async def changes(scope, cursor):
         page = await real(scope, cursor)
         await mirror.hint()
         return page
 
-    mirror.remote.changes = changes
+    mirror.remote.list_changes = changes
     await mirror.sync()
     assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'sync'")
 

@@ -27,7 +27,9 @@ async def test_a_listing_goes_on_at_the_page_where_it_stopped(mirror):
     stored = await mirror.one("SELECT count(*) FROM messages")
     assert 0 < stored < 9
     mirror.remote.before = lambda _: None
-    await mirror.owner.execute("UPDATE work SET lease_token = NULL, leased_until = NULL, last_error = NULL")
+    await mirror.owner.execute(
+        "UPDATE work SET state = 'waiting', lease_token = NULL, leased_until = NULL, last_error = NULL"
+    )
     await mirror.settle()
     await mirror.assert_mirrors()
     assert mirror.remote.calls["fetch"] < 3
@@ -55,7 +57,9 @@ async def test_no_page_is_committed_after_one_that_failed(labels):
     assert stored == keys[:3]
     assert await labels.one("SELECT listed FROM cursors WHERE kind = 'backfill'") == 3
     labels.remote.fetch = real
-    await labels.owner.execute("UPDATE work SET lease_token = NULL, leased_until = NULL, last_error = NULL")
+    await labels.owner.execute(
+        "UPDATE work SET state = 'waiting', lease_token = NULL, leased_until = NULL, last_error = NULL"
+    )
     await labels.settle()
     await labels.assert_mirrors()
 
@@ -225,12 +229,12 @@ async def test_mail_of_a_folder_that_is_no_longer_chosen_is_gone_until_the_folde
     await folders.assert_mirrors()
 
 
-@pytest.mark.parametrize("during", ["listing", "changes"])
+@pytest.mark.parametrize("during", ["list_messages", "list_changes"])
 async def test_a_folder_that_is_there_and_cannot_be_read_leaves_the_others_alone(folders, during):
     for age in range(1, 8):
         folders.remote.deliver(age=age * DAY)
     kept = folders.remote.deliver("archive")
-    if during == "changes":
+    if during == "list_changes":
         await folders.settle()
     real = getattr(folders.remote, during)
 
@@ -246,7 +250,7 @@ async def test_a_folder_that_is_there_and_cannot_be_read_leaves_the_others_alone
     await folders.sync()
     assert folders.remote.calls["refused"] == 1
     assert not await folders.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'sync'")
-    missing = {late} if during == "changes" else {kept, late}
+    missing = {late} if during == "list_changes" else {kept, late}
     await folders.assert_mirrors(but=missing)
     found = await folders.get()
     assert (found.health, found.last_error) == (MailboxHealth.ACTIVE, UNREADABLE)

@@ -201,7 +201,7 @@ async def test_a_reconnect_leaves_a_paused_mailbox_paused(world, provider):
 async def test_a_reconnect_begins_parked_and_failing_work_anew(world, provider, owner):
     address = world.person(provider)
     await world.login(provider, address)
-    await owner.execute("UPDATE work SET due_at = NULL, attempts = 3 WHERE kind = 'sync'")
+    await owner.execute("UPDATE work SET state = 'parked', due_at = NULL, attempts = 3 WHERE kind = 'sync'")
     await owner.execute(
         "UPDATE work SET due_at = postroom_now() + interval '1 h', attempts = 3 WHERE kind = 'subscribe'"
     )

@@ -143,7 +143,12 @@ async def test_a_new_secret_is_given_once_for_all_mailboxes_of_an_application(wo
 
 async def test_a_mailbox_that_waits_is_tried_at_once_when_resumed(world, provider, owner):
     mailbox = await world.connected(provider)
-    await owner.execute("UPDATE work SET due_at = due_at + interval '1 hour', last_error = 'secret expired'")
+    await owner.execute(
+        """
+        UPDATE work SET state = 'waiting_for_operator', due_at = due_at + interval '1 hour',
+            last_error = 'secret expired'
+        """
+    )
     assert not await lifecycle.resume(world.connect_context, world.organization, mailbox.id)
     cursor = await owner.execute("SELECT DISTINCT due_at <= postroom_now() FROM work")
     assert await cursor.fetchall() == [(True,)]

@@ -281,7 +281,8 @@ async def test_once_the_operator_has_acted_nobody_waits_any_longer(world, leave,
     await owner.execute(
         """
         UPDATE work SET due_at = postroom_now() + interval '1 hour', last_error = 'failed',
-            attempts = CASE kind WHEN 'sync' THEN 3 ELSE 0 END
+            attempts = CASE kind WHEN 'sync' THEN 3 ELSE 0 END,
+            state = CASE kind WHEN 'sync' THEN 'waiting' ELSE 'waiting_for_operator' END
         """
     )
     world.sim.delete("microsoft/refusals")

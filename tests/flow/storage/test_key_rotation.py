@@ -134,7 +134,7 @@ async def test_a_key_that_is_needed_or_seals_or_is_not_there_is_not_forgotten(
     await connect(organization, keys)
     old, new = keys.first(), keys.add()
     let_settle(keys)
-    for key_id, words in ((old.id, "sealed with it: 2"), (new.id, "the one that seals"), ("x", "no key 'x'")):
+    for key_id, words in ((old.id, "sealed with it: 2"), (new.id, "the current key"), ("x", "no key 'x'")):
         with pytest.raises(OperatorError, match=words):
             await key_rotation.remove_keys(database, keys, [key_id])
     assert list(keys.list_all()) == [new, old]

@@ -63,8 +63,8 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
     async with work.fenced_transaction(context.database, lease) as connection:
         await documents.mark_archived(connection, document_id, path)
         await wake_shared_state(connection, document_id)
-        told = {"archived": True}
-        await feed.append_event(connection, "document.changed", "document", lease.subject, told)
+        data = {"archived": True}
+        await feed.append_event(connection, "document.changed", "document", lease.subject, data)
         await ledger.append_entries(
             connection,
             lease.organization,

@@ -168,8 +168,8 @@ def build_arrival(
 
 
 def _build_event(document: UUID, arrival: Arrival) -> NewEvent:
-    told = {"state": "queued", "pipeline": arrival.pipeline}
-    return NewEvent("document.created", "document", str(document), told)
+    data = {"state": "queued", "pipeline": arrival.pipeline}
+    return NewEvent("document.created", "document", str(document), data)
 
 
 def _build_entry(document: UUID, arrival: Arrival) -> NewLedgerEntry:

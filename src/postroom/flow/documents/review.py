@@ -66,12 +66,14 @@ async def confirm(
     )
     identity = context.routing.identities[extraction.kind]
     unsure = route.find_uncertain_fields(extraction.fields, identity, is_ocr=extraction.is_ocr)
-    told = ExtractedValues(extraction.kind, values, unsure - set(right))
+    extracted = ExtractedValues(extraction.kind, values, unsure - set(right))
     # If the person's values differ from the record it resembles, the document becomes a new record.
-    known = await route.look_up_record(connection, context.routing, pipeline, told)
+    known = await route.look_up_record(connection, context.routing, pipeline, extracted)
     if known.record:
         _require_same_values(known.record, right)
-    return await route.confirm_record(connection, context.routing, pipeline, case, told, known, orders, match)
+    return await route.confirm_record(
+        connection, context.routing, pipeline, case, extracted, known, orders, match
+    )
 
 
 def _require_same_values(record: Record, right: Mapping[str, Any]) -> None:

@@ -80,38 +80,40 @@ class RecordLookup:
 
 
 async def look_up_record(
-    connection: Connection, context: RouteContext, pipeline: Pipeline, told: ExtractedValues
+    connection: Connection, context: RouteContext, pipeline: Pipeline, extracted: ExtractedValues
 ) -> RecordLookup:
     """Find the record of the same invoice or trade. Concurrent lookups wait for this transaction."""
-    identity = context.identities[told.kind]
+    identity = context.identities[extracted.kind]
     marks = record_matching.identity_hashes(
-        told.kind,
+        extracted.kind,
         identity.fingerprint,
-        told.values,
+        extracted.values,
         identity.shapes,
         identity_alternatives=identity.identity_alternatives,
-        doubted=told.doubted,
+        doubted=extracted.doubted,
     )
     conflict: str | None = None
     for candidate in await records.find_by_identifiers(connection, pipeline.name, marks):
-        others = await _find_differing_values(connection, identity, candidate, told)
-        if any(other.is_sure and name not in told.doubted for name, other in others.items()):
+        others = await _find_differing_values(connection, identity, candidate, extracted)
+        if any(other.is_sure and name not in extracted.doubted for name, other in others.items()):
             continue  # such as another fill of the same order: all equal, except the note's number
         wrong = record_matching.find_disagreements(
-            told.values, candidate.fields, identity.required, identity.shapes
+            extracted.values, candidate.fields, identity.required, identity.shapes
         )
         instead = {name: candidate.fields[name] for name in wrong}
         instead |= {name: other.value for name, other in others.items()}
         if not instead:
             return RecordLookup(marks, record=candidate)
-        words = ", ".join(f"{name} {told.values[name]} instead of {other}" for name, other in instead.items())
+        words = ", ".join(
+            f"{name} {extracted.values[name]} instead of {other}" for name, other in instead.items()
+        )
         same = " and ".join(identity.fingerprint)
         conflict = conflict or f"the same {same} as record {candidate.key or candidate.id}, but {words}"
     return RecordLookup(marks, conflict=conflict)
 
 
 async def _find_differing_values(
-    connection: Connection, identity: RecordIdentity, record: Record, told: ExtractedValues
+    connection: Connection, identity: RecordIdentity, record: Record, extracted: ExtractedValues
 ) -> dict[str, ReadValue]:
     """Find the distinguishing fields for which the record or its documents have another value."""
     if not identity.distinguishing_fields:
@@ -122,16 +124,16 @@ async def _find_differing_values(
         for name in identity.distinguishing_fields:
             if name in candidate.fields:
                 found[name].append(ReadValue(candidate.fields[name]["value"], name not in unsure))
-    for name, sayings in found.items():
+    for name, statements in found.items():
         value = record.fields.get(name)
-        if value not in [candidate.value for candidate in sayings]:
-            sayings.append(ReadValue(value, is_sure=True))  # a person said so
+        if value not in [candidate.value for candidate in statements]:
+            statements.append(ReadValue(value, is_sure=True))  # a person extracted so
     shapes = identity.shapes
-    told_otherwise = {
-        name: record_matching.find_contradiction(told.values.get(name), sayings, shapes[name])
-        for name, sayings in found.items()
+    differing = {
+        name: record_matching.find_contradiction(extracted.values.get(name), statements, shapes[name])
+        for name, statements in found.items()
     }
-    return {name: other for name, other in told_otherwise.items() if other}
+    return {name: other for name, other in differing.items() if other}
 
 
 def find_uncertain_fields(
@@ -141,8 +143,7 @@ def find_uncertain_fields(
     return frozenset(
         name
         for name, candidate in fields.items()
-        if candidate["confidence"] < CERTAIN_CONFIDENCE
-        or (is_ocr and identity.shapes.get(name) == "code")
+        if candidate["confidence"] < CERTAIN_CONFIDENCE or (is_ocr and identity.shapes.get(name) == "code")
     )
 
 
@@ -169,8 +170,8 @@ async def route_document(
     match = record_matching.match_order(understood.values, expected, identity.shapes)
     read = {name: {"confidence": candidate.confidence} for name, candidate in understood.fields.items()}
     unsure = find_uncertain_fields(read, identity, is_ocr=understood.is_ocr)
-    told = ExtractedValues(understood.kind, understood.values, unsure)
-    known = await look_up_record(connection, context, pipeline, told)
+    extracted = ExtractedValues(understood.kind, understood.values, unsure)
+    known = await look_up_record(connection, context, pipeline, extracted)
     doubts = record_matching.find_review_reasons(
         required=identity.required,
         confidences={name: candidate.confidence for name, candidate in understood.fields.items()},
@@ -185,7 +186,7 @@ async def route_document(
         await reviews.request(connection, case.document.id, str(doubts))
         await finish_document(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
         return
-    await confirm_record(connection, context, pipeline, case, told, known, orders, match)
+    await confirm_record(connection, context, pipeline, case, extracted, known, orders, match)
 
 
 async def confirm_record(
@@ -193,26 +194,26 @@ async def confirm_record(
     context: RouteContext,
     pipeline: Pipeline,
     case: DocumentCase,
-    said: ExtractedValues,
+    extracted: ExtractedValues,
     known: RecordLookup,
     orders: Sequence[Order],
     match: OrderMatch,
 ) -> UUID:
     """Confirm the values as a record: the one that other bytes already made, or a new one."""
-    identity, values = context.identities[said.kind], said.values
+    identity, values = context.identities[extracted.kind], extracted.values
     order = next((candidate for candidate in orders if candidate.reference == match.reference), None)
     _, sender = get_origin(await documents.list_arrivals(connection, case.document.id))
     username = order.username if order and order.username else sender.partition("@")[0]
     record, is_new = (known.record.id, False) if known.record else (None, True)
     if record is None:
-        told_apart = (*identity.required, *identity.distinguishing_fields)
+        identifying = (*identity.required, *identity.distinguishing_fields)
         record, is_new = await records.confirm(
             connection,
-            kind=said.kind,
+            kind=extracted.kind,
             pipeline=pipeline.name,
             # Without all distinguishing fields, only equal bytes count as the same.
             fingerprint=record_matching.record_fingerprint(
-                known.marks[0], told_apart, values, identity.shapes
+                known.marks[0], identifying, values, identity.shapes
             )
             if known.marks
             else case.document.sha256,
@@ -225,8 +226,10 @@ async def confirm_record(
     await records.add_identifiers(connection, record, pipeline.name, known.marks)
     if order and is_new:
         await records.match_order(connection, order.id)
-    told: dict[str, JsonValue] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
-    await finish_document(connection, case, DocumentState.COMPLETED, kind=said.kind, record=record, told=told)
+    details: dict[str, JsonValue] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
+    await finish_document(
+        connection, case, DocumentState.COMPLETED, kind=extracted.kind, record=record, details=details
+    )
     if context.archives and pipeline.archive:
         await work.enqueue(
             connection, [WorkRequest(case.organization, WorkKind.ARCHIVE, str(case.document.id))]
@@ -254,7 +257,7 @@ async def finish_document(
     skip_reason: str | None = None,
     error: str | None = None,
     record: UUID | None = None,
-    told: Mapping[str, JsonValue] | None = None,
+    details: Mapping[str, JsonValue] | None = None,
 ) -> None:
     """Move the document and record it. One that was moved concurrently stays as it is."""
     moved = await documents.change_state(
@@ -271,7 +274,7 @@ async def finish_document(
         return
     await publish_state(connection, moved)
     await wake_shared_state(connection, moved.id)
-    payload: dict[str, JsonValue] = {"pipeline": moved.pipeline, "kind": moved.kind, **(told or {})}
+    payload: dict[str, JsonValue] = {"pipeline": moved.pipeline, "kind": moved.kind, **(details or {})}
     payload |= {"reason": skip_reason or error} if skip_reason or error else {}
     await ledger.append_entries(
         connection,

@@ -43,12 +43,12 @@ async def claim_received(
 ) -> list[tuple[Lease, str]]:
     """Claim the rows that messages name; their leases and receipts.
 
-    Messages about rows that cannot be claimed are deleted. Foreign messages become dead letters.
+    Messages about rows that cannot be claimed are deleted. Foreign messages stay in the queue.
     """
     found: list[tuple[Lease, str]] = []
     for message in messages:
         if message.named is None or message.named.kind != WorkKind.PROCESS_DOCUMENT:
-            continue  # not ours: SQS redelivers it until it becomes a dead letter
+            continue  # not ours: SQS redelivers it and finally moves it to the dead-letter queue
         async with database.engine() as connection:
             lease = await sqs_dispatches.claim_work(
                 connection, WorkKind.PROCESS_DOCUMENT, message.named.subject, lease_seconds=lease_seconds

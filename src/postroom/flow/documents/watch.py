@@ -120,13 +120,13 @@ async def _take_in(
 
 def _to_upload(file: WatchedFile, content: bytes) -> Upload:
     path = PurePosixPath(file.name)
-    told = dict(part.split("=", 1) for part in path.parts[:-1] if "=" in part)
+    attributes = dict(part.split("=", 1) for part in path.parts[:-1] if "=" in part)
     return Upload(
         name=unquote(path.name),
         content=content,
-        sender=unquote(told.get("sender_email", "")) or UNKNOWN_SENDER,
+        sender=unquote(attributes.get("sender_email", "")) or UNKNOWN_SENDER,
         source="poller",
-        received_at=_parse_day(told.get("received_date", "")) or file.modified_at,
+        received_at=_parse_day(attributes.get("received_date", "")) or file.modified_at,
         bucket_generation=file.generation,
     )
 

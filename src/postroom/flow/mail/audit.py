@@ -265,14 +265,14 @@ class _AuditRun:
         self, row: StoredMessage, kept: Mapping[str, AuditedMessage], seen: _ObservedMessage
     ) -> bool:
         """Whether the store differs from what the provider reports, or lacks a part of it."""
-        ours, told = kept[row.key], seen.change
+        ours, change = kept[row.key], seen.change
         before = message_state.from_row(row)
-        after, _ = message_state.merge_change(before, told)
+        after, _ = message_state.merge_change(before, change)
         return (
-            bool(message_state.diff_states(before, after, told.version))
+            bool(message_state.diff_states(before, after, change.version))
             or ours.lacks_content
             or (ours.lacks_bytes and self.mailbox.policy is ContentPolicy.FULL)
-            or told.state.thread not in {None, ours.thread}
+            or change.state.thread not in {None, ours.thread}
             or (seen.content is not None and not _is_same_content(ours, seen.content, seen.parts))
         )
 
@@ -369,13 +369,13 @@ def _is_mirrored(state: ObservedState, since: datetime | None, mirrored: set[str
     return state.folder is None or state.folder in mirrored
 
 
-def _is_same_content(ours: AuditedMessage, told: StoredContent, context: Collection[str]) -> bool:
+def _is_same_content(ours: AuditedMessage, theirs: StoredContent, parts: Collection[str]) -> bool:
     """Compare the raw bytes, if both are known, and the values that people would notice."""
-    if ours.raw_sha256 is not None and told.raw_sha256 is not None and ours.raw_sha256 != told.raw_sha256:
+    if ours.raw_sha256 is not None and theirs.raw_sha256 is not None and ours.raw_sha256 != theirs.raw_sha256:
         return False
     return (ours.subject, ours.from_address, ours.internet_message_id, ours.parts) == (
-        told.subject,
-        told.from_address,
-        told.internet_message_id,
-        set(context),
+        theirs.subject,
+        theirs.from_address,
+        theirs.internet_message_id,
+        set(parts),
     )

@@ -331,8 +331,8 @@ class _SubscribeRun:
         for _ in range(CREATE_ATTEMPTS):
             try:
                 remote_subscription = await self.remote.subscribe(wanted)
-            except AlreadyExists as standing:
-                if await self._adopt_equal(id_, standing.provider_id):
+            except AlreadyExists as existing:
+                if await self._adopt_equal(id_, existing.provider_id):
                     return
             except NotFound as error:
                 raise PermanentError("The provider does not find this mailbox or its folder.") from error

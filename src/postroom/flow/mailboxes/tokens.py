@@ -107,12 +107,12 @@ class _MailboxTokens:
                 if found := self._get_cached(rejected):
                     return found
                 lease = uuid4()
-                standing, usable, won = await self._read_or_claim(lease, rejected)
+                access, usable, won = await self._read_or_claim(lease, rejected)
                 if usable is not None:
-                    return self._cache(usable, standing.seconds_left)
+                    return self._cache(usable, access.seconds_left)
                 if not won:
                     await asyncio.sleep(POLL_SECONDS)
-                elif fresh := await self._refresh_or_reuse(standing, lease, rejected):
+                elif fresh := await self._refresh_or_reuse(access, lease, rejected):
                     return fresh
 
     async def _read_or_claim(
@@ -123,25 +123,25 @@ class _MailboxTokens:
         Returns what is stored, the token if it is usable, and whether this caller holds the refresh lease.
         """
         async with self.owner.database.transaction(self.organization) as connection:
-            standing = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
-            usable = self._usable(standing, rejected)
+            access = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
+            usable = self._usable(access, rejected)
             if usable is not None or not await token_refreshes.claim_lease(
                 connection, self.mailbox, lease, seconds=LEASE_SECONDS
             ):
-                return standing, usable, False
+                return access, usable, False
             # Another process may have refreshed it between the read and the claim.
-            standing = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
-            usable = self._usable(standing, rejected)
+            access = _require_grant(await token_refreshes.get_access(connection, self.mailbox))
+            usable = self._usable(access, rejected)
             if usable is not None:
                 await token_refreshes.release_lease(connection, self.mailbox, lease)
-            return standing, usable, usable is None
+            return access, usable, usable is None
 
-    def _usable(self, standing: MailboxAccess, rejected: Secret | None) -> Secret | None:
-        token = self._decrypt(standing) if standing.seconds_left > REFRESH_EARLY_SECONDS else None
+    def _usable(self, access: MailboxAccess, rejected: Secret | None) -> Secret | None:
+        token = self._decrypt(access) if access.seconds_left > REFRESH_EARLY_SECONDS else None
         return None if token == rejected else token
 
-    def _decrypt(self, standing: MailboxAccess) -> Secret | None:
-        sealed = standing.credential.access
+    def _decrypt(self, access: MailboxAccess) -> Secret | None:
+        sealed = access.credential.access
         return self.owner.sealer.open(self._location("access").context, sealed) if sealed else None
 
     def _location(self, field: Literal["grant", "access"]) -> SecretLocation:
@@ -154,31 +154,31 @@ class _MailboxTokens:
         return token
 
     async def _refresh_or_reuse(
-        self, standing: MailboxAccess, lease: UUID, rejected: Secret | None
+        self, access: MailboxAccess, lease: UUID, rejected: Secret | None
     ) -> Secret | None:
         """Refresh; while the provider is unavailable, reuse a token that is about to expire."""
         try:
-            return await self._refresh(standing, lease)
+            return await self._refresh(access, lease)
         except TransientError:
-            spare = self._decrypt(standing) if standing.seconds_left > MIN_REMAINING_SECONDS else None
+            spare = self._decrypt(access) if access.seconds_left > MIN_REMAINING_SECONDS else None
             if spare is None or spare == rejected:
                 raise
             return spare
 
-    async def _refresh(self, standing: MailboxAccess, lease: UUID) -> Secret | None:
+    async def _refresh(self, access: MailboxAccess, lease: UUID) -> Secret | None:
         """Refresh the token; None if the credential was replaced or erased meanwhile: read it again."""
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                grant = await self.owner.vault.fetch(self._location("grant"), standing.credential.grant)
-                tokens = await self._request_tokens(standing, grant)
-            return await self._store(standing, lease, grant, tokens)
+                grant = await self.owner.vault.fetch(self._location("grant"), access.credential.grant)
+                tokens = await self._request_tokens(access, grant)
+            return await self._store(access, lease, grant, tokens)
         except InvalidGrant as error:
-            await self._record_lost_grant(standing, lease, error)
+            await self._record_lost_grant(access, lease, error)
             raise
         except PermanentError as error:
             await self._release(lease)
             rejected = OperatorError(f"The provider refuses to refresh tokens for this application: {error}")
-            await self._raise_alert(standing, rejected)
+            await self._raise_alert(access, rejected)
             raise rejected from error
         except TimeoutError as error:
             await self._release(lease)
@@ -187,34 +187,34 @@ class _MailboxTokens:
             await self._release(lease)
             raise
 
-    async def _request_tokens(self, standing: MailboxAccess, grant: Secret) -> Tokens:
-        credential = standing.credential
-        login = get_provider(self.owner.providers, standing.provider).login
+    async def _request_tokens(self, access: MailboxAccess, grant: Secret) -> Tokens:
+        credential = access.credential
+        login = get_provider(self.owner.providers, access.provider).login
         try:
             if credential.kind is CredentialKind.DELEGATED:
                 return await login.refresh(grant, credential.scopes)
             return await login.app_tokens(to_app_credential(credential, grant))
         except OperatorError as error:
-            await self._raise_alert(standing, error)
+            await self._raise_alert(access, error)
             raise
 
     async def _store(
-        self, standing: MailboxAccess, lease: UUID, grant: Secret, tokens: Tokens
+        self, access: MailboxAccess, lease: UUID, grant: Secret, tokens: Tokens
     ) -> Secret | None:
         async with self.owner.database.transaction(self.organization) as connection:
             if not await token_refreshes.holds_lease(connection, self.mailbox, lease):
                 return None
-        kept = None
+        new_grant = None
         if tokens.refresh is not None and tokens.refresh != grant:
-            kept = await self.owner.vault.store(self._location("grant"), tokens.refresh)
-        access = self.owner.sealer.seal(self._location("access").context, tokens.access)
+            new_grant = await self.owner.vault.store(self._location("grant"), tokens.refresh)
+        sealed = self.owner.sealer.seal(self._location("access").context, tokens.access)
         seconds = tokens.expires_in_seconds
         async with self.owner.database.transaction(self.organization) as connection:
             stored = await token_refreshes.store_token(
-                connection, self.mailbox, lease, access=access, seconds=seconds, grant=kept
+                connection, self.mailbox, lease, access=sealed, seconds=seconds, grant=new_grant
             )
             accepted = await alerts.raise_or_clear(
-                connection, self.organization, _application_key_of(standing), None
+                connection, self.organization, _application_key_of(access), None
             )
         if accepted:  # the application works again: resume the waiting work of every organization
             async with self.owner.database.engine() as engine:
@@ -222,7 +222,7 @@ class _MailboxTokens:
         log.info("token.refreshed", mailbox=self.mailbox)
         return self._cache(tokens.access, seconds) if stored else None
 
-    async def _record_lost_grant(self, standing: MailboxAccess, lease: UUID, error: InvalidGrant) -> None:
+    async def _record_lost_grant(self, access: MailboxAccess, lease: UUID, error: InvalidGrant) -> None:
         """Mark the mailbox as waiting for a reconnect, unless it was reconnected meanwhile."""
         self.owner.cached.pop(self.mailbox, None)
         async with self.owner.database.transaction(self.organization) as connection:
@@ -235,15 +235,15 @@ class _MailboxTokens:
                 "TOKEN_REFRESH_FAILED", "mailbox", str(self.mailbox), payload={"error": str(error)}
             )
             await ledger.append_entries(connection, self.organization, [entry])
-        log.warning("grant.lost", mailbox=self.mailbox, kind=standing.provider)
+        log.warning("grant.lost", mailbox=self.mailbox, kind=access.provider)
 
-    async def _raise_alert(self, standing: MailboxAccess, error: OperatorError) -> None:
+    async def _raise_alert(self, access: MailboxAccess, error: OperatorError) -> None:
         """Raise one alert for the application; the health of its mailboxes stays as it is."""
         async with self.owner.database.transaction(self.organization) as connection:
             if await alerts.raise_or_clear(
-                connection, self.organization, _application_key_of(standing), str(error)
+                connection, self.organization, _application_key_of(access), str(error)
             ):
-                log.error("application.rejected", kind=standing.provider, organization=self.organization)
+                log.error("application.rejected", kind=access.provider, organization=self.organization)
 
     async def _release(self, lease: UUID) -> None:
         async with self.owner.database.transaction(self.organization) as connection:
@@ -261,17 +261,17 @@ def to_app_credential(credential: Credential, grant: Secret) -> AppCredential:
     )
 
 
-def _application_key_of(standing: MailboxAccess) -> str:
-    return application_key(standing.provider, standing.credential.client_id)
+def _application_key_of(access: MailboxAccess) -> str:
+    return application_key(access.provider, access.credential.client_id)
 
 
-def _require_grant(standing: MailboxAccess | None) -> MailboxAccess:
+def _require_grant(access: MailboxAccess | None) -> MailboxAccess:
     """Raise GrantLost without asking the provider if the grant is known to be lost.
 
     Every attempt would be rejected, and only a reconnect by the owner helps.
     """
-    if standing is None:
+    if access is None:
         raise InvalidGrant("This mailbox is not connected.")
-    if standing.health is MailboxHealth.TOKEN_REFRESH_FAILED:
-        raise InvalidGrant(standing.last_error or "The grant of this mailbox is lost. Reconnect it.")
-    return standing
+    if access.health is MailboxHealth.TOKEN_REFRESH_FAILED:
+        raise InvalidGrant(access.last_error or "The grant of this mailbox is lost. Reconnect it.")
+    return access

@@ -138,7 +138,7 @@ def _check_url(url: str, *, allows_http: bool) -> None:
     except ValueError:
         usable = False
     if not usable:
-        raise PermanentError("A webhook needs a URL such as https://app.example.org/hooks/postroom.")
+        raise PermanentError("A webhook needs a URL such as https://app.example.org/postroom.")
     if urlsplit(url).scheme == "http" and not allows_http:
         raise PermanentError(
             "Plain http deliveries can be read in transit: use an https URL, or, for a receiver in your own"

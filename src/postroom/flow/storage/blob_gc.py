@@ -104,9 +104,8 @@ async def _remove_marked(context: BlobGcContext, lease: Lease) -> int:
         for digest in digests:
             async with context.database.transaction(lease.organization) as connection:
                 if not await blobs.try_removal_lock(connection, lease.organization):
-                    return (
-                        total  # somebody whose lease ended is still at it; what is left is for the next run
-                    )
+                    # A process with an expired lease is still removing: leave the rest to the next run.
+                    return total
                 is_removed = await _remove_object(context, lease, digest, now - _grace(context))
             async with work.fenced_transaction(context.database, lease) as connection:
                 await blobs.record_removals(

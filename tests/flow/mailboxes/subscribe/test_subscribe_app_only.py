@@ -16,7 +16,7 @@ from postroom.store.database import open_database
 from postroom.wiring.engine import build_engine
 from scenarios.worker_pool import until
 from simulator.driver import running
-from web.push_server import hooks, queued
+from web.push_server import list_due_mailboxes, open_push_server
 
 DAY = 86400
 
@@ -85,7 +85,7 @@ class AppOnly:
 @pytest.fixture
 async def app(world, owner, tmp_path):
     """Pushes go to webhooks that answer on a socket of their own."""
-    async with hooks(world.database) as hook, open_client() as client:
+    async with open_push_server(world.database) as hook, open_client() as client:
         settings = settings_of(world.sim, tmp_path, public_url=hook.url)
         context = build_engine(settings, world.database, client).subscribe
         yield AppOnly(world, owner, context, world.person(ProviderName.OUTLOOK))
@@ -100,7 +100,7 @@ async def test_a_channel_is_made_tells_of_mail_and_is_renewed(app, owner, roles)
     app.world.sim.deliver(app.address, kind="plain")
     await app.move(2)
     await until(owner, "SELECT count(*) = 1 FROM work WHERE kind = 'sync'")
-    assert await queued(owner) == {mailbox.id}
+    assert await list_due_mailboxes(owner) == {mailbox.id}
     await app.move(6 * DAY)
     renewed = await app.renewed_subscription()
     assert renewed["id"] == made["id"]

@@ -36,7 +36,7 @@ async def a_worker(subscribed, database_url):
         "refresh": tokens.refresh.reveal(),
         "public_url": subscribed.base,
     }
-    path = os.pathsep.join([str(HERE.parents[3] / "src"), str(HERE.parents[2])])
+    path = os.pathsep.join([str(HERE.parents[4] / "src"), str(HERE.parents[3])])
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         str(PROGRAM),

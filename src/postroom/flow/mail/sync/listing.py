@@ -130,7 +130,7 @@ class _Prefetcher:
 
     async def _start_fetch(
         self,
-        told: Sequence[Observation],
+        observations: Sequence[Observation],
         options: FetchOptions,
         cursor_updates: Callable[[FetchedPage], CursorUpdates],
         *,
@@ -138,7 +138,7 @@ class _Prefetcher:
     ) -> None:
         """Start fetching a page, at most so many at a time, and commit fetched pages."""
         turn = FetchTurn(previous=self.in_flight[-1].turn.mostly_fetched if self.in_flight else None)
-        task = asyncio.create_task(fetch_page(self.sync_run, told, options, turn))
+        task = asyncio.create_task(fetch_page(self.sync_run, observations, options, turn))
         self.in_flight.append(_PageInFlight(task, turn, cursor_updates, options.refetches))
         while len(self.in_flight) >= together:
             await self._commit_next()
@@ -283,7 +283,7 @@ class _Prefetcher:
             await commit_page(sync_run, FetchedPage(), CursorUpdates(drops=[(CursorKind.REFILL, "")]))
             position.at_end = True
             return
-        told = to_certain_observations(MessageChange(key, Presence.PRESENT) for _, key in rows)
+        observations = to_certain_observations(MessageChange(key, Presence.PRESENT) for _, key in rows)
         position.value = str(rows[-1][0])
         cursor_updates = CursorUpdates([CursorAdvance(CursorKind.REFILL, "", position.value, len(rows))])
-        await self._start_fetch(told, FetchOptions(None, refetches=True), lambda _: cursor_updates)
+        await self._start_fetch(observations, FetchOptions(None, refetches=True), lambda _: cursor_updates)

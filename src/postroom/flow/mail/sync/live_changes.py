@@ -55,10 +55,10 @@ async def run(sync_run: SyncRun) -> None:
 
 async def _load_hints(sync_run: SyncRun) -> SyncHints:
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
-        standing = await mailboxes.get_sync_preconditions(connection, sync_run.id, sync_run.lease.id)
-        if standing is not None:
-            sync_run.handled_generation = sync_run.generation = standing.generation
-            sync_run.second_look_at = _schedule_second_look(sync_run, standing.seconds_since_enqueued)
+        preconditions = await mailboxes.get_sync_preconditions(connection, sync_run.id, sync_run.lease.id)
+        if preconditions is not None:
+            sync_run.handled_generation = sync_run.generation = preconditions.generation
+            sync_run.second_look_at = _schedule_second_look(sync_run, preconditions.seconds_since_enqueued)
         return await notifications.get_hints(connection, sync_run.id)
 
 
@@ -83,11 +83,11 @@ def _is_overdue(sync_run: SyncRun, scope: str) -> bool:
 
 async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | None], bool]:
     """Fetch the messages that pushes named; their scopes, and whether all of them were found."""
-    told = [Observation(MessageChange(key, Presence.PRESENT)) for key in sorted(hints.message_ids)]
+    observations = [Observation(MessageChange(key, Presence.PRESENT)) for key in sorted(hints.message_ids)]
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
         before = await messages.find_by_keys(connection, sync_run.id, hints.message_ids)
     fetched_page = await fetch_with_known_folders(
-        sync_run, told, FetchOptions(sync_run.earliest(), looks_at_bare=True)
+        sync_run, observations, FetchOptions(sync_run.earliest(), looks_at_bare=True)
     )
     early = [key for key in fetched_page.gone if key not in before]
     fetched_page.failures += [
@@ -100,10 +100,10 @@ async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | 
 
 
 async def fetch_with_known_folders(
-    sync_run: SyncRun, told: Sequence[Observation], options: FetchOptions
+    sync_run: SyncRun, observations: Sequence[Observation], options: FetchOptions
 ) -> FetchedPage:
     """Fetch a page, and refresh the folder tree if the page names an unknown folder."""
-    fetched_page = await fetch_page(sync_run, told, options)
+    fetched_page = await fetch_page(sync_run, observations, options)
     if not has_known_folders(sync_run, fetched_page):
         await folder_tree.refresh_folders(sync_run)
     return fetched_page
@@ -173,8 +173,8 @@ async def _load_page(
 async def _commit_pages(sync_run: SyncRun, pages: dict[str, ChangePage]) -> None:
     if not pages:
         return
-    told = [each for scope, page in pages.items() for each in to_observations(page.changes, scope)]
-    fetched_page = await fetch_with_known_folders(sync_run, told, FetchOptions(sync_run.earliest()))
+    observations = [each for scope, page in pages.items() for each in to_observations(page.changes, scope)]
+    fetched_page = await fetch_with_known_folders(sync_run, observations, FetchOptions(sync_run.earliest()))
     moves = [CursorAdvance(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
     await commit_page(sync_run, fetched_page, CursorUpdates(moves))
 
@@ -193,9 +193,9 @@ async def retry_failures(sync_run: SyncRun) -> None:
         stored = await messages.find_by_keys(connection, sync_run.id, keys)
     if not due:
         return
-    told = [Observation(MessageChange(key, Presence.PRESENT), certain=True) for key in sorted(keys)]
+    observations = [Observation(MessageChange(key, Presence.PRESENT), certain=True) for key in sorted(keys)]
     fetched_page = await fetch_with_known_folders(
-        sync_run, told, FetchOptions(sync_run.earliest(), refetches=True)
+        sync_run, observations, FetchOptions(sync_run.earliest(), refetches=True)
     )
     fetched_page.retried = due
     fetched_page.failures = [_with_next_wait(each, fetched_page) for each in fetched_page.failures]

@@ -147,5 +147,5 @@ def _with_deletion(before: MessageState, *, version: str, deleted: bool) -> Mess
     )
 
 
-def _value_or(told: str | None, before: str | None) -> str | None:
-    return before if told is None else told
+def _value_or(reported: str | None, before: str | None) -> str | None:
+    return before if reported is None else reported

@@ -162,9 +162,9 @@ def _plan_write(
     sync_run: SyncRun, fetched_page: FetchedPage, stored: dict[str, StoredMessage], *, rewrites: bool
 ) -> _PageWrite:
     page_write = _PageWrite()
-    for told in fetched_page.changes:
-        if (row := stored.get(told.change.key)) is not None:
-            _apply_observation(sync_run, page_write, row, told)
+    for observation in fetched_page.changes:
+        if (row := stored.get(observation.change.key)) is not None:
+            _apply_observation(sync_run, page_write, row, observation)
     for ready in fetched_page.ready:
         row = stored.get(ready.key)
         if row is None:
@@ -179,10 +179,10 @@ def _plan_write(
             page_write.rewritten[ready.key] = ready
         if ready.version < row.version and not row.deleted:
             continue  # a page fetched concurrently has a newer version
-        told = Observation(
+        observation = Observation(
             MessageChange(ready.key, Presence.PRESENT, ready.version, ready.state), certain=True
         )
-        _apply_observation(sync_run, page_write, row, told)
+        _apply_observation(sync_run, page_write, row, observation)
     for key in fetched_page.gone:
         if (row := stored.get(key)) is not None:
             _apply_observation(
@@ -192,12 +192,12 @@ def _plan_write(
 
 
 def _apply_observation(
-    sync_run: SyncRun, page_write: _PageWrite, row: StoredMessage, told: Observation
+    sync_run: SyncRun, page_write: _PageWrite, row: StoredMessage, observation: Observation
 ) -> None:
     """Apply one observation. A message in a folder that is not mirrored counts as deleted."""
     before = page_write.changed.get(row.key) or message_state.from_row(row)
-    change = told.change
-    if not told.certain and not message_state.is_newer(before, change):
+    change = observation.change
+    if not observation.certain and not message_state.is_newer(before, change):
         return
     if change.presence is Presence.PRESENT and not sync_run.mirrors(change.state.folder):
         change = MessageChange(change.key, Presence.DELETED, change.version)
@@ -241,12 +241,12 @@ async def _store_rows(
     summed = await threads.sum_threads(
         connection, grown | set(threaded.values()) | _find_changed_threads(page_write, stored)
     )
-    told = [each for each in summed if each.id in grown]
-    sync_run.counts.threads += len(told)
+    grown_threads = [thread for thread in summed if thread.id in grown]
+    sync_run.counts.threads += len(grown_threads)
     sync_run.counts.messages += len(page_write.new)
     sync_run.counts.events += len(page_write.events)
     sync_run.counts.deleted += sum(event.kind == "deleted" for _, event in page_write.events)
-    await _record_changes(sync_run, connection, page_write, ids, made, told, attached)
+    await _record_changes(sync_run, connection, page_write, ids, made, grown_threads, attached)
     if sync_run.context.intake is not None:
         await sync_run.context.intake(
             connection, sync_run.organization, _list_messages_to_screen(page_write, ids)
@@ -283,9 +283,9 @@ async def _store_attachments(
     detected = {sha256: what for ready in written for sha256, what in ready.detected.items()}
     await blobs.record_detected_types(connection, detected)
     attached = [
-        (ready.key, NewAttachment(ids[ready.key], enclosure, sha256))
+        (ready.key, NewAttachment(ids[ready.key], attachment, sha256))
         for ready in written
-        for enclosure, sha256 in ready.attachments
+        for attachment, sha256 in ready.attachments
     ]
     await messages.write_attachments(
         connection, [row for _, row in attached], replaced_messages=[ids[key] for key in page_write.rewritten]
@@ -428,8 +428,8 @@ def _to_new_row(
     )
 
 
-def _to_state_row(sync_run: SyncRun, id_: int, state: MessageState) -> messages.MessageState:
-    return messages.MessageState(
+def _to_state_row(sync_run: SyncRun, id_: int, state: MessageState) -> messages.MessageUpdate:
+    return messages.MessageUpdate(
         id_,
         state.version,
         _folder_id(sync_run, state.folder),

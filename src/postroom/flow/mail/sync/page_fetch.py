@@ -1,6 +1,6 @@
 """Fetch what a page of changes needs before it can be committed: lookups, messages, attachment bytes.
 
-Every observation changes a stored message, or needs a lookup (only that tells where a message went), or needs
+Every observation changes a stored message, or needs a lookup (only that shows where a message went), or needs
 a fetch (a new message, or an edited draft), or is nothing new.
 """
 
@@ -73,8 +73,8 @@ class FetchedPage:
     retried: list[DueFailure] = field(default_factory=list[DueFailure])  # failures that were retried
 
     def keys(self) -> list[str]:
-        told = (each.change.key for each in self.changes)
-        return list(dict.fromkeys((*told, *(each.key for each in self.ready), *self.gone)))
+        changed = (observation.change.key for observation in self.changes)
+        return list(dict.fromkeys((*changed, *(message.key for message in self.ready), *self.gone)))
 
     def only(self, keys: Collection[str]) -> "FetchedPage":
         """Return only what concerns these messages."""
@@ -89,8 +89,8 @@ class FetchedPage:
         return max((each.attempts for each in self.retried if each.message == key), default=0)
 
     def folders(self) -> set[str]:
-        told = [each.change.state.folder for each in self.changes]
-        return {key for key in (*told, *(each.state.folder for each in self.ready)) if key}
+        observed = [observation.change.state.folder for observation in self.changes]
+        return {key for key in (*observed, *(message.state.folder for message in self.ready)) if key}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,22 +128,27 @@ class _FetchPlan:
 
 
 async def fetch_page(
-    sync_run: SyncRun, told: Sequence[Observation], options: FetchOptions, turn: FetchTurn | None = None
+    sync_run: SyncRun,
+    observations: Sequence[Observation],
+    options: FetchOptions,
+    turn: FetchTurn | None = None,
 ) -> FetchedPage:
     turn = turn or FetchTurn()
     await turn.wait()
     try:
-        return await _fetch_page(sync_run, told, options, turn)
+        return await _fetch_page(sync_run, observations, options, turn)
     finally:
         turn.mostly_fetched.set()
 
 
 async def _fetch_page(
-    sync_run: SyncRun, told: Sequence[Observation], options: FetchOptions, turn: FetchTurn
+    sync_run: SyncRun, observations: Sequence[Observation], options: FetchOptions, turn: FetchTurn
 ) -> FetchedPage:
-    found = FetchedPage(shown=[each.change.key for each in told if each.change.presence is Presence.PRESENT])
-    known = await _load_stored(sync_run, {each.change.key for each in told})
-    sorted_ = _plan_fetches(sync_run, told, known, options)
+    found = FetchedPage(
+        shown=[each.change.key for each in observations if each.change.presence is Presence.PRESENT]
+    )
+    known = await _load_stored(sync_run, {each.change.key for each in observations})
+    sorted_ = _plan_fetches(sync_run, observations, known, options)
     if sorted_.lookups:
         looked = await look_up(sync_run, list(sorted_.lookups), found)
         found.shown += [each.change.key for each in looked if each.change.presence is Presence.PRESENT]
@@ -158,13 +163,13 @@ async def _fetch_page(
 
 async def look_up(sync_run: SyncRun, keys: Sequence[str], found: FetchedPage) -> list[Observation]:
     """Look up messages. A failed lookup becomes a failure, and its retry fetches the message."""
-    told: list[Observation] = []
+    observations: list[Observation] = []
     for each in await sync_run.remote.look_up(keys):
         if isinstance(each, FetchFailure):
             _add_failure(found, each)
         else:
-            told.append(Observation(each, certain=True))
-    return told
+            observations.append(Observation(each, certain=True))
+    return observations
 
 
 async def _load_stored(sync_run: SyncRun, keys: set[str]) -> dict[str, StoredMessage]:
@@ -175,11 +180,14 @@ async def _load_stored(sync_run: SyncRun, keys: set[str]) -> dict[str, StoredMes
 
 
 def _plan_fetches(
-    sync_run: SyncRun, told: Sequence[Observation], known: dict[str, StoredMessage], options: FetchOptions
+    sync_run: SyncRun,
+    observations: Sequence[Observation],
+    known: dict[str, StoredMessage],
+    options: FetchOptions,
 ) -> _FetchPlan:
     found = _FetchPlan()
-    here = {each.change.key for each in told if each.change.presence is Presence.PRESENT}
-    for each in told:
+    here = {each.change.key for each in observations if each.change.presence is Presence.PRESENT}
+    for each in observations:
         row = known.get(each.change.key)
         if row is None:
             _plan_unknown(each.change, options, found)
@@ -208,19 +216,19 @@ def _plan_unknown(change: MessageChange, options: FetchOptions, found: _FetchPla
 
 def _plan_known(
     sync_run: SyncRun,
-    told: Observation,
+    observation: Observation,
     row: StoredMessage,
     options: FetchOptions,
     found: _FetchPlan,
     *,
     elsewhere: bool,
 ) -> None:
-    change = told.change
-    if told.certain:
-        _plan_certain(sync_run, told, row, options, found)
+    change = observation.change
+    if observation.certain:
+        _plan_certain(sync_run, observation, row, options, found)
         return
     if change.presence is Presence.LEFT:
-        if not row.deleted and not elsewhere and _scope_of(sync_run, row) == told.scope:
+        if not row.deleted and not elsewhere and _scope_of(sync_run, row) == observation.scope:
             found.lookups[change.key] = None
         return
     if change.presence is Presence.PRESENT and row.deleted:  # an old report, or it was restored unchanged
@@ -232,21 +240,21 @@ def _plan_known(
         if options.looks_at_bare:
             found.lookups[change.key] = None
         return
-    found.changes.append(told)
+    found.changes.append(observation)
     if row.is_draft and change.presence is Presence.PRESENT and change.version:
         found.fetch[change.key] = change
 
 
 def _plan_certain(
-    sync_run: SyncRun, told: Observation, row: StoredMessage, options: FetchOptions, found: _FetchPlan
+    sync_run: SyncRun, observation: Observation, row: StoredMessage, options: FetchOptions, found: _FetchPlan
 ) -> None:
     """Plan for a looked-up message. A restored one is fetched in full: its failures were not retried
     while it was deleted.
     """
-    change = told.change
+    change = observation.change
     here = change.presence is Presence.PRESENT
     if not here or not _is_bare(change):
-        found.changes.append(told)
+        found.changes.append(observation)
     written_on = row.is_draft and change.version > row.version
     back = here and row.deleted and sync_run.mirrors(change.state.folder)
     if options.refetches or written_on or back:
