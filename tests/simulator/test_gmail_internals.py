@@ -130,7 +130,7 @@ def test_searches_are_parsed_as_in_gmail(text, term):
 @given(st.text(alphabet='abOR :"(){}-|<>@/ \n', max_size=60))
 def test_any_text_is_a_valid_search(text):
     search = compile_search(text, 1_000_000.0, {})
-    assert search.labels_allow(frozenset({"INBOX"})) in {True, False}
+    assert search.may_match_labels(frozenset({"INBOX"})) in {True, False}
 
 
 def test_dates_are_midnight_in_pacific_time():
@@ -144,10 +144,10 @@ def test_the_meter_resets_after_a_minute():
     meter = QuotaMeter()
     meter.spend(100, 0)
     meter.spend(50, 30_000)
-    assert meter.in_window(59_000) == 150
-    assert meter.free_at(60, 200, 59_000) <= 60_100
-    assert meter.in_window(60_100) == 50
-    assert meter.in_window(90_200) == 0
+    assert meter.count_spent_units(59_000) == 150
+    assert meter.find_free_time(60, 200, 59_000) <= 60_100
+    assert meter.count_spent_units(60_100) == 50
+    assert meter.count_spent_units(90_200) == 0
 
 
 def test_the_method_table_agrees_with_the_discovery_document():
@@ -167,7 +167,10 @@ def test_the_method_table_agrees_with_the_discovery_document():
         assert set(method.properties) == set(properties), method.id
         assert method.uploads == ("mediaUpload" in theirs), method.id
         for name, parameter in method.parameters.items():
-            assert set(parameter.among) == set(theirs["parameters"][name].get("enum", ())), (method.id, name)
+            assert set(parameter.choices) == set(theirs["parameters"][name].get("enum", ())), (
+                method.id,
+                name,
+            )
             assert (parameter.kind == "texts") == theirs["parameters"][name].get("repeated", False)
 
 

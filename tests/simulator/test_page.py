@@ -99,7 +99,7 @@ def test_invalid_input_shows_an_error(page, sim):
     page.goto("/")
     page.locator("form[action$='/mailbox']").get_by_label("Address").fill("nowhere")
     page.locator("form[action$='/mailbox']").get_by_role("button").click()
-    expect(page.get_by_role("status")).to_have_text("'nowhere' is not an address")
+    expect(page.get_by_role("status")).to_have_text("'nowhere' is not an email address")
 
 
 def test_live_sections_update_without_a_reload(page, sim, address):

@@ -18,7 +18,7 @@ VOCABULARIES = {"schemas.openxmlformats.org", "www.w3.org", "www.aiim.org", "pur
 
 
 def texts(data: bytes) -> list[str]:
-    """Yield the text of a file, including archives and PDFs but not images."""
+    """List the texts of a file, including archives and PDFs but not images."""
     if data.startswith(b"PK"):
         archive = zipfile.ZipFile(io.BytesIO(data))
         return [text for name in archive.namelist() for text in texts(archive.read(name))]
