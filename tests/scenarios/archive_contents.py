@@ -1,4 +1,4 @@
-"""Archives and what stands in them, asked past Postroom: a disk, a bucket of Amazon's, a bucket of Google's.
+"""The contents of archives, read without Postroom: a disk, a bucket of Amazon's, a bucket of Google's.
 
 Each gives the settings that name it and a function from a path to the bytes and the metadata there.
 """
@@ -13,11 +13,11 @@ import google_storage
 
 @contextmanager
 def on_disk(home, _monkeypatch):
-    def stands(path):
+    def read_archived(path):
         place = home / path
         return place.read_bytes(), json.loads(place.with_name(place.name + ".metadata.json").read_text())
 
-    yield {}, stands
+    yield {}, read_archived
 
 
 @contextmanager
@@ -28,11 +28,11 @@ def on_s3(_home, monkeypatch):
         client = import_module("boto3").client("s3", endpoint_url=url)
         client.create_bucket(Bucket="kept", CreateBucketConfiguration={"LocationConstraint": "eu-west-1"})
 
-        def stands(path):
+        def read_archived(path):
             found = client.get_object(Bucket="kept", Key=path)
             return found["Body"].read(), found["Metadata"]
 
-        yield {"archive": "s3://kept", "archive_endpoint": url}, stands
+        yield {"archive": "s3://kept", "archive_endpoint": url}, read_archived
         assert all(
             each["Key"].startswith("archive/") for each in client.list_objects(Bucket="kept")["Contents"]
         )
@@ -43,10 +43,10 @@ def on_gcs(_home, _monkeypatch):
     with google_storage.server() as url:
         bucket = google_storage.client(url).create_bucket("kept")
 
-        def stands(path):
+        def read_archived(path):
             name = f"of/postroom/{path}"
-            # Not by the link that the emulator tells, in which a sender's %40 is no longer a %40.
+            # Not by the link that the emulator returns, in which a sender's %40 is no longer a %40.
             return bucket.blob(name).download_as_bytes(), bucket.get_blob(name).metadata
 
-        yield {"archive": "gs://kept/of/postroom", "archive_endpoint": url}, stands
+        yield {"archive": "gs://kept/of/postroom", "archive_endpoint": url}, read_archived
         assert len([*bucket.list_blobs()]) == 3

@@ -1,4 +1,4 @@
-"""A Postroom that reads documents in this process: letters come at the simulator, what is due is done."""
+"""A Postroom that reads documents in this process: messages arrive at the simulator, and due work is run."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ class DocumentPostroom:
         )
 
     async def deliver(self, box: MirroredMailbox, *mail: samples.MessageSpec | bytes) -> None:
-        """Letters come, are mirrored, and everything that follows from them is done."""
+        """Deliver messages, mirror them, and run all work that follows."""
         for each in mail:
             box.sim.deliver(box.address, each if isinstance(each, bytes) else samples.write_message(each))
         await box.wake()
@@ -111,7 +111,7 @@ class DocumentPostroom:
         return await (await self.room.owner.execute(query.encode(), parameters)).fetchall()
 
     async def document(self, pipeline: str, order: samples.MessageSpec) -> Document:
-        """What the pipeline made of the file that a letter brought."""
+        """What the pipeline made of the file that a message brought."""
         digest = sha256(get_attachment(order)[1]).digest()
         query = "SELECT id FROM documents WHERE pipeline = %s AND sha256 = %s"
         [(found,)] = await self.rows(query, pipeline, digest)
@@ -143,7 +143,7 @@ async def document_postroom(room: Postroom, home: Path, **changed: Any) -> Async
 
 
 def get_attachment(order: samples.MessageSpec) -> tuple[str, bytes]:
-    """Name and bytes of the first file that a letter brings."""
+    """Name and bytes of the first file that a message brings."""
     message = message_from_bytes(samples.write_message(order), policy=policy.default)
     part = next(part for part in message.walk() if part.get_filename())
     return part.get_filename() or "", part.get_payload(decode=True)

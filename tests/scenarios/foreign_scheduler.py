@@ -1,4 +1,4 @@
-"""A foreign scheduler that shares the state of messages (K6). Its statements are its own, to the letter."""
+"""A foreign scheduler that shares the state of messages (K6). Its SQL is verbatim."""
 
 import asyncio
 import random
@@ -78,7 +78,7 @@ async def fail(connection, message: str) -> None:
 
 
 async def run(url: str, worker: str, mailbox: str, messages: list[str], stop: asyncio.Event) -> set[str]:
-    """One of its workers until told to stop, and what it ended. It fails, or dies and leaves its claim."""
+    """One of its workers until it is stopped, and what it ended. It fails, or dies and leaves its claim."""
     dice, ended = random.Random(worker), set[str]()
     async with session(url) as connection:
         await connection.execute("SET search_path = theirs, pg_catalog")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from simulator.driver import Simulation
 
 _GMAIL_PLACES = ("INBOX", "SPAM", "TRASH")
-_NO_PLACES = ("msgfolderroot", "recoverableitemsdeletions")  # nobody sees mail there
+_NO_PLACES = ("msgfolderroot", "recoverableitemsdeletions")  # not visible to people
 _MAIL = b"From: Ann <ann@example.org>\r\nTo: bob@example.com\r\nSubject: a draft\r\n\r\nText %d\r\n"
 
 

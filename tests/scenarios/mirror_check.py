@@ -57,7 +57,7 @@ async def assert_mirrors(
             kept, there = kept[: _ABOUT[provider]], there[: _ABOUT[provider]]
         assert kept == there, key
     await _assert_threads(owner, mailbox, truth)
-    await assert_told_once(owner, mailbox)
+    await assert_recorded_once(owner, mailbox)
     await _assert_failures(owner, mailbox, failed)
     return len(rows)
 
@@ -75,7 +75,7 @@ async def assert_nothing_is_due(owner, mailbox: MailboxId) -> None:
     assert left == []
 
 
-async def assert_told_once(owner, mailbox: MailboxId) -> None:
+async def assert_recorded_once(owner, mailbox: MailboxId) -> None:
     """One ledger entry and one event say that a message came; one entry for each attachment that is kept."""
     for query in (
         b"""
@@ -156,7 +156,7 @@ def _moment(each: dict) -> datetime:
 
 
 def _rounded(moment: datetime, like: datetime) -> datetime:
-    """Graph tells whole seconds."""
+    """Graph returns whole seconds."""
     return moment.replace(microsecond=0) if like.microsecond == 0 else moment
 
 

@@ -98,8 +98,10 @@ class MirroredMailbox:
 
     async def hint(self, *keys: str) -> None:
         async with self.database.engine() as connection:
-            told = MailboxNotification(NotifiedMailbox(self.organization, self.mailbox), keys, missed=False)
-            await notifications.record_notifications(connection, [told], [], [])
+            recorded = MailboxNotification(
+                NotifiedMailbox(self.organization, self.mailbox), keys, missed=False
+            )
+            await notifications.record_notifications(connection, [recorded], [], [])
 
     async def check(self, **given) -> int:
         return await assert_mirrors(self.owner, self.sim, self.address, self.mailbox, **given)

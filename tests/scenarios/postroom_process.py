@@ -19,7 +19,7 @@ PAUSED_PROGRAM = Path(__file__).with_name("paused_program.py")
 
 
 class PostroomProcess:
-    """One `postroom …` that runs until it is told to end. What it says is kept.
+    """One `postroom …` that runs until it is stopped. Its output is kept.
 
     `held`: where it never goes on, see `paused_program.py`.
     """

@@ -40,7 +40,7 @@ def demo(tmp_path, port):
 
 @contextmanager
 def visitor(running):
-    """Signs in with the link that was printed; tells whether everything runs."""
+    """Signs in with the link that was printed; whether everything runs."""
     url = running.line("Postroom: ")
     with open_signed_in_client(url, running.line("Sign in (once, within the hour): ")) as client:
 

@@ -80,19 +80,19 @@ async def archived(document_room, document):
 async def test_invoices_and_contract_notes_in_the_mail_become_records_in_the_archive(
     room, tmp_path, monkeypatch, provider, archive
 ):
-    with archive(tmp_path, monkeypatch) as (given, stands):
+    with archive(tmp_path, monkeypatch) as (given, read_archived):
         async with document_postroom(room, tmp_path, **given) as document_room:
-            await _assert_mail_is_archived(document_room, provider, stands)
+            await _assert_mail_is_archived(document_room, provider, read_archived)
 
 
-async def _assert_mail_is_archived(document_room, provider, stands):
+async def _assert_mail_is_archived(document_room, provider, read_archived):
     box = await document_room.room.mailbox(provider)
     bill = document_room.order("invoice", "letterhead")
     exact = document_room.order("invoice-facturx", "en16931", seed=2)
     note = document_room.order("contract-note", "statement")
     await document_room.deliver(box, bill, exact, note)
     for order, pipeline in ((bill, "invoices"), (exact, "invoices"), (note, "contract-notes")):
-        await _assert_archived(document_room, provider, pipeline, order, stands)
+        await _assert_archived(document_room, provider, pipeline, order, read_archived)
     # The other pipeline has looked at each, too, and says why it is nothing for it.
     others = await document_room.rows(
         "SELECT state, skip_reason <> '' FROM documents WHERE state <> 'completed'"
@@ -104,7 +104,7 @@ async def _assert_mail_is_archived(document_room, provider, stands):
     )
 
 
-async def _assert_archived(document_room, provider, pipeline, order, stands):
+async def _assert_archived(document_room, provider, pipeline, order, read_archived):
     name, content = get_attachment(order)
     facts = samples.get_document_facts(order)
     document = await document_room.document(pipeline, order)
@@ -130,10 +130,10 @@ async def _assert_archived(document_room, provider, pipeline, order, stands):
     assert document.archive_path == (
         f"archive/sender_email={encoded(order.sender[1])}/received_date={today(document_room)}/{encoded(key)}/{stem}.pdf"
     )
-    data, told = stands(document.archive_path)
+    data, recorded = read_archived(document.archive_path)
     assert data == content
     processed = document.state_since.astimezone(UTC).isoformat(timespec="seconds")
-    assert told == {
+    assert recorded == {
         "sender-email": order.sender[1],
         "source": SOURCES[provider],
         "processed-at": processed,
@@ -194,7 +194,7 @@ async def test_forwarded_mail_and_zip_files_are_opened(document_room, box):
     parts = await document_room.rows("SELECT DISTINCT part FROM arrivals")
     assert all("/" in part for (part,) in parts), parts
     reasons = await document_room.rows("SELECT reason FROM verdicts WHERE NOT accepted AND part LIKE '%%/%%'")
-    assert reasons, "the text file in the archive was left, and that is told"
+    assert reasons, "the text file in the archive was ignored, with a reason"
 
 
 async def test_a_stored_message_is_tried_stage_by_stage_and_nothing_is_stored(
@@ -243,8 +243,8 @@ async def test_the_same_invoice_by_other_bytes_is_the_same_record(document_room,
     assert await document_room.rows("SELECT count(*) FROM records") == [(1,)]
     duplicate = "SELECT payload->>'duplicate' FROM ledger WHERE event_type = 'DOCUMENT_COMPLETED' ORDER BY id"
     assert await document_room.rows(duplicate) == [("false",), ("true",)]
-    _, told = await archived(document_room, other)
-    assert (told["source"], told["sender-email"]) == ("manual_upload", "ann@example.com")
+    _, recorded = await archived(document_room, other)
+    assert (recorded["source"], recorded["sender-email"]) == ("manual_upload", "ann@example.com")
 
 
 async def test_the_same_bytes_by_mail_and_by_hand_are_one_document(document_room, box):
@@ -273,7 +273,7 @@ async def strict(room, tmp_path):
 
 
 async def _asked(document_room, box, order):
-    """The document of a letter, which waits for a person."""
+    """The document of a message that needs a review."""
     await document_room.deliver(box, order)
     document = await document_room.document("invoices", order)
     assert document.state is DocumentState.NEEDS_REVIEW, document
@@ -316,9 +316,9 @@ async def test_a_document_whose_mail_was_purged_is_still_confirmed_and_archived_
     await strict.work()
     ended = await strict.by_id(document.id)
     assert ended.state is DocumentState.COMPLETED
-    content, told = await archived(strict, ended)
+    content, recorded = await archived(strict, ended)
     assert content == get_attachment(order)[1]
-    assert told["sender-email"] == "unknown@localhost"
+    assert recorded["sender-email"] == "unknown@localhost"
     key = encoded((await strict.record(ended)).key)
     assert ended.archive_path == (
         f"archive/sender_email=unknown%40localhost/received_date={today(strict)}/{key}/document.pdf"
@@ -353,14 +353,14 @@ async def test_a_correction_teaches_the_next_document_of_that_supplier_and_no_ex
         found = await records.get_newest_extraction(connection, second.document)
     assert found.fields["supplier"]["value"] == "Ballyfern Group"
     assert found.fields["gross"]["value"] == read["gross"]
-    # What XML says exactly stays as it is, whoever brings it.
+    # What XML says exactly stays as it is, whatever its sender.
     exact = bill("R-9", "119.00", supplier=read["supplier"])
     third = await strict.upload(Upload("third.xml", exact, first.sender[1]))
     await strict.work()
     async with strict.transaction() as connection:
         found = await records.get_newest_extraction(connection, third.document)
         assert found.fields["supplier"]["value"] == read["supplier"]
-        # Nothing was kept for the sender, who may bring the papers of anybody.
+        # Nothing was kept for the sender, who may send documents of any supplier.
         assert not await reviews.find_corrections(connection, parties=["supplier=argonag"], layout=None)
     assert await strict.rows("SELECT count(*) FROM corrections WHERE sender IS NOT NULL") == [(0,)]
 
@@ -394,8 +394,8 @@ async def test_what_a_person_rejects_is_skipped_with_their_reason(strict, box):
 
 async def test_a_contract_note_fulfils_the_order_that_it_agrees_with(document_room, box):
     note = document_room.order("contract-note", "statement")
-    told = samples.get_document_facts(note)
-    placed = {name: str(told[name]) for name in ("isin", "direction", "quantity")}
+    recorded = samples.get_document_facts(note)
+    placed = {name: str(recorded[name]) for name in ("isin", "direction", "quantity")}
     async with document_room.transaction() as connection:
         await records.import_orders(
             connection,
@@ -426,7 +426,7 @@ async def test_a_language_model_is_shown_the_pages_and_paid_by_the_organization(
             )
             await document_room.deliver(box, first)
             await document_room.deliver(box, second)
-            [(_, _, asked)] = vendor.asked  # the budget is used up, and for another pipeline nobody was asked
+            [(_, _, asked)] = vendor.asked  # the budget is used up, and another pipeline made no request
             await document_room.rows(
                 "UPDATE extractions SET created_at = created_at - interval '1 day' RETURNING id"
             )

@@ -62,7 +62,7 @@ def worker(database_url, tmp_path):
 
 @asynccontextmanager
 async def holding(database_url, stage):
-    """Whoever wants to write what this stage writes waits."""
+    """Block writes of what this stage writes."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute("SELECT pg_advisory_lock(%s)", [stage])
         yield
@@ -82,7 +82,7 @@ STAGES = {
     "archive": (
         "postroom.blobs.disk_archive:DiskArchive.fetch",
         1,
-    ),  # the file stands there, and nothing says so
+    ),  # the file is written, but not recorded
 }
 NOTES = ("slip", "brief", "register", "grid", "statement")
 
@@ -123,9 +123,9 @@ async def test_documents_end_once_though_their_worker_is_killed_in_every_stage(
 
 async def _place(document_room, *notes):
     """An open order for each."""
-    told = [samples.get_document_facts(note) for note in notes]
+    recorded = [samples.get_document_facts(note) for note in notes]
     names = ("isin", "direction", "quantity", "net")
-    orders = [(each["number"], "ann", {name: str(each[name]) for name in names}) for each in told]
+    orders = [(each["number"], "ann", {name: str(each[name]) for name in names}) for each in recorded]
     async with document_room.transaction() as connection:
         await records.import_orders(connection, "contract-note", orders)
 
@@ -140,8 +140,8 @@ async def _assert_ended_once(document_room, order):
     facts = samples.get_document_facts(order)
     document = await document_room.document("contract-notes", order)
     record = await document_room.record(document)
-    told = {name: facts[name] for name in ("trade_date", "isin", "direction", "quantity", "net")}
-    assert {name: record.fields[name] for name in told} == told
+    recorded = {name: facts[name] for name in ("trade_date", "isin", "direction", "quantity", "net")}
+    assert {name: record.fields[name] for name in recorded} == recorded
     matched = "SELECT reference, state FROM orders WHERE id = %s"
     assert await document_room.rows(matched, record.order_id) == [(facts["number"], "matched")]
     assert await document_room.ledger_events(document) == [

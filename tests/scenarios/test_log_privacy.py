@@ -28,7 +28,8 @@ async def provide(url):
         )
         [[organization]] = await cursor.fetchall()
         await owner.execute(
-            "INSERT INTO work (organization_id, kind, subject, due_at) VALUES (%s, 'collect_garbage', %s, now())",
+            "INSERT INTO work (organization_id, kind, subject, due_at)"
+            " VALUES (%s, 'collect_garbage', %s, now())",
             [organization, f"{MARK}@example.org"],
         )
         await owner.execute(

@@ -31,8 +31,10 @@ def secrets_of(sim):
     for exchange in sim.get("requests", limit=1000):
         text = exchange.get("response_body") or ""
         if exchange["path"].endswith("/token") and text.startswith("{"):
-            told = json.loads(text)
-            yield from (told[name] for name in ("access_token", "refresh_token", "id_token") if name in told)
+            recorded = json.loads(text)
+            yield from (
+                recorded[name] for name in ("access_token", "refresh_token", "id_token") if name in recorded
+            )
 
 
 def login(browser, provider, secrets, **how):
@@ -43,7 +45,7 @@ def login(browser, provider, secrets, **how):
     return browser.get(f"/oauth/{provider}/callback", params=answer | {"error_description": MARK})
 
 
-def test_connecting_tells_nobody_who_came(sim, tmp_path, database_url):
+def test_connecting_logs_no_personal_data(sim, tmp_path, database_url):
     secrets, pages = [], []
     given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
     given |= {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_LOG_LEVEL": "debug"}

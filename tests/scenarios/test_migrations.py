@@ -1,4 +1,4 @@
-"""Many processes migrate at the same time, and roles with too few rights are told what to ask for."""
+"""Many processes migrate at once; roles with too few rights get an error that says what to grant."""
 
 import asyncio
 import os

@@ -55,7 +55,7 @@ def note(line="", *, account="11223344", remark=""):
 
 
 async def trades(document_room, *notes):
-    """The records of contract notes that come one after the other, whoever confirms them."""
+    """The records of contract notes that come one after the other, confirmed by a person or not."""
     found = await document_room.read(*notes, pipeline="contract-notes", suffix="txt")
     return [each.record_id or await document_room.confirm(each) for each in found]
 

@@ -91,7 +91,7 @@ async def read_by_us(document_room):
     )
 
 
-async def test_what_we_have_processed_stands_in_the_shared_table_by_the_other_sides_id(
+async def test_processed_messages_are_in_the_shared_table_under_the_foreign_id(
     document_room, box, them, organization
 ):
     note = document_room.order("contract-note", "statement")

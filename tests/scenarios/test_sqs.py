@@ -1,4 +1,4 @@
-"""D4: Amazon SQS tells workers of documents, the row stays the truth: moto's server, boto3, real workers."""
+"""D4: Amazon SQS announces documents, the row stays the truth: moto's server, boto3, real workers."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def client(moto, monkeypatch):
 
 @pytest.fixture
 def queues(client, tmp_path):
-    """The addresses of a queue and of its dead letters."""
+    """The URLs of a queue and of its deadqueue."""
     dead = client.create_queue(QueueName=f"dead-{tmp_path.name}")["QueueUrl"]
     found = client.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]
     policy = json.dumps({"deadLetterTargetArn": found["QueueArn"], "maxReceiveCount": "2"})
@@ -64,7 +64,7 @@ async def database(database_url):
 
 
 def visible(client, url):
-    """The messages that somebody may receive now; they stay so."""
+    """The messages that can be received now; they stay receivable."""
     found = client.receive_message(QueueUrl=url, MaxNumberOfMessages=10, VisibilityTimeout=0)
     return [each["Body"] for each in found.get("Messages", [])]
 
@@ -80,7 +80,7 @@ def named(messages):
     return [each.named and each.named.subject for each in messages]
 
 
-async def test_what_is_due_is_told_once_however_many_tell(database, organization, queue):
+async def test_what_is_due_is_recorded_once_however_many_processes_announce_it(database, organization, queue):
     await due(database, organization, "one", "two")
     await asyncio.gather(*(sqs_dispatch.send_due(database, queue) for _ in range(3)))
     messages = await queue.receive(10, invisible_seconds=60)
@@ -106,7 +106,7 @@ async def test_who_ends_between_commit_and_send_loses_nothing(database, organiza
     assert named(await queue.receive(10, invisible_seconds=60)) == ["one"]
 
 
-async def test_a_lease_that_ends_without_a_word_and_a_lost_message_are_told_again(
+async def test_an_expired_lease_and_a_lost_message_are_announced_again(
     database, organization, queue, client, move_clock
 ):
     await due(database, organization, "one")
@@ -128,7 +128,7 @@ async def test_a_lease_that_ends_without_a_word_and_a_lost_message_are_told_agai
     assert (lease.subject, receipt != "") == ("one", True)
 
 
-async def test_waiting_for_messages_holds_nobody_up(queue):
+async def test_long_polling_does_not_block_other_calls(queue):
     waiting = asyncio.create_task(queue.receive(1, invisible_seconds=60))
     await asyncio.sleep(0.2)
     assert not waiting.done()
@@ -136,7 +136,7 @@ async def test_waiting_for_messages_holds_nobody_up(queue):
     assert named(await waiting) == ["one"]
 
 
-async def test_a_message_about_nothing_goes_and_one_that_says_nothing_becomes_a_dead_letter(
+async def test_a_stale_message_is_deleted_and_a_foreign_one_ends_in_the_dead_queue(
     database, queue, queues, client
 ):
     url, dead = queues
@@ -175,7 +175,7 @@ def test_what_is_no_queue_is_refused(address):
         Settings(queue=address)
 
 
-async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_there_is_room(
+async def test_a_worker_that_received_more_than_it_can_run_continues_when_there_is_room(
     database_url, owner, organization, queue
 ):
     began, may_end = asyncio.Queue(), asyncio.Semaphore(0)
@@ -211,7 +211,7 @@ async def test_a_worker_that_was_told_more_than_it_has_room_for_goes_on_when_the
             stop.set()
 
 
-async def test_mail_of_both_providers_is_read_as_the_queue_tells_and_a_killed_worker_costs_nothing(
+async def test_mail_of_both_providers_is_read_as_the_queue_delivers_and_a_killed_worker_costs_nothing(
     room, sim, database_url, owner, tmp_path, queue, client
 ):
     given = environment(sim, database_url, tmp_path) | amazon.CREDENTIALS
@@ -241,8 +241,8 @@ async def test_mail_of_both_providers_is_read_as_the_queue_tells_and_a_killed_wo
         for invoice, note in mail.values():
             await _assert_read(document_room, "invoices", invoice, "number", "gross")
             await _assert_read(document_room, "contract-notes", note, "isin", "net")
-        told = "SELECT state, count(*) FROM documents GROUP BY 1 ORDER BY 1"
-        assert await document_room.rows(told) == [("completed", 4), ("skipped", 4)]
+        recorded = "SELECT state, count(*) FROM documents GROUP BY 1 ORDER BY 1"
+        assert await document_room.rows(recorded) == [("completed", 4), ("skipped", 4)]
     assert visible(client, queue.url) == []
 
 

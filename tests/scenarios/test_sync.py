@@ -95,7 +95,7 @@ async def test_an_emptied_mailbox_is_empty(room, provider):
 
 
 async def test_only_the_window_is_mirrored_to_its_very_edge(room, provider):
-    """Graph tells whole seconds, Gmail thousandths: messages lie close together where the window begins."""
+    """Graph returns whole seconds, Gmail thousandths: messages lie close together where the window begins."""
     box = await room.mailbox(provider, messages=20, days=20)
     for _ in range(24):
         await room.move_clock(0.3)
@@ -129,8 +129,8 @@ async def test_one_new_message_costs_three_requests(room, provider):
         person.make_folder(f"Folder {number}")
     await box.sync()
     before = box.sim.get("requests", limit=1)[0]["number"]
-    told = box.sim.deliver(box.address)
-    await box.hint(told["id"])
+    recorded = box.sim.deliver(box.address)
+    await box.hint(recorded["id"])
     await box.sync()
     await box.check()
     assert len(box.requests(after=before)) <= 3, [each["path"] for each in box.requests(after=before)]

@@ -155,7 +155,7 @@ def short_log():
 
 @pytest.mark.skipif(bool(databases.GIVEN), reason="a server that others use is not killed")
 async def test_a_database_that_falls_and_starts_again_in_the_middle_loses_nothing(sim, tmp_path, short_log):
-    """A server of this test's own, whose supervisor starts it anew at the same address."""
+    """A server of this test's own, whose supervisor restarts it at the same address."""
     home = Path(os.environ["TEST_SERVERS"], "falling")
     with databases.server(home, databases.MAJORS[0]) as server:
         url = server.create()

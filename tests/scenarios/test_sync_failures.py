@@ -1,4 +1,4 @@
-"""Providers that fail, throttle, forget or tell another time: in the end the store equals the truth."""
+"""Providers that fail, throttle, forget or have another clock: in the end the store equals the truth."""
 
 import asyncio
 from dataclasses import replace
@@ -123,8 +123,8 @@ async def test_clocks_may_disagree_by_five_minutes(room, provider, seconds):
     person.act(10)
     await box.sync()
     await box.check()
-    told = box.sim.deliver(box.address)["id"]
-    await box.hint(*([told] if provider == "outlook" else []))
+    recorded = box.sim.deliver(box.address)["id"]
+    await box.hint(*([recorded] if provider == "outlook" else []))
     await box.sync()
     await box.check()
     person.act(5)
@@ -176,7 +176,7 @@ async def hearing(sim, database_url, owner, organization, tmp_path):
         await asyncio.to_thread(gone)
 
 
-async def open_channel(room, box, url) -> None:
+async def open_subscription(room, box, url) -> None:
     world = room.world
     async with world.database.engine() as connection:
         await work.enqueue(connection, [WorkRequest(box.organization, WorkKind.SUBSCRIBE, str(box.mailbox))])
@@ -192,7 +192,7 @@ async def test_pushes_that_are_lost_doubled_and_out_of_order_lose_nothing(hearin
     room, url = hearing
     box = await room.mailbox(provider, messages=20, days=20)
     await box.sync()
-    await open_channel(room, box, url)
+    await open_subscription(room, box, url)
     for kind, chance in (("push_lost", 0.3), ("push_doubled", 0.3), ("push_reordered", 1)):
         box.sim.fault(kind, mailbox=box.address, probability=chance)
     person = MailboxUser(box.sim, box.address, seed=18)

@@ -59,8 +59,8 @@ async def test_nothing_inside_a_message_is_asked_for(
         MailboxUser(sim, address, seed=19).act(12)
         await box.sync()
         await box.check(whole=False)
-    told = sim.get("requests", mailbox=address, limit=1000)
-    answers = [each.get("response_body", "") for each in told]
+    recorded = sim.get("requests", mailbox=address, limit=1000)
+    answers = [each.get("response_body", "") for each in recorded]
     assert any("Plain subject" in answer for answer in answers)
     words = (
         "bodyPreview",
@@ -72,4 +72,4 @@ async def test_nothing_inside_a_message_is_asked_for(
         MARK,
     )
     assert [word for answer in answers for word in words if word in answer] == []
-    assert "attachments" not in json.dumps([each["endpoint"] for each in told])
+    assert "attachments" not in json.dumps([each["endpoint"] for each in recorded])

@@ -81,10 +81,10 @@ async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(docume
     await box.sync()
     order = document_room.order("invoice", "letterhead")
     world.sim.deliver(box.address, samples.write_message(order))
-    async with collecting() as (url, spans), open_push_server(world.database) as hook:
+    async with collecting() as (url, spans), open_push_server(world.database) as push_server:
         traces.start("test", url)
         try:
-            assert await push(hook, change(box.address)) == 200
+            assert await push(push_server, change(box.address)) == 200
             async with at_work(document_room):
                 await until(document_room, "SELECT count(*) FROM documents WHERE archived_at IS NOT NULL")
         finally:
@@ -100,9 +100,9 @@ async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(docume
     parents = {span.span_id: span for each in trace.values() for span in each}
     assert parents[trace["sync"][0].parent_span_id].name == "receive"
     assert {parents[span.parent_span_id].name for span in trace["read"]} == {"document"}
-    told = str(spans)
+    recorded = str(spans)
     for secret in (box.address, order.sender[1], get_attachment(order)[0], "example.com"):
-        assert secret not in told
+        assert secret not in recorded
 
 
 def test_nothing_of_opentelemetry_is_imported_while_no_collector_is_named():
@@ -119,7 +119,7 @@ assert not [name for name in sys.modules if name.startswith("opentelemetry")]
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-async def test_what_is_no_traceparent_begins_a_new_trace_and_errors_tell_their_class():
+async def test_what_is_no_traceparent_begins_a_new_trace_and_errors_show_their_class():
     from opentelemetry.sdk.trace.export import SimpleSpanProcessor
     from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 

@@ -140,7 +140,7 @@ DEFECT = """
 """
 
 
-async def test_a_file_that_nobody_foresaw_costs_the_others_nothing(look, folder, rows, owner):
+async def test_a_file_that_triggers_a_bug_does_not_block_the_others(look, folder, rows, owner):
     """A ZIP file that is damaged inside is refused in words; a defect of ours keeps only its file out."""
     packed = BytesIO()
     with ZipFile(packed, "w", compression=ZIP_LZMA) as archive:
@@ -219,7 +219,7 @@ TAKEN = """
 
 @asynccontextmanager
 async def holding(database_url):
-    """Whoever wants to commit that a file was taken waits."""
+    """Block commits that record a file as taken in."""
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as other:
         await other.execute("SELECT pg_advisory_lock(7)")
         yield

@@ -1,4 +1,4 @@
-"""Y1: any number of workers, each piece of work done once, whoever is killed, stopped or woken."""
+"""Y1: any number of workers, each work item done once, whichever worker is killed, stopped or woken."""
 
 import asyncio
 import random
@@ -48,7 +48,7 @@ async def test_a_worker_that_slept_past_its_lease_commits_nothing(database_url, 
         await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
     cursor = await owner.execute("SELECT token FROM effects")
     tokens = [row[0] for row in await cursor.fetchall()]
-    assert len(tokens) == 1, "claimed anew, and done once"
+    assert len(tokens) == 1, "claimed again, and done once"
     assert lost_token not in tokens
 
 
@@ -72,25 +72,26 @@ async def test_another_worker_takes_over_while_the_first_sleeps(database_url, ow
         async with workers(1, database_url, lease_seconds=1, step_seconds=0.3) as [other]:
             await until(owner, "SELECT EXISTS (SELECT FROM effects)")
             sleeper.signal(signal.SIGCONT)
-            await asyncio.sleep(1)  # time in which the sleeper could do harm
+            sleeper.signal(signal.SIGTERM)  # a worker ends its running step before it exits
+            assert await asyncio.wait_for(sleeper.process.wait(), 60) == 0
             assert await effects(owner) == (1, 1)
             cursor = await owner.execute("SELECT token FROM effects")
             assert await cursor.fetchone() == (other.began[0][1],)
 
 
 async def test_a_wake_up_at_any_moment_of_a_run_is_never_lost(database_url, owner, organization):
-    """Letters arrive at random moments of the runs; without a poll, only wake-ups can bring them home."""
-    await owner.execute("CREATE TABLE letters (number int, handled boolean NOT NULL DEFAULT false)")
-    await owner.execute("GRANT SELECT, UPDATE ON letters TO postroom_application")
+    """Items arrive at random moments of the runs; without polling, only wake-ups get them handled."""
+    await owner.execute("CREATE TABLE items (number int, handled boolean NOT NULL DEFAULT false)")
+    await owner.execute("GRANT SELECT, UPDATE ON items TO postroom_application")
     dice = random.Random(7)
     async with workers(2, database_url, poll_seconds=3600, step_seconds=0.01):
         for number in range(300):
             async with owner.transaction():
-                await owner.execute("INSERT INTO letters VALUES (%s)", [number])
+                await owner.execute("INSERT INTO items VALUES (%s)", [number])
                 await work.enqueue(owner, [work.WorkRequest(organization, "drain", "mailbox")])
             await asyncio.sleep(dice.uniform(0, 0.03))
             if number % 5 == 4:
-                await until(owner, "SELECT NOT EXISTS (SELECT FROM letters WHERE NOT handled)")
+                await until(owner, "SELECT NOT EXISTS (SELECT FROM items WHERE NOT handled)")
         await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
 
 
@@ -139,7 +140,7 @@ async def test_each_failure_ends_as_the_table_says(database_url, owner, organiza
         "SELECT attempts, last_error, due_at IS NULL FROM work WHERE kind = 'operator'"
     )
     [(attempts, words, parked)] = await cursor.fetchall()
-    # It waits for ever: somebody must act, then it goes on. It may have been at it again when it was ended.
+    # It waits until the operator acts, then continues. It may have been at it again when it was ended.
     assert (attempts <= 1, words, parked) == (True, "the secret has expired", False)
     cursor = await owner.execute(
         "SELECT kind, attempts, last_error FROM work WHERE kind <> 'operator' ORDER BY kind"
@@ -151,7 +152,7 @@ async def test_each_failure_ends_as_the_table_says(database_url, owner, organiza
     ]
 
 
-async def test_a_worker_that_starts_tries_at_once_what_waits_for_somebody_to_act(
+async def test_a_worker_that_starts_retries_at_once_what_waits_for_the_operator(
     database_url, owner, organization
 ):
     await add_work(owner, organization, "operator", 1)

@@ -43,9 +43,9 @@ def steps(database: Database, step_seconds: float) -> dict[str, WorkHandler]:
             await work.finish(connection, [FinishedWork(lease)])
 
     async def drain(lease: Lease) -> None:
-        """Handles the letters it can see, then takes a while before it finishes: a window for wake-ups."""
+        """Handles the items it can see, then takes a while before it finishes: a window for wake-ups."""
         async with work.fenced_transaction(database, lease) as connection:
-            await connection.execute("UPDATE letters SET handled = true WHERE NOT handled")
+            await connection.execute("UPDATE items SET handled = true WHERE NOT handled")
         await asyncio.sleep(step_seconds)
         async with work.fenced_transaction(database, lease) as connection:
             await work.finish(connection, [FinishedWork(lease)])

@@ -121,7 +121,7 @@ async def test_a_container_is_opened_as_work_of_its_own(database, organization, 
     assert subject == f"{message}/1"
 
 
-async def test_bytes_that_the_policy_did_not_keep_are_told(database, organization, store_message):
+async def test_bytes_that_the_policy_did_not_store_get_a_verdict(database, organization, store_message):
     message = await store_message("m1", content=None)
     await take_in(database, organization, message)
     async with database.transaction(organization) as connection:
@@ -156,7 +156,7 @@ async def test_documents_are_listed_newest_first_page_by_page(database, organiza
     assert arrival.subject == "Invoice 7"
 
 
-async def test_a_state_is_changed_by_whoever_finds_it_as_expected(database, organization, store_message):
+async def test_a_state_changes_only_from_the_expected_state(database, organization, store_message):
     await take_in(database, organization, await store_message("m1"))
     state = DocumentState
     async with database.transaction(organization) as connection:

@@ -137,7 +137,7 @@ def test_attachments_are_judged_by_bytes_as_well_as_by_name(file, fate):
     assert verdict.reason
 
 
-def test_a_name_that_lies_is_told():
+def test_a_misleading_file_name_is_reported():
     assert (
         "named as PDF, but its content is not"
         in screen.screen_attachment(replace(PDF, detected=screen.detect_type(b"MZ\x90\0"))).reason

@@ -70,7 +70,7 @@ def proof(database, organization):
 
 @asynccontextmanager
 async def without_triggers(owner):
-    """What somebody with the owner's rights could do."""
+    """What a person with the owner role could do."""
     for table in ("ledger", "ledger_personal", "seals"):
         await owner.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER".encode())
     yield
@@ -97,7 +97,7 @@ async def test_a_ledger_longer_than_a_batch_is_sealed_in_several(write, seal_now
     assert await cursor.fetchone() == (0,)
 
 
-async def test_nobody_can_change_the_ledger_through_the_front_door(write, database, organization, owner):
+async def test_the_application_role_cannot_change_the_ledger(write, database, organization, owner):
     await write(1)
     for statement in (
         "UPDATE ledger SET entity_id = 'x'",
@@ -138,7 +138,7 @@ async def test_tampering_shows(write, seal_now, proof, owner, tampering, words):
     assert any(words in fault for fault in (await proof()).faults)
 
 
-async def test_what_was_cut_off_the_end_shows_to_whoever_kept_the_head(write, seal_now, proof, owner):
+async def test_an_earlier_head_reveals_a_truncated_ledger(write, seal_now, proof, owner):
     for _ in range(2):
         await write(2)
         await seal_now()
@@ -197,7 +197,7 @@ async def test_committed_entries_make_sealing_due_whenever_they_came(database, w
     async with database.engine() as connection:
         [lease] = (await work.claim(connection, [WorkKind.SEAL], batch=1, lease_seconds=60)).leases
     await seal.run(database, SIGNER, lease)
-    await write(1)  # while somebody listens
+    await write(1)  # while the listener runs
     assert await due() == [(str(organization),)]
     listening.cancel()
     await asyncio.gather(listening, return_exceptions=True)

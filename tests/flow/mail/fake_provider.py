@@ -54,7 +54,7 @@ class FakeMailbox:
     hidden: set[str] = field(default_factory=set)  # no look at them succeeds
     unreadable: set[str] = field(default_factory=set)  # parts whose bytes never come
     senders: dict[str, str] = field(default_factory=dict)  # where it is not Ann
-    sizes: dict[str, int] = field(default_factory=dict)  # as told, where it is not 100
+    sizes: dict[str, int] = field(default_factory=dict)  # as recorded, where it is not 100
     refused: list[Exception] = field(default_factory=list)
     calls: Counter = field(default_factory=Counter)
     before: Callable[[str], None] = lambda _: None
@@ -69,7 +69,7 @@ class FakeMailbox:
         number = next(self.numbers)
         key = f"m{number:04d}"
         where = {"labels": frozenset(labels)} if self.labelled else {"folder": folder}
-        told = ObservedState(
+        recorded = ObservedState(
             thread=thread or f"t-{key}",
             categories=frozenset(),
             is_read=False,
@@ -78,11 +78,11 @@ class FakeMailbox:
             received_at=NOW - age,
             **where,
         )
-        enclosures = tuple(
+        attachments = tuple(
             RemoteAttachment(str(part), "file", media, len(data), name, content=data)
             for part, (name, media, data) in enumerate(files, start=1)
         )
-        self.items[key] = FakeMessage(key, 0, told, f"Subject {key}", f"Body of {key}", enclosures)
+        self.items[key] = FakeMessage(key, 0, recorded, f"Subject {key}", f"Body of {key}", attachments)
         self._changed(key, added=True)
         return key
 
@@ -238,7 +238,7 @@ class FakeMailbox:
             return FetchFailure(key, gone=False, reason="It cannot be read.")
         item = self.items[key]
         bare = policy is ContentPolicy.METADATA
-        letter = MessageContent(
+        content = MessageContent(
             f"<{key}@example.org>",
             Person("Ann", self.senders.get(key, "Ann@Example.org")),
             (Person("Bob, B.", "bob@example.com"),),
@@ -255,11 +255,11 @@ class FakeMailbox:
             body_plain=None if bare else item.body,
             attachments=() if bare else item.attachments,
         )
-        return FetchedMessage(key, f"{item.version:08d}", item.state, letter)
+        return FetchedMessage(key, f"{item.version:08d}", item.state, content)
 
-    async def fetch_attachment(self, key, enclosure):
-        self._call("enclosure")
-        if enclosure.part in self.unreadable:
+    async def fetch_attachment(self, key, attachment):
+        self._call("attachment")
+        if attachment.part in self.unreadable:
             raise TransientError("It was cut.")
         yield b""
 

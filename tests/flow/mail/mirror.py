@@ -131,10 +131,10 @@ class Mirror:
         assert {key: count for key, count in rows if count} == expected
 
     async def _assert_ledger(self) -> None:
-        told = await self.rows(
+        recorded = await self.rows(
             "SELECT entity_id::bigint FROM ledger WHERE event_type = 'MESSAGE_INGESTED' ORDER BY 1"
         )
-        assert told == await self.rows("SELECT id FROM messages ORDER BY 1")
+        assert recorded == await self.rows("SELECT id FROM messages ORDER BY 1")
 
 
 def _row(item) -> tuple:

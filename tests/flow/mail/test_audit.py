@@ -36,8 +36,8 @@ async def test_a_true_mirror_has_nothing_to_be_found(mirror):
     async with mirror.database.transaction(mirror.organization) as connection:
         kept = await audits.get_latest(connection, mirror.mailbox)
     assert kept.is_clean
-    told = await mirror.one("SELECT payload FROM ledger WHERE event_type = 'AUDIT_COMPLETED'")
-    assert told == {"listed": 7, "missing": 0, "extra": 0, "different": 0}
+    recorded = await mirror.one("SELECT payload FROM ledger WHERE event_type = 'AUDIT_COMPLETED'")
+    assert recorded == {"listed": 7, "missing": 0, "extra": 0, "different": 0}
     assert await mirror.one("SELECT count(*) FROM listed_messages") == 0
 
 
@@ -64,7 +64,7 @@ async def test_what_left_the_folder_that_is_read_is_extra(folders):
     folders.remote.deliver("archive")
     await folders.settle()
     folders.remote.move(left, "archive")
-    folders.remote.log.clear()  # nobody tells of it
+    folders.remote.log.clear()  # no change feed reports it
     found = await audited(folders)
     assert summary(found) == (1, [], [left], [])
     async with folders.database.transaction(folders.organization) as connection:
@@ -80,7 +80,7 @@ async def test_what_is_stored_otherwise_is_different_though_it_was_not_listed(fo
     key = folders.remote.deliver()
     await folders.settle()
     folders.remote.change(key, is_read=True, received_at=NOW - 40 * DAY)
-    folders.remote.log.clear()  # nobody tells of it
+    folders.remote.log.clear()  # no change feed reports it
     assert summary(await audited(folders)) == (0, [], [], [key])
 
 

@@ -23,7 +23,7 @@ NAMES = "SELECT file_name FROM attachments ORDER BY message_id, part"
 
 
 async def change(mirror, policy):
-    """As far as somebody comes who is killed before what is too much has gone."""
+    """As far as a caller gets that is killed before all disallowed content was removed."""
     async with mirror.database.transaction(mirror.organization) as connection:
         before = (await mailboxes.get(connection, mirror.mailbox)).policy
         whose = connection, mirror.organization, mirror.mailbox

@@ -21,7 +21,7 @@ def stored(mirror):
     return keys
 
 
-async def list_anew(mirror):
+async def list_again(mirror):
     async with mirror.database.transaction(mirror.organization) as connection:
         await sync_requests.request_sync(connection, mirror.organization, mirror.mailbox, full=True)
 
@@ -31,7 +31,7 @@ async def reach_back(mirror, days):
         await sync_requests.extend_backfill(connection, mirror.organization, mirror.mailbox, days=days)
 
 
-async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, stored):
+async def test_mail_of_a_purged_person_stays_out_however_it_is_reported(mirror, stored):
     remote = mirror.remote
     ours = [remote.deliver(age=age * DAY) for age in (1, 3, 5)]
     hers = [remote.deliver(age=age * DAY) for age in (2, 4, 40)]
@@ -43,7 +43,7 @@ async def test_mail_of_a_purged_person_stays_out_whatever_tells_of_it(mirror, st
     await mirror.hint(hers[1])
     await mirror.settle()
     assert await stored() == ours
-    await list_anew(mirror)
+    await list_again(mirror)
     await mirror.settle()
     await reach_back(mirror, 60)
     await mirror.settle()
@@ -60,11 +60,11 @@ async def test_what_a_purged_person_sends_later_is_new(mirror, stored, move_cloc
     await mirror.sync()
     await purge.purge_person(mirror.database, mirror.organization, JANE)
     await move_clock(7200)
-    await list_anew(mirror)
+    await list_again(mirror)
     await mirror.settle()
     assert await stored() == hers[1:]
     await purge.purge_person(mirror.database, mirror.organization, JANE.upper())
-    await list_anew(mirror)
+    await list_again(mirror)
     await mirror.settle()
     assert await stored() == []
     assert await mirror.one("SELECT count(*) FROM purged_people") == 1
@@ -87,7 +87,7 @@ async def test_mail_that_would_be_removed_by_its_age_is_not_stored_again(mirror,
     remote.change(old, is_read=True)
     await mirror.hint(old)
     await mirror.sync(**kept)
-    await list_anew(mirror)
+    await list_again(mirror)
     await mirror.sync(**kept)
     await mirror.sync(**kept)
     assert await stored() == [young]

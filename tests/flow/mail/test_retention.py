@@ -126,7 +126,7 @@ async def test_deleted_mail_and_old_changes_and_names_go_each_after_its_time(
     assert (proof.purged, proof.faults) == (1, [])
 
 
-async def test_a_reader_of_the_feed_from_before_can_tell_that_it_was_pruned(
+async def test_an_old_reader_of_the_feed_notices_that_it_was_pruned(
     database, organization, retain, move_clock
 ):
     async with database.transaction(organization) as connection:

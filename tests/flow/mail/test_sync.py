@@ -1,4 +1,4 @@
-"""A mailbox is mirrored: first listing, live changes, and what a second telling must not do."""
+"""Sync of a mailbox: first listing, live changes, and repeated reports that must change nothing."""
 
 from datetime import timedelta
 
@@ -29,7 +29,7 @@ async def test_messages_of_a_thread_are_counted_and_summed_up(mirror):
     assert row == (3, True, ["ann@example.org", "bob@example.com"], 2 * DAY, labels)
 
 
-async def test_live_changes_are_applied_and_told_as_events(mirror):
+async def test_live_changes_are_applied_and_recorded_as_events(mirror):
     key, other = mirror.remote.deliver(), mirror.remote.deliver()
     await mirror.settle()
     mirror.remote.change(key, is_read=True)

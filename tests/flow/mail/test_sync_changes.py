@@ -1,4 +1,4 @@
-"""Moves, deletions, labels: however a provider tells them, they are applied and told once."""
+"""Moves, deletions and labels are applied and recorded once, however a provider reports them."""
 
 from datetime import timedelta
 
@@ -19,7 +19,7 @@ async def test_a_move_is_one_event_with_both_folders(folders):
     ]
 
 
-async def test_a_move_told_first_by_the_folder_that_was_left_is_one_event(folders):
+async def test_a_move_reported_first_by_the_old_folder_is_one_event(folders):
     key = folders.remote.deliver()
     await folders.settle()
     folders.remote.move(key, "archive")
@@ -31,7 +31,7 @@ async def test_a_move_told_first_by_the_folder_that_was_left_is_one_event(folder
     assert [event[0] for event in await folders.events(key)] == ["created", "moved"]
 
 
-async def test_a_move_told_first_by_the_folder_that_was_reached_is_one_event(folders):
+async def test_a_move_reported_first_by_the_new_folder_is_one_event(folders):
     key = folders.remote.deliver()
     await folders.settle()
     folders.remote.move(key, "archive")
@@ -77,7 +77,7 @@ async def test_labels_are_added_and_removed(labels):
     assert await labels.one("SELECT labels FROM threads") == ["TRASH", "UNREAD"]
 
 
-async def test_changes_that_are_told_again_change_nothing(mirror):
+async def test_repeated_changes_change_nothing(mirror):
     key = mirror.remote.deliver()
     mirror.remote.change(key, is_read=True)
     await mirror.settle()

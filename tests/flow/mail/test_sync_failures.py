@@ -112,13 +112,13 @@ async def test_trying_again_does_not_bring_a_deleted_message_back(mirror, delete
     if answer == "unreadable":
         mirror.remote.items[deleted] = mirror.gone
         mirror.remote.poison.add(deleted)
-    told = "SELECT kind FROM events ORDER BY id"
-    before = await mirror.rows(told)
+    recorded = "SELECT kind FROM events ORDER BY id"
+    before = await mirror.rows(recorded)
     await mirror.settle()
     assert mirror.remote.calls["fetch"] == 1
     assert await mirror.one("SELECT deleted_at IS NOT NULL FROM messages")
     assert [event[0] for event in await mirror.events(deleted)] == ["created", "deleted"]
-    assert await mirror.rows(told) == before
+    assert await mirror.rows(recorded) == before
 
 
 async def test_a_message_that_comes_back_is_fetched_whole(mirror, deleted):
@@ -131,7 +131,7 @@ async def test_a_message_that_comes_back_is_fetched_whole(mirror, deleted):
 
 
 async def test_a_message_that_the_database_refuses_fails_alone(mirror, move_clock):
-    """Whatever the reason is: its page is written in parts, until it stands alone."""
+    """Whatever the reason: the page is bisected until only the rejected message is left."""
     keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 8)]
     mirror.remote.sizes = {keys[1]: 2**63, keys[2]: 2**63}
     await mirror.settle()
@@ -221,7 +221,7 @@ async def test_workers_killed_while_a_mailbox_comes_on_are_not_held_against_it(m
     assert (await mirror.get()).health is MailboxHealth.ACTIVE
 
 
-async def test_passing_trouble_is_told_in_words(mirror):
+async def test_a_transient_error_is_shown_on_the_mailbox(mirror):
     mirror.remote.refused.append(TransientError("Patience."))
     with pytest.raises(TransientError):
         await mirror.sync()
@@ -258,11 +258,11 @@ async def test_a_wake_up_during_a_sync_is_not_lost(mirror):
     assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'sync'")
 
 
-async def test_a_sync_tells_the_ledger_what_it_did(mirror):
+async def test_a_sync_records_what_it_did_in_the_ledger(mirror):
     mirror.remote.deliver(files=[("a.pdf", "application/pdf", b"%PDF-")])
     await mirror.settle()
-    told = [row[0] for row in await mirror.rows("SELECT event_type FROM ledger ORDER BY id")]
-    assert told == [
+    recorded = [row[0] for row in await mirror.rows("SELECT event_type FROM ledger ORDER BY id")]
+    assert recorded == [
         "SYNC_STARTED",
         "THREAD_INGESTED",
         "MESSAGE_INGESTED",

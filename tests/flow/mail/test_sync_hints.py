@@ -91,7 +91,7 @@ async def test_a_message_that_did_not_fit_among_the_hints_is_missed_by_the_next_
     assert not (await hints(folders)).complete
 
 
-async def test_a_message_told_of_before_it_can_be_read_is_tried_again(folders, move_clock):
+async def test_a_message_announced_before_it_is_readable_is_retried(folders, move_clock):
     await folders.settle()
     await folders.hint("m9999")
     await folders.sync()
@@ -136,7 +136,7 @@ async def test_where_close_pushes_are_dropped_a_second_look_follows_the_last_one
     await move_clock(200)
     await labels.hint()
     await labels.sync()
-    labels.remote.deliver()  # and no push tells of it
+    labels.remote.deliver()  # and no push announces it
     assert 0 < await due_in(labels) <= 100
     await move_clock(101)
     await run_what_is_due(labels)
@@ -164,8 +164,8 @@ async def run_what_is_due(mirror) -> None:
 
 
 @pytest.fixture
-async def channel(mirror):
-    """A push channel that stands since an hour, and the first sync is done."""
+async def subscription(mirror):
+    """A subscription that has been live for an hour, after the first sync."""
     await mirror.settle()
     await mirror.owner.execute(
         """
@@ -177,36 +177,36 @@ async def channel(mirror):
     return "SELECT status FROM subscriptions"
 
 
-async def test_mail_that_no_push_told_of_gets_the_channel_made_anew(mirror, channel, move_clock):
+async def test_mail_without_a_push_gets_the_subscription_recreated(mirror, subscription, move_clock):
     """Sweeps find mail soon, so it is long known when a push is overdue."""
     mirror.remote.deliver(age=DAY / 1440)
     await mirror.sync()
-    assert await mirror.one(channel) == "active", "the provider may take its time"
+    assert await mirror.one(subscription) == "active", "the provider may take its time"
     await move_clock(1300)
     await mirror.sync()
-    assert await mirror.one(channel) == "expired"
+    assert await mirror.one(subscription) == "expired"
     assert (await mirror.get()).health is MailboxHealth.SUBSCRIPTION_EXPIRED
     assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'subscribe'")
-    told = "SELECT count(*) FROM ledger WHERE event_type = 'SUBSCRIPTION_EXPIRED'"
-    assert await mirror.one(told) == 1
+    recorded = "SELECT count(*) FROM ledger WHERE event_type = 'SUBSCRIPTION_EXPIRED'"
+    assert await mirror.one(recorded) == 1
 
 
 @pytest.mark.parametrize("skew", [-300, 300])
-async def test_a_channel_that_tells_is_kept_though_clocks_disagree(mirror, channel, move_clock, skew):
+async def test_a_working_subscription_is_kept_though_clocks_disagree(mirror, subscription, move_clock, skew):
     """The provider's clock dates the mail, ours the push."""
-    told = mirror.remote.deliver(age=timedelta(seconds=-skew))
+    recorded = mirror.remote.deliver(age=timedelta(seconds=-skew))
     await mirror.owner.execute("UPDATE mailboxes SET last_notified_at = postroom_now()")
-    await mirror.hint(told)
+    await mirror.hint(recorded)
     for _ in range(3):
         await mirror.sync()
         await move_clock(1300)
-    assert await mirror.one(channel) == "active"
+    assert await mirror.one(subscription) == "active"
     assert (await mirror.get()).health is MailboxHealth.ACTIVE
 
 
-async def test_a_channel_is_not_blamed_for_mail_from_before_it(mirror, channel, move_clock):
+async def test_a_subscription_is_not_blamed_for_mail_from_before_it(mirror, subscription, move_clock):
     mirror.remote.deliver(age=timedelta(seconds=3700))
     mirror.remote.deliver(age=DAY)
     await move_clock(1300)
     await mirror.sync()
-    assert await mirror.one(channel) == "active"
+    assert await mirror.one(subscription) == "active"

@@ -124,7 +124,7 @@ async def test_a_full_sync_that_is_asked_for_lists_everything_once(mirror, durin
         mirror.remote.delete(keys[2])
         mirror.remote.change(keys[5], is_read=True)
         mirror.remote.deliver(age=DAY / 2)
-        mirror.remote.log.clear()  # nobody tells of these changes
+        mirror.remote.log.clear()  # no change feed reports these
     else:
         await mirror.sync(slice_seconds=0)
     async with mirror.database.transaction(mirror.organization) as connection:
@@ -177,16 +177,18 @@ async def test_mail_that_comes_during_a_full_listing_is_not_taken_for_deleted(mi
     assert await mirror.one("SELECT count(*) FROM mail_events WHERE kind = 'deleted'") == 0
 
 
-@pytest.mark.parametrize("told", ["by date", "by hint"])
-async def test_what_came_during_the_first_listing_and_went_before_its_folder_was_read_is_gone(folders, told):
-    """No feed tells of it: each begins with the first listing of its folder."""
+@pytest.mark.parametrize("recorded", ["by date", "by hint"])
+async def test_what_came_during_the_first_listing_and_went_before_its_folder_was_read_is_gone(
+    folders, recorded
+):
+    """No feed reports it: each starts with the first listing of its folder."""
     for age in range(1, 8):
         folders.remote.deliver(age=age * DAY)
     folders.remote.deliver("trash", age=3 * DAY)
     old = folders.remote.deliver("trash", age=9 * DAY)
     await folders.sync(slice_seconds=0)
-    early = old if told == "by hint" else folders.remote.deliver("trash", age=DAY / 1000)
-    if told == "by hint":
+    early = old if recorded == "by hint" else folders.remote.deliver("trash", age=DAY / 1000)
+    if recorded == "by hint":
         await folders.hint(early)
     await folders.sync(slice_seconds=0)
     known = "SELECT count(*) FROM messages WHERE provider_message_id = %s"

@@ -131,8 +131,8 @@ async def test_a_made_up_state_or_code_stores_nothing(world, provider, owner):
     assert await nothing_is_stored(owner)
 
 
-async def test_a_code_exchanged_by_somebody_else_stores_nothing(world, provider, owner):
-    """The code was used with another login of ours: the verifier does not fit, whoever comes first."""
+async def test_a_code_used_by_another_login_stores_nothing(world, provider, owner):
+    """The code was used with another login of ours: the verifier does not match, whichever comes first."""
     answer = await consent(await world.begin(provider), world.person(provider))
     other = await world.begin(provider)
     done = await world.finish(provider, {"state": state_of(other), "code": answer["code"]})
@@ -182,8 +182,8 @@ async def test_connecting_a_known_account_again_keeps_its_policy_unless_another_
     assert (again.mailbox.id, again.mailbox.policy) == (first.id, ContentPolicy.METADATA)
     raised = await world.login(provider, address, ConnectRequest(ContentPolicy.FULL))
     assert raised.mailbox.policy is ContentPolicy.FULL
-    told = ["MAILBOX_CONNECTED", "MAILBOX_RECONNECTED", "MAILBOX_POLICY_CHANGED", "MAILBOX_RECONNECTED"]
-    assert await world.ledger_events(first) == told
+    recorded = ["MAILBOX_CONNECTED", "MAILBOX_RECONNECTED", "MAILBOX_POLICY_CHANGED", "MAILBOX_RECONNECTED"]
+    assert await world.ledger_events(first) == recorded
 
 
 async def test_a_reconnect_leaves_a_paused_mailbox_paused(world, provider):
@@ -198,7 +198,7 @@ async def test_a_reconnect_leaves_a_paused_mailbox_paused(world, provider):
     assert (await world.login(provider, address)).mailbox.paused_at is None
 
 
-async def test_a_reconnect_begins_parked_and_failing_work_anew(world, provider, owner):
+async def test_a_reconnect_restarts_parked_and_failing_work(world, provider, owner):
     address = world.person(provider)
     await world.login(provider, address)
     await owner.execute("UPDATE work SET state = 'parked', due_at = NULL, attempts = 3 WHERE kind = 'sync'")
@@ -218,7 +218,7 @@ async def test_a_reconnect_with_another_account_changes_nothing(world, provider,
     assert await rows(owner, "mailboxes") == 1
 
 
-async def test_a_shared_mailbox_cannot_be_connected_by_somebody_elses_login(world, provider, owner):
+async def test_a_shared_mailbox_cannot_be_connected_by_another_persons_login(world, provider, owner):
     shared = world.person(provider, "shared")
     done = await world.login(provider, world.person(provider), ConnectRequest(address=shared))
     assert isinstance(done, LoginRefusal)
@@ -245,8 +245,8 @@ async def test_one_account_may_be_connected_by_two_organizations(world, provider
     theirs = await world.login(provider, address, organization=other_organization)
     assert ours.mailbox.id != theirs.mailbox.id
     async with world.database.engine() as engine:
-        told = await notifications.find_mailboxes_by_address(engine, provider, [address])
-    assert {reached.mailbox for _, reached, _ in told} == {ours.mailbox.id, theirs.mailbox.id}
+        recorded = await notifications.find_mailboxes_by_address(engine, provider, [address])
+    assert {reached.mailbox for _, reached, _ in recorded} == {ours.mailbox.id, theirs.mailbox.id}
 
 
 async def test_the_same_account_connected_twice_at_the_same_time_is_one_mailbox(world, provider, owner):
@@ -270,7 +270,7 @@ async def test_a_provider_without_an_application_of_ours_cannot_be_begun(world, 
         )
 
 
-async def test_a_wrong_secret_of_ours_is_an_alarm_and_no_fault_of_the_login(world, owner):
+async def test_a_wrong_secret_of_ours_is_an_alert_and_no_fault_of_the_login(world, owner):
     world.sim.post("microsoft/refusals", code=7000222)
     done = await world.login(ProviderName.OUTLOOK, world.person(ProviderName.OUTLOOK))
     assert isinstance(done, LoginRefusal)

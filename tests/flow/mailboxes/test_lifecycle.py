@@ -35,8 +35,8 @@ def application(sim, address) -> dict[str, str]:
     sim.control.patch(
         f"microsoft/applications/{known['client_id']}", json={"roles": ["Mail.Read", "User.Read.All"]}
     )
-    told = sim.post("microsoft/tokens", address=address)["id_token"]
-    return known | {"tenant": jwt.decode(told, options={"verify_signature": False})["tid"]}
+    recorded = sim.post("microsoft/tokens", address=address)["id_token"]
+    return known | {"tenant": jwt.decode(recorded, options={"verify_signature": False})["tid"]}
 
 
 def certificate() -> tuple[str, str]:
@@ -122,7 +122,7 @@ async def test_a_wrong_secret_or_address_connects_nothing(app_only, owner):
     assert await credentials_left(owner) == 0
 
 
-async def test_an_expired_secret_of_an_application_is_its_own_alarm(world, app_only, owner):
+async def test_an_expired_secret_of_an_application_is_its_own_alert(world, app_only, owner):
     mailbox = await app_only()
     await owner.execute("UPDATE credentials SET access_expires_at = postroom_now()")
     world.tokens.cached.clear()
@@ -234,7 +234,7 @@ async def subscribed(owner, mailbox, provider_id):
     )
 
 
-async def test_who_leaves_first_ends_a_channel_of_its_own_and_leaves_a_shared_one(
+async def test_who_leaves_first_ends_a_subscription_of_its_own_and_leaves_a_shared_one(
     world, other_organization, owner
 ):
     address = world.person(ProviderName.OUTLOOK)
@@ -326,7 +326,7 @@ async def test_a_mailbox_whose_provider_has_no_settings_any_more_is_disconnected
     assert await (await owner.execute("SELECT status FROM subscriptions")).fetchall() == [("removed",)]
 
 
-async def test_the_channels_of_a_mailbox_end_with_it(world, owner):
+async def test_the_subscriptions_of_a_mailbox_end_with_it(world, owner):
     mailbox = await world.connected(ProviderName.GMAIL)
     await owner.execute(
         """
@@ -354,7 +354,7 @@ async def test_another_organizations_mailbox_is_out_of_reach(world, provider, ot
     assert await state_of(world, mailbox)
 
 
-async def test_what_becomes_of_a_mailbox_is_told_in_the_feed(world):
+async def test_changes_of_a_mailbox_appear_in_the_feed(world):
     mailbox = await world.connected(ProviderName.GMAIL)
     await lifecycle.pause(world.connect_context, world.organization, mailbox.id)
     async with world.database.transaction(world.organization) as opened:
@@ -362,8 +362,8 @@ async def test_what_becomes_of_a_mailbox_is_told_in_the_feed(world):
         await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
     async with world.database.transaction(world.organization) as opened:
         await feed.assign_positions(opened)
-        told = [(event.kind, event.data.get("health")) for event in await feed.list_after(opened, 0, 99)]
-    assert told == [
+        recorded = [(event.kind, event.data.get("health")) for event in await feed.list_after(opened, 0, 99)]
+    assert recorded == [
         ("mailbox.connected", None),
         ("mailbox.paused", None),
         ("mailbox.health_changed", "provider_error"),

@@ -36,7 +36,7 @@ async def health_of(world, mailbox):
         return await mailboxes.get(connection, mailbox.id)
 
 
-async def somebody_refreshes(owner):
+async def wait_for_refresh(owner):
     """Return once a process holds the lease."""
     for _ in range(600):
         rows = await (
@@ -45,7 +45,7 @@ async def somebody_refreshes(owner):
         if rows:
             return
         await asyncio.sleep(0.05)
-    pytest.fail("nobody refreshes")
+    pytest.fail("no process refreshes")
 
 
 async def access_of(owner):
@@ -184,14 +184,14 @@ async def test_ten_processes_that_need_a_refresh_at_once_make_one_call(world, ne
 async def test_a_process_killed_with_the_answer_on_its_way_loses_nothing(
     world, need, owner, move_clock, leave
 ):
-    """The provider rotated the refresh token, and nobody heard of it: the former one still opens."""
+    """The provider rotated the refresh token, and its response was lost: the previous one still works."""
     mailbox = await world.connected(ProviderName.OUTLOOK)
     await leave(SOON)
     world.sim.fault("stall", provider="outlook", endpoint="token", seconds=60, times=1)
     process = need(mailbox)
     await asyncio.to_thread(process.ready)
     process.go()
-    await somebody_refreshes(owner)
+    await wait_for_refresh(owner)
     process.end()
     world.sim.delete("faults")
     await move_clock(61)
@@ -213,7 +213,7 @@ async def test_a_process_that_lost_its_lease_writes_nothing_over_the_reconnect(w
     await leave(SOON)
     world.sim.fault("stall", provider="outlook", endpoint="token", seconds=2, times=1)
     slow = asyncio.create_task(world.source(mailbox, world.another_process()).get_token())
-    await somebody_refreshes(owner)
+    await wait_for_refresh(owner)
     await world.login(ProviderName.OUTLOOK, address)
     stored = await access_of(owner)
     token = await slow
@@ -254,7 +254,7 @@ async def test_microsofts_refusals_that_only_the_owner_can_end(world, owner, lea
         await owner.execute("UPDATE mailboxes SET health = 'active', last_error = NULL")
 
 
-async def test_microsofts_refusals_that_the_operator_must_end_are_one_alarm(world, leave):
+async def test_microsofts_refusals_that_the_operator_must_end_are_one_alert(world, leave):
     many = [await world.connected(ProviderName.OUTLOOK) for _ in range(3)]
     await leave(SOON)
     for code in OPERATOR:
@@ -270,7 +270,7 @@ async def test_microsofts_refusals_that_the_operator_must_end_are_one_alarm(worl
     assert (await world.ledger_events())[-1] == "APPLICATION_ACCEPTED"
 
 
-async def test_once_the_operator_has_acted_nobody_waits_any_longer(world, leave, owner, other_organization):
+async def test_once_the_operator_has_acted_waiting_work_resumes(world, leave, owner, other_organization):
     """The first that gets through frees all that wait, and none of those that failed for another reason."""
     first = await world.connected(ProviderName.OUTLOOK)
     await world.connected(ProviderName.OUTLOOK, organization=other_organization)
@@ -319,7 +319,7 @@ async def test_microsofts_words_for_its_own_trouble_are_all_known(world, leave):
     assert (await health_of(world, mailbox)).health is MailboxHealth.ACTIVE
 
 
-async def test_a_proxy_that_refuses_in_place_of_the_provider_disconnects_nobody(world, leave):
+async def test_a_proxy_that_refuses_in_place_of_the_provider_disconnects_no_mailbox(world, leave):
     mailbox = await world.connected(ProviderName.GMAIL)
     await leave(0)
     world.sim.fault("html", provider="gmail", endpoint="*token", status=407)

@@ -1,4 +1,4 @@
-"""W5: webhooks are signed, told in order per thing, at least once, retried, replayed, disabled."""
+"""W5: deliveries are signed, in order per entity, at least once, retried, replayed; webhooks get disabled."""
 
 import asyncio
 import json
@@ -34,10 +34,10 @@ LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
 class Receiver:
-    """An application that is told. `verdict` decides the status of each delivery."""
+    """An application that receives deliveries. `verdict` decides the status of each delivery."""
 
     def __init__(self):
-        self.requests, self.verdict, self.before = [], lambda _told: 204, None
+        self.requests, self.verdict, self.before = [], lambda _event: 204, None
         self.app = Starlette(
             routes=[
                 Route("/hook", self.take, methods=["POST"]),
@@ -47,19 +47,19 @@ class Receiver:
 
     async def take(self, request):
         body = await request.body()
-        told = json.loads(body)
+        recorded = json.loads(body)
         if self.before:
-            await self.before(told)
-        status = self.verdict(told)
+            await self.before(recorded)
+        status = self.verdict(recorded)
         self.requests.append((dict(request.headers), body, status))
         return Response(status_code=status)
 
     @property
     def accepted(self):
-        """What was told: entity and number, of those that were accepted."""
+        """The accepted deliveries: entity and number."""
         return [
-            (told["data"]["entity_id"], told["data"]["number"])
-            for told in (json.loads(body) for _, body, status in self.requests if status == 204)
+            (recorded["data"]["entity_id"], recorded["data"]["number"])
+            for recorded in (json.loads(body) for _, body, status in self.requests if status == 204)
         ]
 
 
@@ -83,18 +83,18 @@ def delivering(database):
 
 
 @pytest.fixture
-def tell(database, organization):
+def publish(database, organization):
     numbers = defaultdict(int)
 
-    async def tell(*names, kind="document"):
-        news = []
+    async def publish(*names, kind="document"):
+        new_events = []
         for name in names:
             numbers[name] += 1
-            news.append(NewEvent(f"{kind}.changed", kind, name, {"number": numbers[name]}))
+            new_events.append(NewEvent(f"{kind}.changed", kind, name, {"number": numbers[name]}))
         async with database.transaction(organization) as connection:
-            await feed.append_events(connection, news)
+            await feed.append_events(connection, new_events)
 
-    return tell
+    return publish
 
 
 @pytest.fixture
@@ -144,25 +144,25 @@ async def shown(database, organization, webhook):
         return await stored.get(connection, webhook.id)
 
 
-async def test_a_delivery_is_signed_as_the_standard_has_it(add, tell, step, receiver):
+async def test_a_delivery_is_signed_as_the_standard_has_it(add, publish, step, receiver):
     _, secret = await add()
-    await tell("d1")
+    await publish("d1")
     assert await step() == 0
     [(headers, body, _)] = receiver.requests
-    told = Referee(secret.reveal()).verify(body, headers)
-    assert told["type"] == "document.changed"
-    assert told["data"] == {"entity_type": "document", "entity_id": "d1", "position": 1, "number": 1}
+    recorded = Referee(secret.reveal()).verify(body, headers)
+    assert recorded["type"] == "document.changed"
+    assert recorded["data"] == {"entity_type": "document", "entity_id": "d1", "position": 1, "number": 1}
     with pytest.raises(WebhookVerificationError):
         Referee(secret.reveal()).verify(body.replace(b"d1", b"d2"), headers)
     with pytest.raises(WebhookVerificationError):
         Referee("whsec_" + "A" * 43 + "=").verify(body, headers)
 
 
-async def test_only_what_passes_the_filter_is_told_and_from_now_on(add, tell, step, receiver):
-    await tell("before")
+async def test_only_new_events_that_pass_the_filter_are_delivered(add, publish, step, receiver):
+    await publish("before")
     await add("document.*")
-    await tell("m1", kind="mailbox")
-    await tell("d1")
+    await publish("m1", kind="mailbox")
+    await publish("d1")
     await step()
     assert receiver.accepted == [("d1", 1)]
     assert deliver.matches_filter([], "mailbox.paused")
@@ -171,14 +171,14 @@ async def test_only_what_passes_the_filter_is_told_and_from_now_on(add, tell, st
     assert not deliver.matches_filter([], "webhook.disabled")
 
 
-async def test_everything_is_told_in_order_per_thing_though_the_receiver_fails_at_random(
-    add, tell, step, receiver, move_clock
+async def test_events_arrive_in_order_per_entity_though_the_receiver_fails_at_random(
+    add, publish, step, receiver, move_clock
 ):
     await add()
     chance = random.Random(7)
-    receiver.verdict = lambda _told: 503 if chance.random() < 0.4 else 204
+    receiver.verdict = lambda _event: 503 if chance.random() < 0.4 else 204
     for _ in range(12):
-        await tell(*(f"e{number}" for number in range(10)))
+        await publish(*(f"e{number}" for number in range(10)))
     for _ in range(60):
         await step()
         await move_clock(3600)
@@ -190,32 +190,32 @@ async def test_everything_is_told_in_order_per_thing_though_the_receiver_fails_a
         assert numbers == sorted(numbers)
 
 
-async def test_what_one_thing_waits_for_holds_up_nobody_else(
-    add, tell, step, receiver, database, organization, move_clock
+async def test_a_waiting_entity_does_not_delay_the_others(
+    add, publish, step, receiver, database, organization, move_clock
 ):
     webhook, _ = await add()
-    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
-    await tell("bad", "good")
-    await tell("bad", "good")
+    receiver.verdict = lambda event: 400 if event["data"]["entity_id"] == "bad" else 204
+    await publish("bad", "good")
+    await publish("bad", "good")
     assert await step() == 0
     assert receiver.accepted == [("good", 1), ("good", 2)]
-    await tell("good", "bad")
+    await publish("good", "bad")
     await step()
     assert receiver.accepted[2:] == [("good", 3)]
     found = await shown(database, organization, webhook)
     assert (found.waiting, found.given_up, found.failing_since) == (3, 0, None)
-    receiver.verdict = lambda _told: 204
+    receiver.verdict = lambda _event: 204
     await move_clock(30)
     await step()
     assert receiver.accepted[3:] == [("bad", 1), ("bad", 2), ("bad", 3)]
     assert (await shown(database, organization, webhook)).waiting == 0
 
 
-async def test_a_crash_after_sending_tells_it_twice_with_the_same_id(
-    add, tell, step, receiver, database, delivering, organization, move_clock
+async def test_a_crash_after_sending_repeats_the_delivery_with_the_same_id(
+    add, publish, step, receiver, database, delivering, organization, move_clock
 ):
     await add()
-    await tell("d1")
+    await publish("d1")
 
     async def dies(lease):
         look = await deliver._load_batch(delivering, lease)
@@ -231,21 +231,21 @@ async def test_a_crash_after_sending_tells_it_twice_with_the_same_id(
     assert first == second
 
 
-async def test_a_receiver_that_is_down_is_probed_and_then_told_everything(
-    add, tell, step, receiver, move_clock, database, organization
+async def test_a_receiver_that_is_down_is_probed_and_then_gets_everything(
+    add, publish, step, receiver, move_clock, database, organization
 ):
     webhook, _ = await add()
-    receiver.verdict = lambda _told: 500
-    await tell(*(f"e{number}" for number in range(20)))
+    receiver.verdict = lambda _event: 500
+    await publish(*(f"e{number}" for number in range(20)))
     assert await step() == 1
-    await tell(*(f"f{number}" for number in range(20)))
+    await publish(*(f"f{number}" for number in range(20)))
     before = len(receiver.requests)
     await move_clock(61)
     assert await step() == 1
     assert len(receiver.requests) - before == deliver.PROBES
     found = await shown(database, organization, webhook)
     assert (found.position, found.waiting, found.last_error) == (20, 20 + deliver.PROBES, "answered 500")
-    receiver.verdict = lambda _told: 204
+    receiver.verdict = lambda _event: 204
     await move_clock(61)
     assert await step() == 0
     assert sorted(receiver.accepted) == sorted(
@@ -255,42 +255,42 @@ async def test_a_receiver_that_is_down_is_probed_and_then_told_everything(
 
 
 async def test_things_that_are_refused_hold_up_no_others_however_many_they_are(
-    add, tell, step, receiver, move_clock, database, organization
+    add, publish, step, receiver, move_clock, database, organization
 ):
     webhook, _ = await add()
-    receiver.verdict = lambda told: 400 if told["data"]["entity_id"].startswith("bad") else 204
-    await tell(*(f"bad{number}" for number in range(5)))
+    receiver.verdict = lambda event: 400 if event["data"]["entity_id"].startswith("bad") else 204
+    await publish(*(f"bad{number}" for number in range(5)))
     assert await step() == 1
     for number in range(3):
         await move_clock(3600)
         await step()  # only those that are refused
-        await tell(f"good{number}")
+        await publish(f"good{number}")
         assert await step() == 0
     assert receiver.accepted == [("good0", 1), ("good1", 1), ("good2", 1)]
     found = await shown(database, organization, webhook)
     assert (found.waiting, found.failing_since, found.disabled_at) == (5, None, None)
 
 
-async def test_where_all_that_was_ready_is_refused_a_new_thing_is_told_at_once(add, tell, step, receiver):
+async def test_a_new_entity_is_sent_at_once_though_all_others_are_refused(add, publish, step, receiver):
     await add()
-    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
-    await tell("bad")
+    receiver.verdict = lambda event: 400 if event["data"]["entity_id"] == "bad" else 204
+    await publish("bad")
     assert await step() == 0
-    await tell("good")
+    await publish("good")
     await step()
     assert receiver.accepted == [("good", 1)]
 
 
 async def test_what_waits_behind_another_makes_no_work_before_that_is_due(
-    add, tell, step, receiver, move_clock, database, delivering
+    add, publish, step, receiver, move_clock, database, delivering
 ):
     await add()
-    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
-    await tell("bad", "good")
-    await tell("bad", "good")
+    receiver.verdict = lambda event: 400 if event["data"]["entity_id"] == "bad" else 204
+    await publish("bad", "good")
+    await publish("bad", "good")
     await step()
     await move_clock(30)
-    await tell("good")
+    await publish("good")
     await step()  # the first about `bad` is refused again, and waits for longer than the one behind it
     async with database.engine() as connection:
         claimed = await work.claim(connection, [WorkKind.DELIVER], batch=9, lease_seconds=60)
@@ -299,22 +299,22 @@ async def test_what_waits_behind_another_makes_no_work_before_that_is_due(
 
 
 async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_brings_it_back(
-    add, tell, step, receiver, move_clock, database, organization
+    add, publish, step, receiver, move_clock, database, organization
 ):
     webhook, _ = await add()
-    receiver.verdict = lambda _told: 500
-    await tell("d1")
+    receiver.verdict = lambda _event: 500
+    await publish("d1")
     assert await step() == 0
     await move_clock(3 * 86400 + 60)
     assert await step() == 0
     found = await shown(database, organization, webhook)
     assert "three days: answered 500" in found.disabled_because
     async with database.transaction(organization) as connection:
-        told = [each.event_type for each in await ledger.list_newest(connection, limit=20)]
+        recorded = [each.event_type for each in await ledger.list_newest(connection, limit=20)]
         events = [each.kind for each in await feed.list_after(connection, 0, 10)]
-    assert "WEBHOOK_DISABLED" in told
-    receiver.verdict = lambda _told: 204
-    await tell("d2")
+    assert "WEBHOOK_DISABLED" in recorded
+    receiver.verdict = lambda _event: 204
+    await publish("d2")
     await step()
     assert receiver.accepted == []
     assert events == ["document.changed"]
@@ -327,17 +327,17 @@ async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_bring
 
 @pytest.mark.parametrize("after", [0, 1])
 async def test_a_replay_that_is_ordered_while_deliveries_are_under_way_is_not_lost(
-    add, tell, step, receiver, database, organization, after
+    add, publish, step, receiver, database, organization, after
 ):
     webhook, _ = await add()
-    await tell("d1")
+    await publish("d1")
     await step()
-    await tell("d1")
+    await publish("d1")
     ordered = []
 
-    async def order(told):
+    async def order(recorded):
         if not ordered:
-            ordered.append(told)
+            ordered.append(recorded)
             found = await shown(database, organization, webhook)
             await webhooks.replay(database, organization, found, after=after)
 
@@ -349,19 +349,19 @@ async def test_a_replay_that_is_ordered_while_deliveries_are_under_way_is_not_lo
 
 
 async def test_what_is_given_up_waits_for_a_person(
-    add, tell, step, receiver, move_clock, database, organization
+    add, publish, step, receiver, move_clock, database, organization
 ):
     webhook, _ = await add()
-    receiver.verdict = lambda told: 400 if told["data"]["entity_id"] == "bad" else 204
-    await tell("bad", "good")
+    receiver.verdict = lambda event: 400 if event["data"]["entity_id"] == "bad" else 204
+    await publish("bad", "good")
     await step()
     await move_clock(3 * 86400 + 60)
-    await tell("good")
+    await publish("good")
     await step()
     found = await shown(database, organization, webhook)
     assert (found.waiting, found.given_up) == (0, 1)
-    await tell("bad")
-    receiver.verdict = lambda _told: 204
+    await publish("bad")
+    receiver.verdict = lambda _event: 204
     await step()
     assert receiver.accepted[-1] == ("bad", 2)
     await webhooks.change(database, organization, found, url=found.url, kinds=[], enabled=False)
@@ -377,9 +377,9 @@ async def test_what_is_given_up_waits_for_a_person(
     assert receiver.accepted[-1] == ("bad", 1)
 
 
-async def test_a_removed_webhook_is_told_nothing(add, tell, step, receiver, database, organization):
+async def test_a_removed_webhook_receives_nothing(add, publish, step, receiver, database, organization):
     webhook, _ = await add()
-    await tell("d1")
+    await publish("d1")
     assert await webhooks.remove(database, organization, webhook.id)
     assert not await webhooks.remove(database, organization, webhook.id)
     await step()
@@ -431,7 +431,7 @@ async def test_nothing_is_sent_inside_unless_it_is_allowed(url, words):
         ("2606:4700::1111", True),
     ],
 )
-def test_public_addresses_are_told_from_private_ones(address, public):
+def test_public_addresses_are_distinguished_from_private_ones(address, public):
     if public:
         webhook_sender.require_allowed_address(ip_address(address), ())
     else:
@@ -490,12 +490,16 @@ async def test_plain_http_goes_only_to_networks_that_are_named(monkeypatch):
     assert posted.error == "is not an https URL"
 
 
-def test_the_kinds_of_events_are_those_that_are_told():
-    told = set()
+def test_the_event_kinds_are_those_that_the_flow_appends():
+    recorded = set()
     for path in Path(deliver.__file__).parents[1].rglob("*.py"):
         text = path.read_text()
-        told |= set(re.findall(r"""(?:News\(|feed\.tell\(\s*connection,)\s*"([a-z_.]+)\"""", text))
+        recorded |= set(
+            re.findall(r"""(?:NewEvent\(|feed\.append_event\(\s*connection,)\s*"([a-z_.]+)\"""", text)
+        )
         if path.name == "connection.py":
-            told |= {each.lower().replace("_", ".", 1) for each in re.findall(r'"(MAILBOX_[A-Z_]+)"', text)}
-    assert {"document.changed", "document.created", "mailbox.paused"} <= told
-    assert told - {"webhook.disabled"} <= set(feed.EVENT_KINDS)
+            recorded |= {
+                each.lower().replace("_", ".", 1) for each in re.findall(r'"(MAILBOX_[A-Z_]+)"', text)
+            }
+    assert {"document.changed", "document.created", "mailbox.paused"} <= recorded
+    assert recorded - {"webhook.disabled"} <= set(feed.EVENT_KINDS)

@@ -1,4 +1,4 @@
-"""K3: what nothing refers to goes, row and object; what somebody needs stays, whatever comes in between."""
+"""K3: unreferenced blobs are removed, row and object; referenced ones stay, whatever happens in between."""
 
 import asyncio
 import os
@@ -96,7 +96,7 @@ async def test_a_crash_between_row_and_object_is_finished_by_the_next_run(
     assert await objects(store, organization) == set()
 
 
-async def test_an_object_that_was_written_anew_after_its_mark_is_spared(
+async def test_an_object_that_was_written_again_after_its_mark_is_spared(
     database, store, organization, collected, move_clock
 ):
     blob = await kept(database, store, organization, b"back again")
@@ -206,7 +206,7 @@ async def test_writers_and_collectors_at_once_lose_nothing(
 
     tasks = [asyncio.create_task(write()) for _ in range(4)] + [asyncio.create_task(forget())]
     for _ in range(15):
-        # Half a grace of a day would do for marks; the objects themselves are old for everybody.
+        # Half a grace of a day would do for marks; the objects themselves are old in any case.
         await _age(store, organization)
         await collected()
     stop.set()
@@ -232,7 +232,7 @@ async def test_missing_and_changed_bytes_are_reported_with_what_refers_to_them(
     await refer(owner, organization, missing.sha256)
     await store.delete(organization, missing.sha256)
     store._path(organization, changed.sha256).write_bytes(b"chanGed")
-    await store.put(organization, b"nobody's")
+    await store.put(organization, b"an orphan")
     heard = []
     findings = await blob_verification.verify(database, store, organization, checked=heard.append)
     assert {(fault.sha256, fault.problem) for fault in findings.faults} == {

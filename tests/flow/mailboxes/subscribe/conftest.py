@@ -21,7 +21,7 @@ async def database(database_url):
 
 @pytest.fixture
 async def subscribed(contract, database, owner, organization):
-    """A connected mailbox without a channel; the database's clock shows what the simulator's does."""
+    """A connected mailbox without a subscription; the database's clock shows what the simulator's does."""
     grant, tokens, _ = await contract.connect()
     async with receiving() as receiver:
         mailbox = await insert_mailbox(owner, organization, contract.provider.name, grant.account)

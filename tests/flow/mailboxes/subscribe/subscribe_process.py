@@ -1,4 +1,4 @@
-"""A real worker that keeps push channels, and nothing else; for tests that kill it."""
+"""A real worker that keeps push subscriptions, and nothing else; for tests that kill it."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Mailboxes of a simulated provider whose push channels a test can watch being kept."""
+"""Mailboxes of a simulated provider whose push subscriptions a test can watch being kept."""
 
 import asyncio
 import secrets
@@ -120,7 +120,7 @@ class SubscribedMailbox:
         return row[0] if row else None
 
     def remote_subscriptions(self) -> list[dict]:
-        """What stands at the provider."""
+        """The subscriptions that exist at the provider."""
         return self.sim.get(f"mailboxes/{self.contract.address}")["subscriptions"]
 
     def calls(self, endpoint: str) -> list[dict]:
@@ -128,7 +128,7 @@ class SubscribedMailbox:
         return self.sim.get("requests", mailbox=self.contract.address, endpoint=endpoint, limit=1000)[::-1]
 
     async def assert_one_live(self) -> None:
-        """Exactly one channel at the provider, and it is the one that the live row knows."""
+        """Exactly one subscription at the provider, and it is the one that the live row knows."""
         row = await self.live_row()
         [found] = self.remote_subscriptions()
         if found["kind"] == "subscription":

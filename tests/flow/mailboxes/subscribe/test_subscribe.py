@@ -1,4 +1,4 @@
-"""S1, S2, S3, S5: every connected mailbox has one push channel, whatever happens to it."""
+"""S1, S2, S3, S5: every connected mailbox has one push subscription, whatever happens to it."""
 
 import asyncio
 from datetime import datetime, timedelta
@@ -17,7 +17,7 @@ from postroom.store.subscriptions import Subscription
 from providers.receiver import receiving
 
 
-async def test_a_connected_mailbox_gets_its_channel(subscribed):
+async def test_a_connected_mailbox_gets_its_subscription(subscribed):
     assert await subscribed.run() == []
     await subscribed.assert_one_live()
     assert await subscribed.events() == ["SUBSCRIPTION_CREATED"]
@@ -48,7 +48,7 @@ async def test_the_row_with_its_secret_is_there_before_the_provider_asks_us_anyt
     assert digest == "\\x" + sha256(notice.client_state.reveal().encode()).hexdigest()
 
 
-async def test_it_is_renewed_because_it_is_due_and_stands_for_weeks(subscribed):
+async def test_it_is_renewed_when_due_and_lasts_for_weeks(subscribed):
     await subscribed.run()
     gmail = subscribed.contract.provider.name is ProviderName.GMAIL
     for _ in range(21):
@@ -60,7 +60,7 @@ async def test_it_is_renewed_because_it_is_due_and_stands_for_weeks(subscribed):
     assert len(events) - 1 in ({20, 21, 22} if gmail else {3, 4}), "Gmail daily, Graph on its last day"
 
 
-async def test_a_worker_that_was_down_for_eight_days_makes_it_anew_and_marks_the_old_one(subscribed):
+async def test_a_worker_that_was_down_for_eight_days_recreates_it_and_marks_the_old_one(subscribed):
     await subscribed.run()
     await subscribed.move(8 * DAY)
     assert await subscribed.work_off() == []
@@ -75,7 +75,7 @@ async def test_a_worker_that_was_down_for_eight_days_makes_it_anew_and_marks_the
 
 
 @only_graph
-async def test_a_removed_one_is_made_anew_at_once_even_just_after_it_was_made(subscribed):
+async def test_a_removed_one_is_recreated_at_once_even_just_after_it_was_created(subscribed):
     await subscribed.run()
     subscribed.sim.post(f"mailboxes/{subscribed.contract.address}/lifecycle", event="subscriptionRemoved")
     assert subscribed.remote_subscriptions() == []
@@ -114,7 +114,9 @@ async def test_a_request_to_reauthorize_renews_at_once(subscribed):
 
 
 @only_graph
-async def test_validation_that_fails_three_times_and_then_passes_leaves_one_channel_and_no_rests(subscribed):
+async def test_validation_that_fails_three_times_and_then_passes_leaves_one_subscription_and_no_rests(
+    subscribed,
+):
     subscribed.receiver.validates = False
     for _ in range(3):
         [error] = await subscribed.run()
@@ -130,7 +132,7 @@ async def test_validation_that_fails_three_times_and_then_passes_leaves_one_chan
 
 
 @only_graph
-async def test_an_equal_channel_whose_secret_nobody_knows_is_deleted_and_made_anew(subscribed):
+async def test_an_equal_subscription_with_an_unknown_secret_is_deleted_and_recreated(subscribed):
     await subscribed.run()
     [stranger] = subscribed.remote_subscriptions()
     await subscribed.owner.execute("DELETE FROM subscriptions")
@@ -140,7 +142,7 @@ async def test_an_equal_channel_whose_secret_nobody_knows_is_deleted_and_made_an
 
 
 @only_graph
-async def test_one_account_in_two_organizations_shares_a_channel_until_its_maker_leaves(
+async def test_one_account_in_two_organizations_shares_a_subscription_until_its_maker_leaves(
     subscribed, make_organization
 ):
     await subscribed.run()
@@ -162,8 +164,9 @@ async def test_one_account_in_two_organizations_shares_a_channel_until_its_maker
 
 
 async def made_by_others(subscribed) -> dict[str, str]:
-    """An orphan of ours, and a channel of another system."""
+    """An orphan of ours, and a subscription of another system."""
     token = await subscribed.tokens[subscribed.mailbox].get_token()
+    user = subscribed.grant.account.provider_user_id
     made = {}
     for folder, url in (
         ("inbox", f"{subscribed.base}/webhooks/outlook/{uuid4()}"),
@@ -176,7 +179,7 @@ async def made_by_others(subscribed) -> dict[str, str]:
             json={
                 "changeType": "created",
                 "notificationUrl": url,
-                "resource": f"users/{subscribed.grant.account.provider_user_id}/mailFolders('{folder}')/messages",
+                "resource": f"users/{user}/mailFolders('{folder}')/messages",
                 "expirationDateTime": (
                     datetime.fromisoformat(subscribed.sim.get("clock")["now"]) + timedelta(days=2)
                 ).isoformat(),
@@ -200,7 +203,7 @@ async def test_a_mailbox_that_is_new_here_leaves_no_orphan_of_a_former_database(
 
 
 @only_graph
-async def test_orphans_of_ours_are_removed_and_channels_of_others_are_left_alone(subscribed):
+async def test_orphans_of_ours_are_removed_and_subscriptions_of_others_are_left_alone(subscribed):
     await subscribed.run()
     await subscribed.move(HOUR)
     made = await made_by_others(subscribed)
@@ -217,7 +220,7 @@ async def test_orphans_of_ours_are_removed_and_channels_of_others_are_left_alone
     }
 
 
-async def test_a_new_public_address_moves_the_channel(subscribed):
+async def test_a_new_public_address_moves_the_subscription(subscribed):
     await subscribed.run()
     async with receiving() as moved:
         base = moved.url.removesuffix("/push")
@@ -259,17 +262,17 @@ async def silent(subscribed, changed_at):
         )
 
 
-async def test_a_channel_that_stays_silent_is_noticed_and_made_anew(subscribed):
+async def test_a_silent_subscription_is_noticed_and_recreated(subscribed):
     before = await now(subscribed)
     await subscribed.run()
     old = await subscribed.live_row()
     await subscribed.move(HOUR)
     changed_at = await now(subscribed)
-    assert not await silent(subscribed, before), "the change was there before the channel"
+    assert not await silent(subscribed, before), "the change was there before the subscription"
     assert not await silent(subscribed, changed_at), "the provider may take its time"
     await subscribed.move(HOUR)
     await subscribed.owner.execute("UPDATE mailboxes SET last_notified_at = postroom_now()")
-    assert not await silent(subscribed, changed_at), "something was told since"
+    assert not await silent(subscribed, changed_at), "a notification came since"
     await subscribed.owner.execute("UPDATE mailboxes SET last_notified_at = NULL")
     assert await silent(subscribed, changed_at)
     assert (await subscribed.health())[0] == "subscription_expired"
@@ -280,7 +283,7 @@ async def test_a_channel_that_stays_silent_is_noticed_and_made_anew(subscribed):
     assert await subscribed.health() == ("active", None)
 
 
-async def test_mailboxes_that_nobody_looks_after_are_found(subscribed):
+async def test_mailboxes_without_scheduled_work_are_found(subscribed):
     assert await subscribe.schedule_missing(subscribed.database) == 1
     assert await subscribed.work_off() == []
     await subscribed.assert_one_live()
@@ -352,7 +355,7 @@ async def test_a_mailbox_or_folder_that_is_not_there_is_said_so(subscribed):
     )
 
 
-async def test_without_a_public_address_or_a_provider_the_operator_is_told_what_to_set(subscribed):
+async def test_without_a_public_address_or_a_provider_the_error_says_what_to_set(subscribed):
     [error] = await subscribed.run(public_url=None)
     assert isinstance(error, OperatorError)
     assert "POSTROOM_PUBLIC_URL" in str(error)

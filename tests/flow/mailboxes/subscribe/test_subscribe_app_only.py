@@ -1,4 +1,4 @@
-"""C2, S1, S2 for mailboxes that an application opens: the same account, one channel, pushes that arrive."""
+"""C2, S1, S2 for app-only mailboxes: the same account, one subscription, pushes that arrive."""
 
 import asyncio
 from datetime import datetime
@@ -44,8 +44,8 @@ class AppOnly:
 
     def __init__(self, world: SimulatedWorld, owner, context, address: str) -> None:
         self.world, self.owner, self.context, self.address = world, owner, context, address
-        told = world.sim.post("microsoft/tokens", address=address)["id_token"]
-        self.tenant = jwt.decode(told, options={"verify_signature": False})["tid"]
+        recorded = world.sim.post("microsoft/tokens", address=address)["id_token"]
+        self.tenant = jwt.decode(recorded, options={"verify_signature": False})["tid"]
 
     async def connected(self, *, roles=("Mail.Read", "User.Read.All"), tenant=None, folder="Inbox"):
         known = self.world.sim.ready["clients"]["outlook"]
@@ -66,14 +66,14 @@ class AppOnly:
         return done.mailbox
 
     async def renewed_subscription(self) -> dict:
-        """Look after the channel, as a worker does; the one that stands at the provider then."""
+        """Run the work as a worker does; the subscription that then exists at the provider."""
         async with self.world.database.engine() as connection:
             claim = await work.claim(connection, [WorkKind.SUBSCRIBE], batch=5, lease_seconds=60)
         assert claim.leases
         for lease in claim.leases:
             await subscribe.run(self.context, lease)
-        [standing] = self.world.sim.get(f"mailboxes/{self.address}")["subscriptions"]
-        return standing
+        [existing] = self.world.sim.get(f"mailboxes/{self.address}")["subscriptions"]
+        return existing
 
     async def move(self, seconds: float) -> None:
         await asyncio.to_thread(self.world.sim.move_clock, seconds)
@@ -85,14 +85,14 @@ class AppOnly:
 @pytest.fixture
 async def app(world, owner, tmp_path):
     """Pushes go to webhooks that answer on a socket of their own."""
-    async with open_push_server(world.database) as hook, open_client() as client:
-        settings = settings_of(world.sim, tmp_path, public_url=hook.url)
+    async with open_push_server(world.database) as push_server, open_client() as client:
+        settings = settings_of(world.sim, tmp_path, public_url=push_server.url)
         context = build_engine(settings, world.database, client).subscribe
         yield AppOnly(world, owner, context, world.person(ProviderName.OUTLOOK))
 
 
 @pytest.mark.parametrize("roles", [["Mail.Read", "User.Read.All"], ["Mail.Read"]], ids=["users", "mail-only"])
-async def test_a_channel_is_made_tells_of_mail_and_is_renewed(app, owner, roles):
+async def test_a_subscription_is_created_delivers_pushes_and_is_renewed(app, owner, roles):
     mailbox = await app.connected(roles=roles)
     made = await app.renewed_subscription()
     assert made["resource"] == f"users/{mailbox.provider_user_id}/mailFolders('Inbox')/messages"
@@ -107,7 +107,7 @@ async def test_a_channel_is_made_tells_of_mail_and_is_renewed(app, owner, roles)
     assert renewed["expires"] > made["expires"]
 
 
-async def test_another_folder_moves_the_channel(app):
+async def test_another_folder_moves_the_subscription(app):
     await app.connected(folder="Inbox")
     await app.renewed_subscription()
     await app.connected(folder="Archive")

@@ -1,4 +1,4 @@
-"""S2: a worker killed at whatever moment leaves no channel without a row and no mailbox without a channel."""
+"""S2: a worker killed at any moment leaves no subscription without a row and no mailbox without one."""
 
 import asyncio
 import json
@@ -125,7 +125,7 @@ async def test_killed_between_the_provider_s_answer_and_the_commit(subscribed, d
     assert await subscribed.events() == []
     await finish(subscribed, database_url)
     assert (await subscribed.live_row())["provider_subscription_id"] == made["id"], (
-        "the same channel, not another"
+        "the same subscription, not another"
     )
     assert await subscribed.events() == ["SUBSCRIPTION_ADOPTED"]
 
@@ -147,7 +147,7 @@ async def test_killed_between_a_renewal_and_its_commit(subscribed, database_url)
 
 
 @only_graph
-async def test_killed_after_an_unknown_channel_was_deleted_and_before_the_new_one_was_answered(
+async def test_killed_after_an_unknown_subscription_was_deleted_and_before_the_new_one_was_answered(
     subscribed, database_url
 ):
     await subscribed.run()
