@@ -2,8 +2,8 @@
 
 Reads generated documents (clean and with noise), the simulator's PDFs, scans of some of these, and
 `../shared/corpora` if it exists. Real documents get two shares: of all true values, and of those that the
-document contains. Some files show another invoice than their XML; some truths hold the settlement date as trade
-date. Run it with `python bench/extraction.py`.
+document contains. Some files show another invoice than their XML; some truths hold the settlement date as
+trade date. Run it with `python bench/extraction.py`.
 """
 
 import asyncio

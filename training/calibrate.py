@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Fits the confidence of the offline reader's values on generated documents.
 
-Writes `calibration.json` beside the code, deterministically. Run it after changing the reader or the vocabulary:
-`python -m training.calibrate`.
+Writes `calibration.json` beside the code, deterministically. Run it after changing the reader or the
+vocabulary: `python -m training.calibrate`.
 """
 
 import json

@@ -258,7 +258,8 @@ def generate_contract_note(seed: int, *, hard: float = 0.15) -> GeneratedDocumen
         str(dice.randint(10**6, 10**9)),
         dice.choice(invented_names.SECURITIES.split("|")),
     )
-    broker = f"{dice.choice(invented_names.BROKERS.split('|'))} {dice.choice(invented_names.FORMS[style.language].split('|'))}"
+    forms = invented_names.FORMS[style.language]
+    broker = f"{dice.choice(invented_names.BROKERS.split('|'))} {dice.choice(forms.split('|'))}"
     letter, facts = _note_facts(style, traded, quantity)
     shape = dice.choice(["{title} {side}", "{title}: {side}", "{side}", "{title}\n{side}"])
     done = [style.say(f"done_{side}").format(date=style.day(traded))] if dice.random() < 0.5 else []

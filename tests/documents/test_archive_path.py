@@ -1,4 +1,4 @@
-"""D9: the archive's paths and metadata, to the letter."""
+"""D9: the exact paths and metadata of the archive."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -22,7 +22,7 @@ PARCEL = ArchiveItem(
 )
 
 
-def test_a_path_names_sender_day_key_and_file_each_percent_encoded():
+def test_a_path_has_percent_encoded_sender_date_key_and_file_name():
     assert archive_path.build_path(PARCEL) == (
         "archive/sender_email=l%2Edeburna%40broker%2Eexample/received_date=2026-02-05/"
         "ldeburna-20260204-AAPL-BUY-100/Contract%20note.pdf"
@@ -40,7 +40,7 @@ def test_a_path_names_sender_day_key_and_file_each_percent_encoded():
         ("Rechnung Müller.pdf", "Rechnung%20M%C3%BCller.pdf"),
     ],
 )
-def test_a_file_name_can_be_no_path_and_ends_in_one_suffix(name, expected):
+def test_a_file_name_is_never_a_path_and_has_one_suffix(name, expected):
     assert archive_path.build_path(replace(PARCEL, file_name=name)).rpartition("/")[2] == expected
 
 
@@ -57,11 +57,11 @@ def test_files_of_the_same_name_are_numbered():
         ({"record_key": None, "message_id": None}, "0b1f"),
     ],
 )
-def test_the_unique_id_is_the_best_there_is(change, expected):
+def test_the_unique_id_prefers_record_key_then_message_then_fallback(change, expected):
     assert archive_path.build_path(replace(PARCEL, **change)).split("/")[3] == expected
 
 
-def test_no_part_of_a_path_is_too_long_for_a_disk_and_none_is_cut_within_a_character():
+def test_long_path_segments_are_truncated_between_characters():
     long = replace(PARCEL, sender="é" * 300, file_name="ü" * 299 + ".pdf", record_key="日" * 400)
     path = archive_path.build_path(long, number=999)
     for part in f"{path}.metadata.json".split("/"):
@@ -72,7 +72,7 @@ def test_no_part_of_a_path_is_too_long_for_a_disk_and_none_is_cut_within_a_chara
     assert sum(len(name) + len(value) for name, value in told.items()) < 1000
 
 
-def test_metadata_is_the_seeds():
+def test_metadata_matches_the_specification():
     assert archive_path.build_metadata(PARCEL, processed_at=datetime(2026, 2, 5, tzinfo=UTC)) == {
         "sender-email": "l.deburna@broker.example",
         "source": "graph_webhook",

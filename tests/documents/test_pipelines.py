@@ -1,4 +1,4 @@
-"""Pipelines are declared in one file, and everything wrong with it is told at once."""
+"""Pipelines are declared in one file, and all its errors are reported at once."""
 
 import pytest
 
@@ -13,11 +13,11 @@ def parse(text: str) -> pipelines.Pipelines:
     return pipelines.parse(text, place="pipelines.toml", kinds=KINDS)
 
 
-def test_two_pipelines_ship_ready():
+def test_two_pipelines_are_built_in():
     assert set(pipelines.load(None, kinds=KINDS)) == {"invoices", "contract-notes"}
 
 
-def test_every_fault_is_told_with_its_place():
+def test_every_error_is_reported_with_its_key():
     with pytest.raises(SettingsError) as caught:
         parse("""
             stray = 1
@@ -60,17 +60,17 @@ def test_whole_numbers_are_numbers_and_lists_are_lists():
         ("", "declares no pipeline"),
     ],
 )
-def test_a_file_that_cannot_be_used_says_why(text, words):
+def test_an_unusable_file_is_reported_with_the_reason(text, words):
     with pytest.raises(SettingsError, match=words):
         parse(text)
 
 
-def test_a_file_that_is_not_there_names_the_setting(tmp_path):
+def test_a_missing_file_error_names_the_setting(tmp_path):
     with pytest.raises(SettingsError, match="POSTROOM_PIPELINES"):
         pipelines.load(tmp_path / "none.toml", kinds=KINDS)
 
 
-def test_received_mail_is_taken_unless_folders_are_named():
+def test_received_mail_is_accepted_unless_folders_are_named():
     everything = parse('[a]\nkind = "invoice"')["a"]
     assert everything.takes_folder(["Clients/Acme"], [])
     assert not everything.takes_folder(["Junk"], [FolderRole.SPAM])

@@ -1,4 +1,4 @@
-"""D8: the same trade by other bytes, the order it fulfils, and when a person must decide."""
+"""D8: identity of records, matching of orders, and reasons for a review."""
 
 import pytest
 
@@ -39,27 +39,27 @@ def marks_of_bill(doubted=(), **changed):
     )
 
 
-def test_the_same_values_written_otherwise_have_the_same_mark():
+def test_equal_values_in_other_spellings_have_the_same_identity_hash():
     other = TRADE | {"isin": "us 0378331005", "quantity": "100.000", "gross": "18950"}
     assert marks(TRADE) == marks(other) != ()
 
 
 @pytest.mark.parametrize("change", [{"quantity": "101"}, {"trade_date": "2026-02-05"}, {"direction": "SELL"}])
-def test_another_trade_has_another_mark(change):
+def test_a_different_trade_has_a_different_identity_hash(change):
     assert marks(TRADE) != marks(TRADE | change)
 
 
 @pytest.mark.parametrize("number", ["2024-11-2", "2024/1/12", "2024112", "02024-1-12"])
-def test_another_number_is_another_invoice(number):
+def test_a_different_number_is_a_different_invoice(number):
     assert not marks_of_bill() & marks_of_bill(number=number)
 
 
 @pytest.mark.parametrize("number", ["2024 - 1 - 12", "2024\N{EN DASH}1\N{MINUS SIGN}12"])
-def test_a_number_with_other_spaces_and_dashes_is_the_same(number):
+def test_spaces_and_dash_variants_do_not_change_a_number(number):
     assert marks_of_bill() == marks_of_bill(number=number)
 
 
-def test_a_supplier_is_known_by_its_vat_id_however_its_name_is_spelled():
+def test_a_vat_id_identifies_a_supplier_despite_name_spellings():
     one = marks_of_bill(vat_id="DE136695976")
     assert one & marks_of_bill(vat_id="DE 136 695 976", supplier="XENON Ges.m.b.H.")
     assert one & marks_of_bill(supplier="4012345000009\nXenon GmbH")
@@ -68,17 +68,17 @@ def test_a_supplier_is_known_by_its_vat_id_however_its_name_is_spelled():
     assert not marks_of_bill(**misread) & marks_of_bill(vat_id="DE136695977")
 
 
-def test_what_two_papers_tell_differently_is_found_but_for_names():
+def test_disagreements_of_two_documents_are_found_except_names():
     other = INVOICE | {"supplier": "XENON", "gross": "238", "issued_on": None}
     needed = ("supplier", "number", "issued_on", "gross")
     assert record_matching.find_disagreements(other, INVOICE, needed, BILL) == ["gross"]
 
 
-def test_without_a_part_of_its_identity_a_record_has_no_mark():
+def test_a_record_without_a_part_of_its_identity_has_no_hash():
     assert marks(TRADE | {"gross": None}) == ()
 
 
-def test_an_order_fits_within_tolerance_and_says_why():
+def test_an_order_matches_within_tolerance_with_a_reason():
     order = ExpectedOrder(
         "O-7", {"isin": "US0378331005", "quantity": "100", "gross": "18900", "trade_date": "2026-02-02"}
     )
@@ -97,11 +97,11 @@ def test_an_order_fits_within_tolerance_and_says_why():
         {"isin": "US0378331005"},
     ],
 )
-def test_an_order_that_disagrees_or_tells_too_little_does_not_fit(fields):
+def test_an_order_that_disagrees_or_has_too_few_fields_does_not_match(fields):
     assert record_matching.match_order(TRADE, [ExpectedOrder("O-1", fields)], NOTE).reference is None
 
 
-def test_numbers_of_documents_have_no_tolerance():
+def test_document_numbers_have_no_tolerance():
     bill = INVOICE | {"purchase_order": "450090"}
     order = {"purchase_order": "450011", "gross": "119.00"}
     assert record_matching.match_order(bill, [ExpectedOrder("O-1", order)], BILL).reference is None
@@ -110,7 +110,7 @@ def test_numbers_of_documents_have_no_tolerance():
     ).reference
 
 
-def test_two_orders_that_fit_alike_are_for_a_person():
+def test_two_equally_matching_orders_need_review():
     fields = {"isin": "US0378331005", "quantity": "100"}
     found = record_matching.match_order(
         TRADE, [ExpectedOrder("O-1", fields), ExpectedOrder("O-2", fields)], NOTE
@@ -119,7 +119,7 @@ def test_two_orders_that_fit_alike_are_for_a_person():
     assert found.is_ambiguous
 
 
-def test_the_trade_key_is_the_seeds():
+def test_the_trade_key_matches_the_specification():
     parts = ("username", "trade_date", "ticker", "direction", "quantity")
     read = TRADE | {"direction": "buy"}
     assert (
@@ -129,7 +129,7 @@ def test_the_trade_key_is_the_seeds():
     assert record_matching.build_record_key(parts, read | {"ticker": None}, NOTE, username="ldeburna") is None
 
 
-def test_what_speaks_against_confirming_is_told_in_words():
+def test_reasons_against_confirmation_are_listed():
     found = record_matching.find_review_reasons(
         required=["number", "gross", "date"],
         confidences={"number": 0.99, "gross": 0.5},
@@ -141,7 +141,7 @@ def test_what_speaks_against_confirming_is_told_in_words():
     assert str(found) == ("date was not found; gross is uncertain (0.50); net and VAT do not add up to gross")
 
 
-def test_nothing_against_it_means_confirmed():
+def test_without_reasons_a_record_is_confirmed():
     assert not record_matching.find_review_reasons(
         required=["number"],
         confidences={"number": 0.99},

@@ -1,4 +1,4 @@
-"""What a correction teaches, and whom it leaves alone."""
+"""Corrections apply to the same supplier only, and corrected values are checked."""
 
 from postroom.documents import record_matching, stored_extraction
 from postroom.documents.kinds import kind_registry
@@ -19,7 +19,7 @@ def read(**fields):
     return StoredExtraction("invoice", "offline", fields=values, checks=checks)
 
 
-def test_what_is_taught_is_tested_as_what_was_read():
+def test_corrected_values_are_checked_like_read_values():
     found = stored_extraction.apply_corrections(read(iban=WRONG), {"iban": {WRONG: RIGHT}}, SHAPES)
     assert found.values == {"iban": RIGHT}
     assert [(each.words, each.passed) for each in found.checks] == [
@@ -28,12 +28,12 @@ def test_what_is_taught_is_tested_as_what_was_read():
     ]
 
 
-def test_another_value_is_left_alone_with_its_checks():
+def test_other_values_keep_their_checks():
     given = read(iban=WRONG)
     assert stored_extraction.apply_corrections(given, {"iban": {"another": RIGHT}}, SHAPES) == given
 
 
-def test_a_supplier_is_known_by_what_was_read_rightly_the_surest_first():
+def test_issuer_keys_are_valid_identifiers_in_order_of_reliability():
     values = {"supplier": "Xenon GmbH", "vat_id": "DE136695976", "iban": WRONG}
     assert list(record_matching.issuer_keys(values, SHAPES).values()) == [
         "vat_id=de136695976",
@@ -41,7 +41,7 @@ def test_a_supplier_is_known_by_what_was_read_rightly_the_surest_first():
     ]
 
 
-def test_another_supplier_whose_papers_look_alike_is_left_alone():
+def test_corrections_do_not_apply_to_another_supplier_with_the_same_layout():
     lesson = FieldCorrection("supplier", "Seite 1", "Xenon GmbH", "vat_id=de136695976")
     assert lesson_applies(lesson, {"vat_id": "vat_id=de136695976"})
     assert lesson_applies(lesson, {})

@@ -1,4 +1,4 @@
-"""What may be read in two ways is not confirmed as one of them: thousands, days, signs of currencies."""
+"""Ambiguous values are not confirmed: thousands, dates, currency signs."""
 
 from datetime import date
 from decimal import Decimal
@@ -37,7 +37,7 @@ def scales(found):
 
 
 @pytest.mark.parametrize("sign", ["$", "¥", "GBP "])
-def test_three_digits_behind_a_comma_are_thousands_in_an_english_invoice(sign):
+def test_three_digits_after_a_comma_are_thousands_in_an_english_invoice(sign):
     found = invoice("180,000", "18,000", "198,000", sign=sign)
     assert found.fields["gross"].value == 198_000
     assert scales(found) == []
@@ -56,23 +56,23 @@ def test_three_digits_behind_a_comma_are_thousands_in_an_english_invoice(sign):
     ],
     ids=["a point in English", "a comma in German", "a convention that money does not have"],
 )
-def test_an_amount_that_adds_up_in_both_scales_is_for_a_person(amounts, sign, more):
+def test_an_amount_that_adds_up_in_both_scales_needs_review(amounts, sign, more):
     found = invoice(*amounts, sign=sign, **more)
     assert scales(found)
 
 
-def test_an_amount_is_what_adds_up_with_numbers_that_are_certain():
+def test_certain_numbers_resolve_an_ambiguous_amount():
     found = invoice("1.500", "500", "2.000", sign="EUR ")
     assert found.fields["gross"].value == 2000
     assert scales(found) == []
 
 
-def test_yen_have_no_decimals_whatever_mark_parts_their_thousands():
+def test_yen_have_no_decimals_with_any_thousands_separator():
     found = invoice("180.000", "18.000", "198.000", sign="JPY ")
     assert (found.fields["gross"].value, scales(found)) == (198_000, [])
 
 
-def test_shares_keep_three_decimals_and_pieces_their_thousands():
+def test_quantities_keep_three_decimals_or_thousands():
     parts = NOTE.replace("475 ", "12,345 ").replace("35,356 EUR", "100,00 EUR")
     parts = parts.replace("16.794,10", "1.234,50").replace("15.574,10", "1.234,50")
     found = analyze(reading(parts), [NOTES])
@@ -84,7 +84,7 @@ def test_shares_keep_three_decimals_and_pieces_their_thousands():
     assert (found.fields["quantity"].value, found.fields["quantity"].ambiguity) == (Decimal(1500), "")
 
 
-def test_a_day_that_nothing_decides_is_uncertain_and_says_so():
+def test_an_ambiguous_date_is_uncertain_with_a_reason():
     found = invoice(day="04/03/2026", address=NOWHERE)
     assert in_doubt(found, "issued_on")
     assert "2026-03-04" in found.fields["issued_on"].evidence
@@ -107,7 +107,7 @@ def test_a_day_that_nothing_decides_is_uncertain_and_says_so():
         ({"sign": "A$", "address": NOWHERE}, 3),
     ],
 )
-def test_what_is_beside_it_decides_a_day(more, month):
+def test_other_evidence_resolves_an_ambiguous_date(more, month):
     found = invoice(day="04/03/2026", **more)
     day = {3: date(2026, 3, 4), 4: date(2026, 4, 3)}[month]
     assert (found.fields["issued_on"].value, found.fields["issued_on"].ambiguity) == (day, "")
@@ -152,7 +152,7 @@ def test_a_sign_with_its_country_is_certain(sign, code):
         ("¥", {"address": "Shanghai"}, "CNY"),
     ],
 )
-def test_a_bare_sign_is_of_the_country_that_the_document_names(sign, more, code):
+def test_a_shared_sign_is_resolved_by_the_named_country(sign, more, code):
     found = invoice(sign=sign, **{"address": NOWHERE, **more})
     assert (found.fields["currency"].value, found.fields["currency"].ambiguity) == (code, "")
 
@@ -160,11 +160,11 @@ def test_a_bare_sign_is_of_the_country_that_the_document_names(sign, more, code)
 @pytest.mark.parametrize(
     "sign, foot", [("$", ""), ("¥", ""), ("$", "USD or CAD"), ("$", "Shipped from Canada to Singapore")]
 )
-def test_a_bare_sign_that_nothing_decides_is_uncertain(sign, foot):
+def test_an_unresolved_shared_sign_is_uncertain(sign, foot):
     assert in_doubt(invoice(sign=sign, address=NOWHERE, foot=foot), "currency")
 
 
-def test_the_xml_decides_what_its_visible_text_leaves_open():
+def test_xml_resolves_ambiguities_of_the_visible_text():
     text = BILL.replace("EUR", "$").replace("14.10.2024", "10/14/2024")
     for code, differing in (("AUD", []), ("EUR", ["currency"])):
         found = analyze(reading(text, UBL.replace(">EUR<", f">{code}<")), [INVOICE])

@@ -1,4 +1,4 @@
-"""D8: a value that a person gives fits its field, or is refused with words that help."""
+"""D8: a value that a person enters is valid, or rejected with the expected format."""
 
 import pytest
 
@@ -23,14 +23,14 @@ from postroom.documents.fields.value_parsing import CURRENCIES
         ("choice", "buy", "hold"),
     ],
 )
-def test_what_fits_is_taken_and_what_does_not_is_told_what_would(shape, right, wrong):
+def test_invalid_values_get_the_expected_format(shape, right, wrong):
     assert field_validation.describe_expected_format(shape, right, ["buy", "sell"]) is None
     assert field_validation.describe_expected_format(shape, wrong, ["buy", "sell"])
 
 
-def test_a_table_is_not_typed():
+def test_a_table_field_cannot_be_compared():
     assert field_validation.describe_expected_format("lines", "garbage")
 
 
-def test_every_currency_that_is_read_can_be_typed():
+def test_every_readable_currency_is_valid_input():
     assert set(CURRENCIES) <= field_validation.ISO_CURRENCIES

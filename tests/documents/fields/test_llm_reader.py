@@ -1,4 +1,4 @@
-"""A language model reads fields: the vendors' own SDKs against a server on loopback that answers as they."""
+"""The language model reader: the vendors' SDKs against a fake server on loopback."""
 
 import asyncio
 import base64
@@ -115,7 +115,7 @@ def name(request):
     return request.param
 
 
-async def test_its_answer_is_typed_placed_checked_and_paid_for(name):
+async def test_an_answer_is_typed_located_checked_and_billed(name):
     vendor = Vendor(RIGHT)
     async with served(vendor) as url:
         found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
@@ -134,7 +134,7 @@ async def test_its_answer_is_typed_placed_checked_and_paid_for(name):
     assert "Ausmachender Betrag" in json.dumps(body, ensure_ascii=False)
 
 
-async def test_what_stands_nowhere_in_the_text_is_not_believed(name):
+async def test_a_value_missing_from_the_text_has_low_confidence(name):
     async with served(Vendor({**RIGHT, "net": "99999.99"})) as url:
         found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
     assert found.fields["ticker"].confidence < 0.5
@@ -153,7 +153,7 @@ async def test_what_stands_nowhere_in_the_text_is_not_believed(name):
         ({"quantity": "many", "trade_date": "yesterday"}, "unusable"),
     ],
 )
-async def test_an_answer_of_no_use_leaves_the_reading_to_the_offline_reader(name, answer, reason):
+async def test_an_unusable_answer_falls_back_to_the_offline_reader(name, answer, reason):
     async with served(Vendor(answer)) as url:
         found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
     assert reason in found.fallback_reason
@@ -161,19 +161,19 @@ async def test_an_answer_of_no_use_leaves_the_reading_to_the_offline_reader(name
     assert found.fields["net"].value == Decimal("15574.10")
 
 
-async def test_an_answer_that_does_not_come_is_not_waited_for(name):
+async def test_a_missing_answer_times_out(name):
     async with served(Vendor("hang")) as url:
         found = await analyze_with(model(name, url, timeout_seconds=0.5), READING, [CONTRACT_NOTE])
     assert "did not answer within 0.5 s" in found.fallback_reason
     assert found.fields["isin"].value == "US0378331005"
 
 
-async def test_a_server_that_is_not_there_is_a_reason_too(name):
+async def test_an_unreachable_server_falls_back_with_a_reason(name):
     found = await analyze_with(model(name, "http://127.0.0.1:9"), READING, [CONTRACT_NOTE])
     assert "unusable" in found.fallback_reason
 
 
-async def test_a_malformed_answer_is_asked_for_again_once(name):
+async def test_a_malformed_answer_is_retried_once(name):
     vendor = Vendor({"quantity": "many"}, RIGHT)
     async with served(vendor) as url:
         found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
@@ -182,7 +182,7 @@ async def test_a_malformed_answer_is_asked_for_again_once(name):
     assert found.usage[0].input_tokens == 2000
 
 
-async def test_a_used_up_budget_asks_nobody(name):
+async def test_an_exhausted_budget_sends_no_request(name):
     vendor = Vendor(RIGHT)
     bill = []
 
@@ -199,14 +199,14 @@ async def test_a_used_up_budget_asks_nobody(name):
     assert len(vendor.asked) == 1
 
 
-async def test_what_was_of_no_use_is_paid_for_too(name):
+async def test_unusable_answers_are_billed(name):
     async with served(Vendor("I cannot do that")) as url:
         found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
     assert found.fallback_reason
     assert sum(usage.cost_usd for usage in found.usage) > 0
 
 
-async def test_pages_are_shown_to_models_that_look_at_them(name):
+async def test_page_images_are_sent_to_vision_models(name):
     vendor = Vendor(RIGHT)
     file = SourceFile("image/png", b"\x89PNG\r\n\x1a\n" + b"0" * 40)
     async with served(vendor) as url:
@@ -214,7 +214,7 @@ async def test_pages_are_shown_to_models_that_look_at_them(name):
     assert "iVBORw0KGgo" in json.dumps(vendor.asked[0][2])
 
 
-async def test_a_pdf_is_sent_whole_or_as_pictures_of_its_pages(name):
+async def test_a_pdf_is_sent_as_file_or_as_page_images(name):
     """Anthropic takes PDFs; what an OpenAI-compatible server takes for sure are pictures."""
     vendor = Vendor(RIGHT)
 
@@ -230,14 +230,14 @@ async def test_a_pdf_is_sent_whole_or_as_pictures_of_its_pages(name):
     assert (whole in sent, pictures) == ((True, [False] * 2) if name == "anthropic" else (False, [True] * 2))
 
 
-async def test_nothing_is_asked_unless_a_model_is_set():
+async def test_without_a_model_nothing_is_sent():
     made = choose_field_reader("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
     reader = made(nothing)
     assert isinstance(reader, OfflineReader)
     assert (await analyze_with(reader, READING, [CONTRACT_NOTE])).source == "offline"
 
 
-def test_a_model_without_a_key_is_refused_and_a_named_one_is_made():
+def test_a_model_needs_a_key():
     with pytest.raises(SettingsError, match="POSTROOM_LLM_KEY"):
         choose_field_reader("openai:gpt-4o", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
     made = choose_field_reader(

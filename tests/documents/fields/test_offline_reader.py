@@ -1,4 +1,4 @@
-"""The offline reader: values beside labels, confirmed by arithmetic, without a template for anybody."""
+"""The offline reader: values beside labels, confirmed by arithmetic, without templates."""
 
 from collections import Counter
 from datetime import date
@@ -53,7 +53,7 @@ def read(text, kind):
     return offline_reader.read_fields(plain_text.to_transcript(text), kind).fields
 
 
-def test_a_contract_note_is_read_whole():
+def test_every_field_of_a_contract_note_is_read():
     fields = read(NOTE, CONTRACT_NOTE)
     assert {name: field.value for name, field in fields.items()} == {
         "broker": "Talblick Depotbank AG",
@@ -74,7 +74,7 @@ def test_a_contract_note_is_read_whole():
     }
 
 
-def test_a_value_says_where_it_stands_and_why_it_was_taken():
+def test_a_value_has_its_position_and_evidence():
     field = read(NOTE, CONTRACT_NOTE)["net"]
     line = NOTE.splitlines().index("Ausmachender Betrag 15.574,10 EUR")
     assert field.page == 0
@@ -94,7 +94,7 @@ def test_a_value_says_where_it_stands_and_why_it_was_taken():
         "Réf. de l'avis : WP-6387713",
     ],
 )
-def test_the_number_of_a_note_is_read_with_its_place_and_the_orders_number_is_not(line):
+def test_the_note_number_is_read_and_the_order_number_is_not(line):
     orders = "Auftragsnummer 19772536\n"
     text = NOTE.replace("Depotnummer", f"{line}\n{orders}Depotnummer")
     field = read(text, CONTRACT_NOTE)["number"]
@@ -103,7 +103,7 @@ def test_the_number_of_a_note_is_read_with_its_place_and_the_orders_number_is_no
     assert "number" not in read(NOTE.replace("Depotnummer", f"{orders}Depotnummer"), CONTRACT_NOTE)
 
 
-def test_an_invoice_is_read_whole():
+def test_every_field_of_an_invoice_is_read():
     fields = read(BILL, INVOICE)
     values = {name: field.value for name, field in fields.items()}
     assert values["supplier"] == "Kieselbach Druck GmbH"
@@ -127,7 +127,7 @@ def test_an_invoice_is_read_whole():
     ]
 
 
-def test_arithmetic_finds_what_has_no_label():
+def test_arithmetic_finds_unlabelled_amounts():
     text = NOTE.replace("Stück Wertpapierbezeichnung ISIN Kürzel", "").replace("Kurs 35,356", "x 35,356")
     fields = read(text, CONTRACT_NOTE)
     assert (fields["quantity"].value, fields["price"].value) == (Decimal(475), Decimal("35.356"))
@@ -140,7 +140,7 @@ def test_a_number_that_arithmetic_contradicts_is_less_certain():
     assert fields["net"].confidence < 0.95 <= read(NOTE, CONTRACT_NOTE)["net"].confidence
 
 
-def test_what_is_paid_in_another_currency_is_what_was_paid():
+def test_the_converted_amount_is_the_payment():
     text = NOTE.replace(
         "Ausmachender Betrag 15.574,10 EUR",
         "Nettobetrag 15.574,10 EUR\nDevisenkurs EUR/CHF 0,9643\nZu Ihren Gunsten CHF 15.018,10",
@@ -156,7 +156,7 @@ def test_a_bond_is_counted_in_units_of_its_price():
     assert "3000.00 x 0.01" in fields["quantity"].evidence
 
 
-def test_without_a_day_of_trade_the_day_of_the_document_is_meant_and_said_to_be():
+def test_a_missing_trade_date_falls_back_to_the_document_date():
     fields = read(NOTE.replace("Handelstag 22.03.2024 21:02:50", "Datum 22.03.2024"), CONTRACT_NOTE)
     assert fields["trade_date"].value == date(2024, 3, 22)
     assert fields["trade_date"].confidence < 0.9
@@ -169,7 +169,7 @@ def test_a_wrong_check_digit_lowers_the_confidence_and_keeps_the_value():
     assert "check digits invalid" in field.evidence
 
 
-def test_nothing_is_made_up_where_nothing_stands():
+def test_an_empty_document_yields_no_fields():
     assert read("", CONTRACT_NOTE) == {}
     assert read("Guten Tag", INVOICE).keys() <= {"supplier"}
 
@@ -210,7 +210,7 @@ Belastung 123.456.780 Valuta 08.02.2022 CHF 152.63
 """
 
 
-def test_what_was_paid_is_proven_line_by_line_whatever_the_lines_are_called():
+def test_the_payment_is_confirmed_line_by_line_without_labels():
     fields = read(UNKNOWN_FEES, CONTRACT_NOTE)
     assert fields["net"].value == Decimal("152.63")
     assert fields["net"].signals.agreed
@@ -219,7 +219,7 @@ def test_what_was_paid_is_proven_line_by_line_whatever_the_lines_are_called():
     assert not other["net"].signals.agreed
 
 
-def test_the_sum_of_rows_proves_what_was_paid():
+def test_the_sum_of_rows_confirms_the_payment():
     rows = "Stempelgebühr -25.50 0.938270 -23.93\nAktienbetrag -16'997.84 0.938270 -15'948.56\n"
     text = "Wertpapierabrechnung Kauf\nKurswert -16'997.84 EUR\nKurs 55.5485 EUR\nMenge 306.00\n" + rows
     fields = read(text + "Nettobetrag - - -39.83 -15'972.49\n", CONTRACT_NOTE)
@@ -227,7 +227,7 @@ def test_the_sum_of_rows_proves_what_was_paid():
     assert fields["net"].signals.agreed
 
 
-def test_a_row_that_leads_to_its_last_amount_proves_it():
+def test_a_row_that_adds_up_confirms_its_last_amount():
     head = "Montant brut Commission Frais Montant net au débit de votre compte\n"
     text = "Avis d'opéré Achat\nQuantité 2 Cours 482,51 EUR\n" + head + "965,02 EUR 4,83 EUR 969,85 EUR\n"
     fields = read(text, CONTRACT_NOTE)
@@ -235,12 +235,12 @@ def test_a_row_that_leads_to_its_last_amount_proves_it():
     assert fields["net"].signals.agreed
 
 
-def test_a_balance_in_your_favour_is_not_what_was_paid():
+def test_a_balance_in_your_favour_is_not_the_payment():
     text = NOTE + "Neuer Saldo zu Ihren Gunsten 5,36 EUR\n"
     assert read(text, CONTRACT_NOTE)["net"].value == Decimal("15574.10")
 
 
-def test_two_trades_on_one_paper_make_the_amount_uncertain():
+def test_two_trades_in_one_document_make_the_amount_uncertain():
     twice = NOTE + NOTE.replace("15.574,10", "15.600,00")
     assert read(NOTE, CONTRACT_NOTE)["net"].confidence >= 0.95 > read(twice, CONTRACT_NOTE)["net"].confidence
 
@@ -248,7 +248,7 @@ def test_two_trades_on_one_paper_make_the_amount_uncertain():
 @pytest.mark.parametrize(
     "title", ["Rechnung Nr. 210111 mit LV vom 30.05.2026", "Rechnung 4711 von 30.05.2026"]
 )
-def test_the_title_tells_number_and_date_together(title):
+def test_number_and_date_are_read_from_the_title(title):
     fields = read(f"{title}\nBestellung vom 01.03.2026\nDatum: 02.04.2026\nNr. 99\n", INVOICE)
     assert fields["number"].value in {"210111 mit LV", "4711"}
     assert fields["issued_on"].value == date(2026, 5, 30)
@@ -261,7 +261,7 @@ def test_the_plain_word_date_is_no_rival_of_an_invoice_date():
     assert found.confidence >= 0.95
 
 
-def test_a_time_of_day_below_its_date_tells_when_it_was_traded():
+def test_a_time_below_a_date_marks_the_trade_date():
     head = "AVIS D'OPÉRATIONS\nAu 27 mars 2024\nDésignation Débit Crédit\n"
     assert read(head + "26-03-2024 Référence 94R6\n16:27:35 Sens Achat\n", CONTRACT_NOTE)[
         "trade_date"
@@ -291,18 +291,18 @@ def test_a_unit_belongs_to_the_number_before_it_and_not_to_the_price_behind():
     assert read("Preis 20 Stück 5\nKurswert 100,00 EUR", CONTRACT_NOTE)["quantity"].value == 5
 
 
-def test_the_day_on_which_something_was_done_is_the_day_of_trade():
+def test_the_execution_date_is_the_trade_date():
     fields = read(SAVINGS, CONTRACT_NOTE)
     assert fields["trade_date"].value == date(2024, 3, 1)
 
 
-def test_of_two_totals_the_one_after_the_fees_is_what_was_paid():
+def test_the_total_after_fees_is_the_payment():
     fields = read(SAVINGS, CONTRACT_NOTE)
     assert (fields["gross"].value, fields["net"].value) == (Decimal("25.00"), Decimal("26.00"))
     assert fields["net"].confidence > 0.95
 
 
-def test_money_that_went_out_says_who_bought_where_weak_words_alone_would_not():
+def test_an_outgoing_payment_confirms_weak_words_for_a_purchase():
     fields = read(SAVINGS, CONTRACT_NOTE)
     assert fields["direction"].value == "buy"
     assert fields["direction"].confidence > 0.95
@@ -326,12 +326,12 @@ Valuta 18.04.2024 Zu Ihren Lasten EUR 2.808,03
 """
 
 
-def test_what_is_changed_into_another_currency_below_is_not_yet_what_was_paid():
+def test_an_amount_that_is_converted_below_is_not_the_payment():
     fields = read(CHANGED, CONTRACT_NOTE)
     assert (fields["net"].value, fields["currency"].value) == (Decimal("2808.03"), "EUR")
 
 
-def test_a_price_in_another_currency_is_reckoned_with_at_the_rate_of_exchange():
+def test_a_price_in_another_currency_is_converted():
     note = (
         "Wertpapierabrechnung Kauf\nISIN US0378331005\nNominale Kurs\nUSD 2.000,00 60,69 %\n"
         "Devisenkurs EUR/USD 1,077697\nKurswert EUR 1.126,29\nProvision EUR 5,90\nEndbetrag EUR 1.132,19\n"
@@ -353,21 +353,21 @@ Zu Ihren Gunsten nach Steuern EUR 11.789,86
 """
 
 
-def test_what_is_paid_after_taxes_is_taken_before_what_was_due_before_them():
+def test_the_amount_after_taxes_is_preferred():
     assert read(TAXED, CONTRACT_NOTE)["net"].value == Decimal("11789.86")
 
 
-def test_a_number_on_a_line_whose_letters_were_set_apart_is_for_a_person():
+def test_a_number_in_a_letter_spaced_line_is_uncertain():
     torn = TAXED.replace("nach Steuern EUR 11.789,86", "nach Steuern E U R 1 1 . 7 8 9 , 8 6")
     assert read(torn, CONTRACT_NOTE)["net"].confidence < 0.95
 
 
-def test_a_number_in_the_first_column_is_not_that_of_a_head_at_the_end_of_its_line():
+def test_a_first_column_number_does_not_belong_to_the_last_header():
     note = "WKN ISIN Bezeichnung Anzahl\n940602 US0378331005 Nordstern 0,384510\nKurswert 10,00 EUR\n"
     assert read(note, CONTRACT_NOTE)["quantity"].value == Decimal("0.38451")
 
 
-def test_what_is_included_says_more_of_a_label_and_is_none_itself():
+def test_inclusion_words_qualify_a_label():
     bill = (
         "Rechnung 4711\nTrennblätter 198,00\nJoghurt 275,00\nRechnungssumme netto (exkl. USt.) 473,00\n"
         "USt. 7% 275,00 19,25\nUSt. 19% 198,00 37,62\nRechnungssumme brutto (inkl. USt.) 529,87 EUR\n"
@@ -376,7 +376,7 @@ def test_what_is_included_says_more_of_a_label_and_is_none_itself():
     assert (fields["net"].value, fields["gross"].value) == (Decimal("473.00"), Decimal("529.87"))
 
 
-def test_the_currency_that_a_document_names_as_its_own_is_taken_before_one_that_stands_near():
+def test_the_declared_currency_is_preferred_over_a_nearby_one():
     bill = "Rechnung 4711\nRechnungswährung: GBP\nSteuer in EUR 183,14\nBruttosumme 1021,91\n"
     currency = read(bill, INVOICE)["currency"]
     assert (currency.value, currency.confidence > 0.95) == ("GBP", True)
@@ -384,14 +384,14 @@ def test_the_currency_that_a_document_names_as_its_own_is_taken_before_one_that_
     assert near.confidence < 0.95
 
 
-def test_an_iban_of_a_wrong_length_is_read_where_it_is_called_one():
+def test_a_labelled_iban_of_wrong_length_is_read():
     assert (
         read("Rechnung 4711\nIBAN: DE12 1234 4321 9876 00\n", INVOICE)["iban"].value == "DE1212344321987600"
     )
     assert "iban" not in read("Rechnung 4711\nCode DE12 1234 4321 9876 00\n", INVOICE)
 
 
-def test_a_receipt_has_its_total_beside_cash_and_change_and_a_day_without_a_label():
+def test_a_receipt_has_a_total_and_an_unlabelled_date():
     receipt = (
         "MORGENTAU HARDWARE SDN BHD\nLOT 3, JALAN LINDEN 6,\n-TAX INVOICE-\n1 X 25.90 25.90\n1 X 0.20 0.20\n"
         "Total Incl. GST@6% RM 26.10\nCASH RM 50.00\nCHANGE RM 23.90\nGST @6% included in total RM 1.48\n"

@@ -31,11 +31,11 @@ def found(text, shape, *, likely=True):
         ("Preis €38.19", "38.19"),
     ],
 )
-def test_an_amount_is_read_as_its_document_writes_it(text, number):
+def test_amounts_are_parsed_by_the_document_convention(text, number):
     assert found(text, "number") == [Decimal(number)]
 
 
-def test_three_digits_behind_a_mark_are_read_by_the_convention_of_the_other_numbers():
+def test_three_digits_after_a_separator_follow_the_other_numbers():
     assert found("Anteile 1.216 Kurs 162.83", "number")[0] == Decimal("1.216")
     assert found("Anteile 1.216 Kurs 162,83", "number")[0] == Decimal(1216)
     assert Decimal("1.216") in found("Anteile 1.216 Kurs 162,83", "number", likely=False)
@@ -54,31 +54,31 @@ def test_three_digits_behind_a_mark_are_read_by_the_convention_of_the_other_numb
         "18.04.17",
     ],
 )
-def test_a_day_is_the_same_day_in_every_spelling(text):
+def test_a_date_is_parsed_in_every_spelling(text):
     assert found(f"am {text} ausgeführt", "date") == [date(2017, 4, 18)]
 
 
-def test_american_dates_are_known_by_one_that_cannot_be_read_otherwise():
+def test_one_unambiguous_american_date_decides_the_order():
     assert found("02/17/26 and 03/04/26", "date") == [date(2026, 2, 17), date(2026, 3, 4)]
     assert found("17/02/26 and 03/04/26", "date") == [date(2026, 2, 17), date(2026, 4, 3)]
 
 
-def test_a_date_that_does_not_exist_and_the_number_of_a_document_are_no_dates():
+def test_impossible_dates_and_document_numbers_are_no_dates():
     assert found("31.02.2020 und W07700-0000223056/23", "date") == []
 
 
-def test_what_is_too_long_to_count_anything_is_no_number():
+def test_an_overlong_digit_string_is_no_number():
     assert found(f"Betrag {'1' * 31},123 EUR 5,00", "number") == [Decimal("5.00")]
 
 
-def test_letters_that_were_set_apart_become_words_again():
+def test_letter_spaced_text_becomes_words():
     line = build_document_text(
         plain_text.to_transcript("S t . 0 , 5 7 2 EUR 4 3 , 6 4 H a n d e l s t a g : 1 8 . 0 4 . 2 0 1 7")
     ).lines[0]
     assert line.text == "St. 0,572 EUR 43,64 Handelstag: 18.04.2017"
 
 
-def test_dots_that_lead_to_a_value_are_no_part_of_it():
+def test_leader_dots_are_removed():
     line = build_document_text(plain_text.to_transcript("ISIN..........FR0000133308")).lines[0]
     assert [word.text for word in line.words] == ["ISIN", "FR0000133308"]
     assert line.words[0].box.right < line.words[1].box.left
@@ -102,12 +102,12 @@ def test_an_iban_ends_where_its_country_says():
         (check_digits.check_vat_id, "DE136695976", "DE13669597²"),
     ],
 )
-def test_check_digits_tell_a_right_number_from_a_wrong_one(check, right, wrong):
+def test_check_digits_distinguish_valid_and_invalid_numbers(check, right, wrong):
     assert check(right) is True
     assert check(wrong) is False
 
 
-def test_what_touches_an_amount_is_its_currency_and_a_price_of_money_is_a_rate():
+def test_an_adjacent_currency_belongs_to_the_amount_and_rates_are_marked():
     every = find_values(
         build_document_text(plain_text.to_transcript("Devisenkurs EUR/CHF 0.964296 Belastung CHF 46.90"))
     )
@@ -115,7 +115,7 @@ def test_what_touches_an_amount_is_its_currency_and_a_price_of_money_is_a_rate()
     assert [(each.rate, each.currency) for each in numbers] == [(True, "CHF"), (False, "CHF")]
 
 
-def test_a_plain_text_has_pages_and_places():
+def test_plain_text_has_pages_and_positions():
     transcript = plain_text.to_transcript("one  two\fthree")
     assert [(word.text, word.page, word.line) for word in transcript.words] == [
         ("one", 0, 0),
@@ -126,7 +126,7 @@ def test_a_plain_text_has_pages_and_places():
     assert plain_text.to_transcript("").words == ()
 
 
-def test_an_amount_behind_a_date_is_no_time_of_day():
+def test_an_amount_after_a_date_is_no_time():
     found = [
         value.has_time
         for value in find_values(

@@ -1,4 +1,4 @@
-"""Files that somebody might send to do harm, made here. Each group is a mapping from a name to bytes."""
+"""Files made to do harm. Each group maps a name to bytes."""
 
 import functools
 import io

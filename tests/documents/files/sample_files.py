@@ -1,4 +1,4 @@
-"""Documents that the tests write themselves."""
+"""Sample files written by the tests."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""What a file is, is told from its bytes; names are not believed."""
+"""The type of a file is detected from its bytes, never from its name."""
 
 import pytest
 
@@ -61,7 +61,7 @@ def test_every_unsupported_file_has_a_reason(group):
         assert (found.file_type is FileType.OTHER) is bool(found.reason), name
 
 
-def test_a_file_that_is_two_things_is_neither():
+def test_a_file_with_two_signatures_is_rejected():
     found = detect(PDF + hostile_files.archive({"a": b"a"}), "invoice.pdf")
     assert found.file_type is FileType.OTHER
     assert "a PDF and a ZIP file at once" in found.reason

@@ -1,4 +1,4 @@
-"""Mail of strangers as it is shown: what one letter may cost is bounded, whatever it is made of."""
+"""Message HTML is sanitized, and the cost of one message is limited."""
 
 import base64
 
@@ -20,14 +20,14 @@ async def readers():
         yield made
 
 
-async def test_a_picture_shown_very_often_is_shown_until_the_page_is_full(readers):
+async def test_repeated_inline_images_are_shown_up_to_the_limit(readers):
     shown = await readers.sanitize_html(MessageHtml("<img src=cid:a>" * 500, {"a": PICTURE}))
     assert shown.count("<img") == 500
     assert shown.count("data:image/png;base64,") == INLINE_IMAGE_BYTES // len(PICTURE[1])
     assert base64.b64encode(PICTURE[1]).decode() in shown
 
 
-async def test_only_pictures_that_came_along_are_shown_and_only_as_pictures(readers):
+async def test_only_attached_images_are_shown(readers):
     given = {"a@b": ("image/gif", b"GIF89a"), "c": ("image/svg+xml", b"<svg/>")}
     sources = ("cid:a%40b", "cid:c", "https://example.org/x.png", "data:text/html;base64,")
     shown = await readers.sanitize_html(
@@ -36,7 +36,7 @@ async def test_only_pictures_that_came_along_are_shown_and_only_as_pictures(read
     assert shown == '<img src="data:image/gif;base64,R0lGODlh"><img><img><img>'
 
 
-async def test_a_letter_that_takes_for_ever_is_given_up_and_the_next_is_shown(readers):
+async def test_html_that_takes_too_long_does_not_block_the_next_message(readers):
     with pytest.raises(UnreadableFile, match="more than 1 seconds"):
         await readers.sanitize_html(MessageHtml(ENDLESS, {}))
     assert await readers.sanitize_html(MessageHtml("<p onclick=x>Hello", {})) == "<p>Hello</p>"

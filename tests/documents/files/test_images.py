@@ -1,4 +1,4 @@
-"""Pictures become pages in colour, upright as their camera says, with square pixels."""
+"""Images become RGB pages, upright by EXIF, with square pixels."""
 
 import io
 
@@ -41,7 +41,7 @@ def halves(mode, dark, light, size=(20, 40)):
         ("F", 0.0, 1.0, FileType.TIFF),
     ],
 )
-def test_every_way_of_storing_colours_becomes_black_on_white(mode, dark, light, kind):
+def test_every_color_mode_becomes_black_on_white(mode, dark, light, kind):
     sheet = halves("L", 0, 255).convert("P") if mode == "P" else halves(mode, dark, light)
     page = render(sample_files.encoded(sheet, images.PILLOW_FORMATS[kind]), kind)
     assert page.mode == "RGB"
@@ -49,7 +49,7 @@ def test_every_way_of_storing_colours_becomes_black_on_white(mode, dark, light, 
     assert min(page.getpixel((10, 35))) > 215
 
 
-def test_the_pages_of_a_tiff_come_one_by_one_with_their_sizes():
+def test_tiff_pages_have_their_sizes():
     first, second = halves("L", 0, 255, (100, 200)), halves("L", 255, 0, (300, 100))
     content = sample_files.encoded(first, "TIFF", second, dpi=(100, 100))
     draft = images.read(content, FileType.TIFF, FileLimits())
@@ -60,7 +60,7 @@ def test_the_pages_of_a_tiff_come_one_by_one_with_their_sizes():
         render(content, FileType.TIFF, page=2)
 
 
-def test_a_photograph_is_turned_as_its_camera_says():
+def test_a_photo_is_rotated_by_its_exif_orientation():
     exif = Image.Exif()
     exif[0x0112] = 6  # turn it to the right
     content = sample_files.encoded(halves("L", 0, 255, (40, 20)), "JPEG", exif=exif)
@@ -80,13 +80,13 @@ def test_a_fax_gets_square_pixels():
     assert sheet.width == pytest.approx(sheet.height, abs=1)
 
 
-def test_a_resolution_that_cannot_be_is_not_believed():
+def test_an_implausible_resolution_is_ignored():
     content = sample_files.encoded(Image.new("1", (200, 200)), "TIFF", dpi=(1, 30_000))
     [page] = images.read(content, FileType.TIFF, FileLimits()).reading.transcript.pages
     assert (page.width, page.height) == (72, 72)
 
 
-def test_pictures_are_made_smaller_and_turned_but_never_larger():
+def test_images_are_shrunk_and_rotated_but_never_enlarged():
     content = sample_files.encoded(Image.new("L", (400, 200)), "PNG")
     assert render(content, FileType.PNG, fit_within=(100, 100)).size == (100, 50)
     assert render(content, FileType.PNG, fit_within=(100, 100), rotation=90).size == (50, 100)
@@ -94,7 +94,7 @@ def test_pictures_are_made_smaller_and_turned_but_never_larger():
 
 
 @pytest.mark.parametrize("turned, corner", [(0, (1, 1)), (90, (38, 1)), (180, (18, 38)), (270, (1, 18))])
-def test_turning_is_clockwise(turned, corner):
+def test_rotation_is_clockwise(turned, corner):
     sheet = Image.new("L", (20, 40), 255)
     sheet.paste(0, (0, 0, 5, 5))
     assert render(sample_files.encoded(sheet, "PNG"), FileType.PNG, rotation=turned).getpixel(corner) == (
@@ -104,7 +104,7 @@ def test_turning_is_clockwise(turned, corner):
     )
 
 
-def test_a_palette_with_transparency_lies_on_white_paper():
+def test_a_transparent_palette_image_gets_a_white_background():
     sheet = Image.new("P", (4, 4), 1)
     sheet.putpalette([0, 0, 0] * 256)
     written = io.BytesIO()

@@ -1,4 +1,4 @@
-"""Scans are recognised offline: words with their places, pages turned upright, whatever the file is."""
+"""Scans are read offline: words with positions, pages turned upright."""
 
 import asyncio
 import os
@@ -41,7 +41,7 @@ def assert_places_fit(transcript, page):
         assert all(abs(a - b) < 0.03 for a, b in zip(one, other, strict=True))
 
 
-async def test_a_tiff_of_several_pages_is_read_each_turned_upright(readers):
+async def test_every_page_of_a_tiff_is_read_upright(readers):
     pages = [sample_files.picture(LETTER, turn=turn) for turn in (0, 90, 180)]
     transcript = (
         await readers.read(sample_files.encoded(pages[0], "TIFF", *pages[1:], dpi=(150, 150)))
@@ -73,7 +73,7 @@ async def test_pages_with_and_without_a_text_layer_mix(readers):
     ]
 
 
-async def test_a_receipt_as_long_as_a_strip_is_read_in_parts_and_no_line_twice(readers):
+async def test_a_long_receipt_is_read_in_parts_without_duplicate_lines(readers):
     lines = [f"{number} Kaffee {number / 7:.2f}" for number in range(10, 54)]
     strip = sample_files.pdf([(20, 1380 - 30 * n, text) for n, text in enumerate(lines)], size=(200, 1400))
     transcript = (
@@ -82,13 +82,13 @@ async def test_a_receipt_as_long_as_a_strip_is_read_in_parts_and_no_line_twice(r
     assert transcript.text.splitlines() == lines
 
 
-async def test_a_page_on_which_nothing_stands_has_no_words(readers):
+async def test_an_empty_page_has_no_words(readers):
     reading = await readers.read(sample_files.encoded(sample_files.blank(), "PNG"))
     assert reading.transcript.words == ()
     assert len(reading.transcript.pages) == 1
 
 
-async def test_an_engine_that_is_killed_gets_a_successor_and_the_page_is_read(readers):
+async def test_a_killed_ocr_process_is_replaced_and_the_page_read(readers):
     await readers.read(sample_files.encoded(sample_files.blank(), "PNG"))
     first = readers.ocr_processes[0].process.pid
     reading = asyncio.create_task(
@@ -101,7 +101,7 @@ async def test_an_engine_that_is_killed_gets_a_successor_and_the_page_is_read(re
     assert readers.ocr_processes[0].process.pid != first
 
 
-async def test_an_engine_that_dies_twice_over_a_page_makes_it_unreadable(readers):
+async def test_two_ocr_crashes_make_a_page_unreadable(readers):
     reading = asyncio.create_task(
         readers.read(sample_files.encoded(sample_files.picture(LETTER), "JPEG", quality=80))
     )
@@ -120,7 +120,7 @@ async def test_an_engine_that_dies_twice_over_a_page_makes_it_unreadable(readers
         await reading
 
 
-async def test_an_engine_that_does_not_start_is_not_the_fault_of_the_page(capfd):
+async def test_an_ocr_process_that_does_not_start_is_a_transient_error(capfd):
     async with FileSandbox(ocr_processes=1) as readers:
         readers.ocr_processes[0].module = "postroom.documents.nothing"
         with pytest.raises(TransientError, match="does not start"):
@@ -137,7 +137,7 @@ class Lines:
     word_results = ()
 
 
-async def test_a_line_without_places_is_divided_by_its_characters():
+async def test_a_line_without_word_boxes_is_divided_by_characters():
     first, second = _line_words(Lines, 0)
     assert (first.text, second.text) == ("IBAN", "DE89")
     assert first.right < second.left
@@ -145,7 +145,7 @@ async def test_a_line_without_places_is_divided_by_its_characters():
 
 
 @pytest.mark.parametrize("height", [900, 2499, 2501, 3000, 4700, 4800, 4801, 12_000])
-async def test_the_parts_of_a_strip_leave_nothing_out(height):
+async def test_the_parts_of_a_strip_cover_every_row(height):
     parts = list(_split_strip(1000, height))
     assert parts[0].begin == 0
     assert parts[-1].end == height

@@ -1,4 +1,4 @@
-"""What pdfium finds in a text layer becomes words with their places, in visual lines."""
+"""The text layer of a PDF becomes words with positions, in visual lines."""
 
 import pytest
 
@@ -18,14 +18,14 @@ def words(content):
     return read(content).reading.transcript.words
 
 
-def test_a_line_is_whole_however_its_words_were_drawn():
+def test_a_line_is_complete_in_any_drawing_order():
     draft = read(sample_files.pdf(TOTAL))
     assert draft.reading.transcript.text == "Gesamtbetrag 119,00 €\nZahlbar sofort"
     assert draft.reading.transcript.method == "text_layer"
     assert draft.pages_without_text == ()
 
 
-def test_words_stand_where_a_person_sees_them():
+def test_word_boxes_match_the_visible_page():
     [word] = words(sample_files.pdf([(59.5, 421, "Rechnung")]))
     assert word.box.left == pytest.approx(0.1, abs=0.005)
     assert word.box.right == pytest.approx(0.1 + 53 / 595, abs=0.01)
@@ -34,7 +34,7 @@ def test_words_stand_where_a_person_sees_them():
 
 
 @pytest.mark.parametrize("rotate", [0, 90, 180, 270])
-def test_a_page_that_the_file_rotates_is_read_as_it_is_shown(rotate):
+def test_a_rotated_page_is_read_as_shown(rotate):
     content = sample_files.pdf([(60, 780 if rotate % 180 == 0 else 535, "Oben links")], rotate=rotate)
     transcript = read(content).reading.transcript
     assert transcript.text == "Oben links"
@@ -45,7 +45,7 @@ def test_a_page_that_the_file_rotates_is_read_as_it_is_shown(rotate):
 
 
 @pytest.mark.parametrize("drawn", [90, 180, 270])
-def test_text_that_was_drawn_turned_is_read_upright_in_lines(drawn):
+def test_text_drawn_at_an_angle_is_read_upright(drawn):
     content = sample_files.pdf([(40, 100, "Betrag"), (200, 100, "119,00"), (40, 80, "Summe")], drawn=drawn)
     transcript = read(content).reading.transcript
     assert transcript.text == "Betrag 119,00\nSumme"
@@ -55,7 +55,7 @@ def test_text_that_was_drawn_turned_is_read_upright_in_lines(drawn):
 
 
 @pytest.mark.parametrize("rotate", [0, 90, 180, 270])
-def test_boxes_and_the_picture_of_the_page_fit_together(rotate):
+def test_boxes_match_the_rendered_page(rotate):
     """Where a word's box is, the drawn page is dark; that holds for every rotation."""
     content = sample_files.pdf([(60, 500, "Rechnung"), (300, 90, "1.234,56")], rotate=rotate)
     transcript = read(content).reading.transcript
@@ -73,7 +73,7 @@ def test_boxes_and_the_picture_of_the_page_fit_together(rotate):
     assert sheet.getextrema()[0] > 100  # nothing else was dark
 
 
-def test_german_and_french_letters_come_as_they_are():
+def test_german_and_french_characters_are_preserved():
     text = "Größe Übermaß Straße Français déjà reçu à l'échéance où 12,50 €"
     assert read(sample_files.pdf([(50, 700, text)])).reading.transcript.text == text
 
@@ -85,7 +85,7 @@ def test_columns_side_by_side_share_their_lines():
     assert text.splitlines() == [f"links{n} rechts{n}" for n in range(5)]
 
 
-def test_letters_of_other_sizes_on_the_same_baseline_are_the_same_line():
+def test_characters_of_different_sizes_on_one_baseline_are_one_line():
     content = hostile_files.page(
         hostile_files.stream(b"BT/F 24 Tf 5 60 Td(Big)Tj ET BT/F 9 Tf 60 60 Td(small)Tj ET"),
         box=b"0 0 120 160",
@@ -93,20 +93,20 @@ def test_letters_of_other_sizes_on_the_same_baseline_are_the_same_line():
     assert read(content).reading.transcript.text == "Big small"
 
 
-def test_a_word_drawn_twice_to_make_it_bold_is_there_once():
+def test_a_word_drawn_twice_for_bold_is_read_once():
     assert [word.text for word in words(sample_files.pdf([(50, 700, "Summe"), (50.3, 700, "Summe")]))] == [
         "Summe"
     ]
 
 
-def test_what_lies_outside_the_page_is_not_read():
+def test_text_outside_the_page_is_not_read():
     assert [
         word.text
         for word in words(sample_files.pdf([(50, 700, "sichtbar"), (50, 900, "oben"), (-99, 5, "x")]))
     ] == ["sichtbar"]
 
 
-def test_halves_of_characters_and_controls_are_dropped():
+def test_lone_surrogates_and_control_characters_are_dropped():
     assert pdf._clean_word("a\ud83db") == "ab"
     assert pdf._clean_word("a\ud83d\ude00b") == "a\U0001f600b"
     assert pdf._clean_word("Ge\x02bühr\x07") == "Ge-bühr"
@@ -114,14 +114,14 @@ def test_halves_of_characters_and_controls_are_dropped():
     assert pdf._clean_word("Gro\u0308ße") == "Größe"
 
 
-def test_what_was_filled_into_a_form_is_read_with_its_label():
+def test_form_field_values_are_read_with_their_labels():
     assert (
         read(sample_files.form("Invoice number:", "RE-4711")).reading.transcript.text
         == "Invoice number: RE-4711"
     )
 
 
-def test_pages_are_numbered_and_lines_begin_anew_on_each():
+def test_lines_are_numbered_per_page():
     transcript = read(
         sample_files.pdf([(50, 700, "eins"), (50, 600, "zwei")], [(50, 700, "drei")])
     ).reading.transcript
@@ -132,7 +132,7 @@ def test_pages_are_numbered_and_lines_begin_anew_on_each():
     ]
 
 
-def test_files_inside_are_taken_out_within_their_limits():
+def test_embedded_files_are_extracted_within_limits():
     content = sample_files.with_files(sample_files.pdf(TOTAL), factur_x_xml=b"<a/>", note_txt=b"n" * 1000)
     embedded = read(content).reading.embedded
     assert {each.name: each.content for each in embedded} == {
@@ -143,13 +143,13 @@ def test_files_inside_are_taken_out_within_their_limits():
     assert len(read(content, embedded_files=1).reading.embedded) == 1
 
 
-def test_a_page_without_text_is_left_to_recognition_and_an_empty_one_to_nobody():
+def test_a_scanned_page_needs_ocr_and_an_empty_page_does_not():
     scan = sample_files.scanned_pdf(sample_files.picture(sample_files.letter()), note="Scanned by somebody")
     assert read(scan).pages_without_text == (0,)
     assert read(sample_files.pdf([])).pages_without_text == ()
 
 
-def test_a_font_without_letters_is_left_to_recognition():
+def test_a_font_without_a_character_map_needs_ocr():
     page = hostile_files.page(
         hostile_files.stream(b"BT/F 9 Tf 5 60 Td(" + b"\x01\x03\x04 " * 50 + b")Tj ET"),
         resources=b"/Font<</F<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding"
@@ -158,14 +158,14 @@ def test_a_font_without_letters_is_left_to_recognition():
     assert read(page).pages_without_text == (0,)
 
 
-def test_too_many_pages_or_words_are_refused():
+def test_too_many_pages_or_words_are_rejected():
     with pytest.raises(UnreadableFile, match="3 pages; the limit is 2"):
         read(sample_files.pdf(*[TOTAL] * 3), pages=2)
     with pytest.raises(UnreadableFile, match="more than 3 words"):
         read(sample_files.pdf(TOTAL), words=3)
 
 
-def test_a_page_is_drawn_as_wide_as_asked_and_no_page_that_is_not_there():
+def test_a_page_is_rendered_at_the_requested_width():
     assert pdf.render(
         sample_files.pdf(TOTAL), FileLimits(), page=0, fit_within=(600, 9999), rotation=0
     ).size == (

@@ -1,4 +1,4 @@
-"""What lies inside ZIP files and forwarded messages comes out, within bounds, and writes nothing anywhere."""
+"""Containers are unpacked within limits, and nothing is ever written under their names."""
 
 import io
 import struct
@@ -73,7 +73,7 @@ def mail(attachment, name, subtype="pdf", *, inline=False):
     return message
 
 
-def test_files_in_a_zip_come_with_their_kind_and_where_they_were():
+def test_files_in_a_zip_have_their_type_and_containers():
     content = hostile_files.archive({"a/": b"", "a/invoice.pdf": PDF, "note.txt": b"Hello"})
     assert found(content) == [
         UnpackedFile("invoice.pdf", FileType.PDF, PDF, ("outer.zip",)),
@@ -81,7 +81,7 @@ def test_files_in_a_zip_come_with_their_kind_and_where_they_were():
     ]
 
 
-def test_a_forwarded_message_gives_its_attachments_and_those_of_messages_inside():
+def test_a_forwarded_message_yields_its_own_and_nested_attachments():
     outer = EmailMessage()
     outer["From"], outer["Subject"] = "joe@example.org", "Fwd"
     outer.set_content("See below.")
@@ -100,11 +100,11 @@ def test_a_zip_in_a_message_in_a_zip_is_opened():
     assert inside.content == PDF
 
 
-def test_a_file_that_is_no_container_holds_nothing():
+def test_a_file_that_is_no_container_yields_nothing():
     assert found(PDF) == []
 
 
-def test_containers_are_not_opened_without_end():
+def test_containers_are_opened_only_to_the_depth_limit():
     content = PDF
     for level in range(6):
         content = hostile_files.archive({f"{level}.zip": content})
@@ -113,7 +113,7 @@ def test_containers_are_not_opened_without_end():
     assert "at most 3 deep" in left.reason
 
 
-def test_a_winmail_dat_file_gives_its_files_and_those_of_containers_inside():
+def test_a_winmail_dat_file_yields_its_own_and_nested_files():
     stream = hostile_files.tnef(
         {
             "invoice.pdf": PDF,
@@ -160,13 +160,13 @@ def test_a_truncated_winmail_dat_file_is_reported():
         (hostile_files.archive({"a.txt": b"a" * 99})[:60] + b"PK", {}, "damaged"),
     ],
 )
-def test_what_is_too_much_is_left_out_with_its_reason(content, bounds, reason):
+def test_entries_beyond_a_limit_are_skipped_with_a_reason(content, bounds, reason):
     results = found(content, **bounds)
     reasons = [each.reason for each in results if isinstance(each, SkippedEntry)]
     assert any(reason in each for each in reasons)
 
 
-def test_bombs_inside_bombs_stay_within_the_bounds_of_all():
+def test_nested_zip_bombs_stay_within_the_total_limit():
     inner = hostile_files.archive(
         {f"{n}.txt": bytes(900_000) for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED
     )
@@ -176,7 +176,7 @@ def test_bombs_inside_bombs_stay_within_the_bounds_of_all():
     assert "the rest is skipped" in results[-1].reason
 
 
-def test_an_encrypted_a_lying_and_a_damaged_entry_cost_only_themselves():
+def test_bad_entries_do_not_affect_other_entries():
     good = hostile_files.archive({"a.txt": b"hello hello", "b.txt": b"world"})
     place = good.index(b"PK\x01\x02")
     locked = bytearray(good)
@@ -200,7 +200,7 @@ def test_an_encrypted_a_lying_and_a_damaged_entry_cost_only_themselves():
 
 
 @pytest.mark.parametrize("way", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
-def test_whatever_byte_is_damaged_the_rest_comes_out_or_is_told(way):
+def test_any_damaged_byte_yields_the_rest_or_a_reason(way):
     whole = hostile_files.archive({"a.txt": b"hello hello " * 40}, compress_type=way)
     for place in range(0, len(whole), 2):
         for change in (1, 0x80, 0xFF):
@@ -211,7 +211,7 @@ def test_whatever_byte_is_damaged_the_rest_comes_out_or_is_told(way):
     assert "damaged" in cut.reason
 
 
-def test_files_that_share_their_bytes_are_counted_each():
+def test_overlapping_entries_count_separately():
     content = bytearray(hostile_files.archive({"a.txt": b"a" * 1000}))
     place = content.index(b"PK\x01\x02")
     entry, end = content[place : content.index(b"PK\x05\x06")], content[content.index(b"PK\x05\x06") :]
@@ -232,7 +232,7 @@ def test_a_name_never_becomes_a_path(name, tmp_path, monkeypatch):
     assert not (tmp_path / written[:200]).exists()
 
 
-def test_a_link_in_a_zip_is_only_its_text():
+def test_a_symlink_in_a_zip_is_only_its_text():
     link = zipfile.ZipInfo("link.pdf")
     link.external_attr = 0o120777 << 16
     written = io.BytesIO()
@@ -245,5 +245,5 @@ def test_a_link_in_a_zip_is_only_its_text():
 @pytest.mark.parametrize(
     "name, clean", [("", "file"), ("..", "file"), ("a\0b", "ab"), ("a/", "file"), (" x. ", "x")]
 )
-def test_names_without_anything_left_get_one(name, clean):
+def test_names_that_become_empty_get_a_default(name, clean):
     assert sanitize_name(name) == clean

@@ -1,4 +1,4 @@
-"""A kind of one's own, added as the how-to says: its text is the package that is installed here."""
+"""A document kind of another package, added as the how-to describes."""
 
 import re
 import subprocess
@@ -43,7 +43,7 @@ def installed(tmp_path, monkeypatch):
     sys.modules.pop("orders", None)
 
 
-def test_the_purchase_order_of_the_how_to_is_found_and_read(installed):
+def test_the_purchase_order_of_the_how_to_is_installed_and_read(installed):
     kinds = kind_registry.list_installed()
     assert set(kinds) == {"invoice", "contract-note", "purchase-order"}
     found = analyze(FileReading(plain_text.to_transcript(ORDER)), [kinds["purchase-order"]])
@@ -63,7 +63,7 @@ def test_the_purchase_order_of_the_how_to_is_found_and_read(installed):
     assert min(found.confidences.values()) > 0.5
 
 
-def test_another_paper_is_skipped(installed):
+def test_a_document_of_another_kind_is_skipped(installed):
     found = analyze(
         FileReading(plain_text.to_transcript("Lieferschein\nWir liefern: 20 Broschüren")),
         [kind_registry.list_installed()["purchase-order"]],
@@ -71,8 +71,10 @@ def test_another_paper_is_skipped(installed):
     assert found.skip_reason
 
 
-def test_the_kind_is_found_by_a_process_that_was_started_later(installed):
-    program = "from postroom.documents.kinds.kind_registry import list_installed; print(sorted(list_installed()))"
+def test_an_installed_kind_is_found_by_a_new_process(installed):
+    program = (
+        "from postroom.documents.kinds.kind_registry import list_installed; print(sorted(list_installed()))"
+    )
     path = f"{installed}:{ROOT / 'src'}"
     ran = subprocess.run(
         [sys.executable, "-c", program], env={"PYTHONPATH": path}, capture_output=True, text=True, check=True
@@ -88,7 +90,7 @@ def test_the_how_to_takes_thirty_lines_of_python():
     )
 
 
-def test_a_package_that_cannot_be_imported_and_one_that_is_no_kind_are_told(installed):
+def test_broken_kind_packages_are_reported(installed):
     (installed / "orders.py").write_text("import nothing_of_that_name")
     with pytest.raises(SettingsError, match=r"purchase-order .* cannot be imported \(ModuleNotFoundError\)"):
         kind_registry.list_installed()
@@ -98,7 +100,7 @@ def test_a_package_that_cannot_be_imported_and_one_that_is_no_kind_are_told(inst
         kind_registry.list_installed()
 
 
-def test_a_field_that_says_nothing_about_itself_is_told(installed):
+def test_a_field_without_a_spec_is_reported(installed):
     code = (installed / "orders.py").read_text()
     (installed / "orders.py").write_text(
         code.replace("    net: Annotated", "    odd: str | None = None\n    net: Annotated")

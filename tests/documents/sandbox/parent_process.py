@@ -1,4 +1,4 @@
-"""A worker for tests to kill: reads a slow file and one that wants recognition, and names its processes."""
+"""A worker for tests to kill: it reads a slow file and a scan, and prints its process ids."""
 
 import asyncio
 import sys

@@ -1,4 +1,4 @@
-"""What a child does with its file, seen without a child: results and refusals as they are written."""
+"""The tasks of a sandboxed child, run without a child: results and rejections."""
 
 import os
 
@@ -29,7 +29,7 @@ def perform():
     os.close(target)
 
 
-def test_a_draft_comes_back_as_it_was(perform):
+def test_a_partial_reading_survives_serialization(perform):
     status, written = perform(sample_files.with_files(PDF, a_xml=b"<a/>"))
     draft = msgspec.msgpack.decode(written, type=PartialReading)
     assert status == SUCCEEDED
@@ -39,7 +39,7 @@ def test_a_draft_comes_back_as_it_was(perform):
 
 
 @pytest.mark.parametrize("content", [PDF, sample_files.encoded(sample_files.blank((300, 200)), "PNG")])
-def test_a_bitmap_says_how_large_it_is_and_has_all_its_pixels(content, perform):
+def test_a_bitmap_has_its_size_and_all_pixels(content, perform):
     status, written = perform(content, "bitmap", fit_within=(120, 120))
     width, height = BITMAP_HEADER.unpack_from(written)
     assert status == SUCCEEDED
@@ -47,17 +47,17 @@ def test_a_bitmap_says_how_large_it_is_and_has_all_its_pixels(content, perform):
     assert len(written) == BITMAP_HEADER.size + 3 * width * height
 
 
-def test_pictures_of_pages_are_drawn_where_there_are_pages(perform):
+def test_only_files_with_pages_are_rendered(perform):
     status, written = perform(b"only text", "image", fit_within=(120, 120))
     assert (status, written) == (REFUSED, b"The file has no pages to show.")
 
 
-def test_a_refusal_is_written_in_words(perform):
+def test_a_rejection_has_a_readable_reason(perform):
     status, written = perform(hostile_files.polyglots()["PDF and ZIP"])
     assert status == REFUSED
     assert b"at once" in written
 
 
-def test_a_text_of_too_many_words_is_refused(perform):
+def test_a_text_with_too_many_words_is_rejected(perform):
     status, written = perform(b"word " * 100_001)
     assert (status, written) == (REFUSED, b"The text has more than 100000 words.")

@@ -1,4 +1,4 @@
-"""Children, the process they come from, and their parent may die in any way: nobody else is harmed."""
+"""Children, zygote and worker may die in any way without harming other files."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ async def slow_reading(readers):
     return task, child
 
 
-async def test_many_files_at_once_are_read_with_as_few_processes_as_allowed():
+async def test_concurrent_files_use_at_most_the_allowed_processes():
     async with FileSandbox(parallel=2) as readers:
         readings = [asyncio.create_task(readers.read(GOOD)) for _ in range(40)]
         most = 0
@@ -71,7 +71,7 @@ async def test_files_on_disk_and_bytes_are_read_alike(tmp_path):
         assert by_path.embedded[0].content == b"<a/>"
 
 
-async def test_texts_and_electronic_invoices_are_read_as_well():
+async def test_text_files_and_e_invoices_are_read():
     ubl = b'<Invoice xmlns="urn:oasis:names:specification:ubl:schema:xsd:Invoice-2"/>'
     async with FileSandbox() as readers:
         text = await readers.read("Kauf 10 Stück\nKurs 12,50".encode())
@@ -82,20 +82,20 @@ async def test_texts_and_electronic_invoices_are_read_as_well():
             await readers.read(hostile_files.archive({"a.pdf": GOOD}))
 
 
-async def test_a_form_is_read_in_a_child_as_well():
+async def test_a_form_is_read_in_a_child():
     async with FileSandbox() as readers:
         reading = await readers.read(sample_files.form("Number", "4711"))
     assert reading.transcript.text == "Number 4711"
 
 
-async def test_a_page_is_shown_as_webp_of_the_width_asked_for():
+async def test_a_page_image_is_webp_of_the_requested_width():
     async with FileSandbox() as readers:
         image = await readers.page_image(sample_files.pdf([(50, 700, "Rechnung")]), page=0, width=500)
     assert image[:4] == b"RIFF"
     assert image[8:12] == b"WEBP"
 
 
-async def test_a_killed_child_fails_its_own_file_only():
+async def test_a_killed_child_fails_only_its_own_file():
     async with FileSandbox(parallel=2) as readers:
         task, child = await slow_reading(readers)
         os.kill(child, signal.SIGKILL)
@@ -104,7 +104,7 @@ async def test_a_killed_child_fails_its_own_file_only():
         assert (await readers.read(GOOD)).transcript.text == "Invoice"
 
 
-async def test_who_is_no_longer_waited_for_is_ended():
+async def test_cancelling_a_read_kills_its_child():
     async with FileSandbox(parallel=2) as readers:
         task, child = await slow_reading(readers)
         task.cancel()
@@ -114,14 +114,14 @@ async def test_who_is_no_longer_waited_for_is_ended():
         assert (await readers.read(GOOD)).transcript.text == "Invoice"
 
 
-async def test_too_long_is_ended_too():
+async def test_a_read_that_takes_too_long_is_killed():
     async with FileSandbox(FileLimits(wall_seconds=1)) as readers:
         with pytest.raises(UnreadableFile, match="more than 1 seconds"):
             await readers.page_image(SLOW, page=0, width=900)
         await until(lambda: not children(readers.zygote.process.pid))
 
 
-async def test_a_dead_zygote_fails_what_was_under_way_takes_its_children_along_and_is_started_again():
+async def test_a_dead_zygote_fails_pending_reads_and_is_restarted():
     async with FileSandbox(parallel=2) as readers:
         task, child = await slow_reading(readers)
         before = readers.zygote.process.pid
@@ -133,7 +133,7 @@ async def test_a_dead_zygote_fails_what_was_under_way_takes_its_children_along_a
         assert readers.zygote.process.pid != before
 
 
-async def test_closing_ends_the_processes():
+async def test_closing_the_sandbox_ends_its_processes():
     async with FileSandbox() as readers:
         await readers.read(GOOD)
         zygote = readers.zygote.process.pid
@@ -148,7 +148,7 @@ async def test_closing_while_a_file_is_read_ends_its_child():
         await task
 
 
-async def test_nothing_survives_a_killed_parent(tmp_path):
+async def test_no_process_survives_a_killed_parent(tmp_path):
     (tmp_path / "slow").write_bytes(SLOW)
     (tmp_path / "scan").write_bytes(sample_files.encoded(sample_files.picture(sample_files.letter()), "PNG"))
     program = await asyncio.create_subprocess_exec(
@@ -177,7 +177,7 @@ async def test_nothing_survives_a_killed_parent(tmp_path):
         "bytearray(400_000_000)",
     ],
 )
-def test_a_child_can_open_nothing_and_take_little(attempt, tmp_path):
+def test_a_child_cannot_open_files_or_exceed_its_memory(attempt, tmp_path):
     program = (
         "import os, socket\n"
         "from postroom.documents.sandbox import zygote\n"
@@ -195,7 +195,7 @@ def test_a_child_can_open_nothing_and_take_little(attempt, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_the_processes_know_nothing_of_our_environment(monkeypatch):
+async def test_the_processes_do_not_inherit_the_environment(monkeypatch):
     monkeypatch.setenv("POSTROOM_SECRET_FOR_TEST", "s3cret")
     async with FileSandbox() as readers:
         await readers.read(GOOD)

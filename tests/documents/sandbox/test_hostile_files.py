@@ -1,4 +1,4 @@
-"""Files made to do harm: none ends the worker, each ends with a result or a reason, within the limits."""
+"""Hostile files never end the worker: each yields a result or a reason, within the limits."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ async def outcome(readers, content):
 
 
 @pytest.mark.parametrize("group", hostile_files.GROUPS)
-async def test_no_file_does_harm_and_each_has_its_reason(group):
+async def test_every_hostile_file_is_read_or_rejected_with_a_reason(group):
     files = hostile_files.GROUPS[group]()
     async with FileSandbox(LIMITS) as readers:
         outcomes = await asyncio.gather(*(outcome(readers, content) for content in files.values()))
@@ -38,11 +38,11 @@ async def test_no_file_does_harm_and_each_has_its_reason(group):
         ] == []
 
 
-def test_there_are_two_hundred_of_them():
+def test_there_are_two_hundred_hostile_files():
     assert sum(len(make()) for make in hostile_files.GROUPS.values()) >= 200
 
 
-async def test_a_file_that_needs_too_much_costs_the_others_nothing():
+async def test_an_oversized_file_does_not_affect_other_files():
     bombs = [*hostile_files.flate_bombs().values()][:4]
     good = hostile_files.page(hostile_files.WORDS)
     async with FileSandbox(LIMITS) as readers:
@@ -70,7 +70,7 @@ async def test_reasons_say_what_is_wrong():
                 await readers.read(files[name])
 
 
-async def test_too_much_cpu_time_is_told_from_too_much_memory():
+async def test_cpu_and_memory_limits_have_different_reasons():
     slow, hungry = (
         hostile_files.operators()["tiles finer than dust"],
         hostile_files.flate_bombs()["content of 200 MB"],
@@ -82,13 +82,13 @@ async def test_too_much_cpu_time_is_told_from_too_much_memory():
             await readers.read(hungry)
 
 
-async def test_too_much_time_ends_a_file_as_well(tmp_path):
+async def test_the_wall_clock_limit_ends_a_read(tmp_path):
     async with FileSandbox(FileLimits(wall_seconds=0.0)) as readers:
         with pytest.raises(UnreadableFile, match="took more than"):
             await readers.read(hostile_files.page(hostile_files.WORDS))
 
 
-async def test_what_is_no_file_is_not_waited_for(tmp_path):
+async def test_special_files_are_rejected_without_blocking(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     async with FileSandbox() as readers:
         for path in (tmp_path / "pipe", tmp_path):

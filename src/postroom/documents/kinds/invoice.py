@@ -210,7 +210,8 @@ INVOICE: Final = DocumentKind(
     key=("supplier", "number"),
     relations=(SumRelation("net", "vat", "gross"),),
     ignored_labels="Kundennummer, Kunden-Nr, Kunden Nr, Kd-Nr, Kunde, Customer number, Customer no, "
-    "Customer ID, Customer, Client number, Account number, N° client, N° de client, Code client, Numéro client, "
+    "Customer ID, Customer, Client number, Account number, N° client, N° de client, Code client, "
+    "Numéro client, "
     "Klantnummer, Codice cliente, Número de cliente, "
     "Lieferschein, Lieferschein-Nr, Lieferscheinnummer, Lieferschein-Datum, Delivery note, Bon de "
     "livraison, N° bon de livraison, Steuernummer, St-Nr, Steuer-Nr, Tax number, SIRET, SIREN, HRB, HRA, "
