@@ -18,7 +18,10 @@ _SENT = frozenset({"SENT", "DRAFT", "sentitems", "drafts"})
 
 @dataclass(frozen=True)
 class InitialMail:
-    """`count` messages spread evenly over the `days` before `end_ms`. Default `kinds`: the usual mix."""
+    """`count` messages spread evenly over the `days` before `end_ms`.
+
+    Default `kinds`: the usual mix.
+    """
 
     seed: int
     address: str
@@ -67,7 +70,10 @@ class InitialMail:
         return starts if counted == self.count else round(self.count * starts / counted)
 
     def generate_message(self, number: int, state: MessageState) -> bytes:
-        """Generate the bytes of a message. Its initial `state` determines whether the owner sent it."""
+        """Generate the bytes of a message.
+
+        Its initial `state` determines whether the owner sent it.
+        """
         date = datetime.fromtimestamp(self.received_ms(number) // 1000, UTC)
         spec = samples.plan_message(
             seed=self.seed, address=self.address, number=number, date=date, mix=self._weights, size=self.size

@@ -28,7 +28,10 @@ _LINEWISE = frozenset({"", "7bit", "8bit", "quoted-printable"})
 
 @dataclass(slots=True, eq=False)
 class MimePart:
-    """A MIME part; the message itself is the root. `headers` keep order, case and duplicates."""
+    """A MIME part; the message itself is the root.
+
+    `headers` keep order, case and duplicates.
+    """
 
     headers: list[tuple[str, str]]
     named: dict[str, str]  # the first header of each name, names in lower case
@@ -79,7 +82,10 @@ class MimePart:
         return text if len(text) >= length else self.text
 
     def header(self, name: str) -> str:
-        """Return the first header of that name in any case, unfolded, encoded words kept; "" if absent."""
+        """Return the first header of that name in any case, unfolded, encoded words kept.
+
+        Return "" if it is absent.
+        """
         return self.named.get(name.lower(), "")
 
     def list_headers(self, name: str) -> list[str]:
@@ -167,7 +173,10 @@ def _parse_children(
 
 
 def _split_parts(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[int, int]]:
-    """Find start and end of the parts between boundaries. A missing final boundary is the body's end."""
+    """Find start and end of the parts between boundaries.
+
+    A missing final boundary is the body's end.
+    """
     pieces: list[tuple[int, int]] = []
     begin = -1
     at = raw.find(line, start, end)
@@ -223,7 +232,10 @@ def _parse_header_block(block: bytes) -> list[tuple[str, str]]:
 
 @lru_cache(maxsize=512)
 def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
-    """Parse `text/plain; charset=utf-8` to ("text/plain", {"charset": "utf-8"}), with RFC 2231 decoded."""
+    """Parse a header value with parameters, RFC 2231 decoded.
+
+    `text/plain; charset=utf-8` gives ("text/plain", {"charset": "utf-8"}).
+    """
     head, semicolon, _ = value.partition(";")
     if not semicolon:
         return head.strip().lower(), {}
@@ -254,7 +266,10 @@ def _join_sections(sections: list[tuple[int, bool, str]]) -> str:
 
 
 def decode_words(value: str) -> str:
-    """Decode the RFC 2047 encoded words of a header value; return malformed ones unchanged."""
+    """Decode the RFC 2047 encoded words of a header value.
+
+    Return malformed ones unchanged.
+    """
     if "=?" not in value:
         return value
     if usual := _ONE_WORD.fullmatch(value):

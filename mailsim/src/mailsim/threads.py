@@ -7,7 +7,10 @@ from mailsim.initial_mail import InitialMail
 
 
 class ThreadIndex:
-    """The threads of a mailbox. A thread is identified by the number of its first message, its root."""
+    """The threads of a mailbox.
+
+    A thread is identified by the number of its first message, its root.
+    """
 
     def __init__(self, initial_mail: InitialMail) -> None:
         self._initial_mail = initial_mail

@@ -14,7 +14,10 @@ from mailsim.google.grants import GoogleAccessToken
 
 @dataclass(frozen=True, slots=True)
 class GmailCallContext:
-    """The input of a method. `raw` is the body of an upload, `body` the properties of a JSON body."""
+    """The input of a method.
+
+    `raw` is the body of an upload, `body` the properties of a JSON body.
+    """
 
     google: GoogleContext
     watches: WatchRegistry

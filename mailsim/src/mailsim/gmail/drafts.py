@@ -1,4 +1,7 @@
-"""Methods of users.drafts. A draft keeps its ID; its message gets a new ID with every save."""
+"""Methods of users.drafts.
+
+A draft keeps its ID; its message gets a new ID with every save.
+"""
 
 from typing import Any
 
@@ -50,7 +53,10 @@ def delete(context: GmailCallContext) -> None:
 
 
 def send(context: GmailCallContext) -> dict[str, Any]:
-    """Send the draft, or the message that the request replaces it with. The draft is removed."""
+    """Send the draft, or the message that the request replaces it with.
+
+    The draft is removed.
+    """
     gmail_mailbox = context.gmail_mailbox
     named = context.body.get("id", "")
     if not named:

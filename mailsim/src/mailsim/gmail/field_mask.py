@@ -18,7 +18,10 @@ _MAX_DEPTH = 60
 
 @lru_cache(maxsize=512)
 def parse_mask(text: str, type_name: str) -> Mask:
-    """Parse the mask for a response of this type. Raise GmailError for unknown paths, as Google does."""
+    """Parse the mask for a response of this type.
+
+    Raise GmailError for unknown paths, as Google does.
+    """
     tokens = _tokenize(text)
     mask, rest = _parse_group(tokens, 0, text, 0)
     if rest != len(tokens):
@@ -70,7 +73,10 @@ def _parse_group(tokens: list[str], position: int, text: str, depth: int) -> tup
 
 
 def _parse_path(tokens: list[str], position: int, text: str, mask: Mask, depth: int) -> int:
-    """Add one path to the mask. An existing shorter path wins, because it selects everything below it."""
+    """Add one path to the mask.
+
+    An existing shorter path wins, because it selects everything below it.
+    """
     if position >= len(tokens) or tokens[position] in {",", "/", "(", ")"} or depth > _MAX_DEPTH:
         raise _invalid_path_error(text, tokens[position] if position < len(tokens) else "")
     name = tokens[position]

@@ -23,7 +23,10 @@ def sort_label_ids(state: MessageState) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class GmailMailbox:
-    """The Gmail view of one mailbox. `next_nonce` counts up, so that every attachment ID is new."""
+    """The Gmail view of one mailbox.
+
+    `next_nonce` counts up, so that every attachment ID is new.
+    """
 
     mailbox: Mailbox
     ids: GmailIds

@@ -52,7 +52,10 @@ def list_history(context: GmailCallContext) -> dict[str, Any]:
 
 
 def _find_start(context: GmailCallContext) -> int:
-    """Find the sequence number to start after. Raise 404 if the log does not reach back that far."""
+    """Find the sequence number to start after.
+
+    Raise 404 if the log does not reach back that far.
+    """
     gmail_mailbox = context.gmail_mailbox
     start_id = context.args.get("startHistoryId")
     if not start_id:

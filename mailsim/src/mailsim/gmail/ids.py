@@ -29,7 +29,10 @@ def _mix(value: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class GmailIds:
-    """The IDs of one mailbox. `key` is its 64-bit key, `initial_count` the size of its initial mail."""
+    """The IDs of one mailbox.
+
+    `key` is its 64-bit key, `initial_count` the size of its initial mail.
+    """
 
     key: int
     initial_count: int
@@ -49,7 +52,10 @@ class GmailIds:
         return self.first_history + sequence * _GAP + _mix(self.key ^ sequence) % (_GAP - 1)
 
     def to_sequence(self, history_id: int) -> int:
-        """Return the newest change whose ID is at most this one; negative if it predates the log."""
+        """Return the newest change whose ID is at most this one.
+
+        The number is negative if the ID predates the log.
+        """
         guess = (history_id - self.first_history) // _GAP
         return guess if guess >= 0 and self.to_history_id(guess) <= history_id else guess - 1
 
@@ -85,7 +91,10 @@ class GmailIds:
         return "ANGjdJ" + base64.urlsafe_b64encode(tag + hidden + noise).decode().rstrip("=")
 
     def parse_attachment_id(self, token: str) -> tuple[int, int, int] | None:
-        """Return message number, part and creation time of an attachment ID; None if it is invalid."""
+        """Return message number, part and creation time of an attachment ID.
+
+        Return None if it is invalid.
+        """
         try:
             data = base64.urlsafe_b64decode(token.removeprefix("ANGjdJ") + "===")
         except ValueError:
@@ -114,5 +123,8 @@ def make_ids(key: int, initial_count: int) -> GmailIds:
 
 
 def is_message_id(text: str) -> bool:
-    """Whether the text has the form of an ID. Gmail answers 400 to malformed, 404 to unknown IDs."""
+    """Whether the text has the form of an ID.
+
+    Gmail answers 400 to malformed, 404 to unknown IDs.
+    """
     return _HEX.fullmatch(text) is not None and int(text, 16) < 1 << 63

@@ -102,7 +102,10 @@ def list_page(
     accept: MessageFilter | None = None,
     drafts: bool = False,
 ) -> MessagePage:
-    """List one page for the arguments of a list method. `accept` is an additional filter."""
+    """List one page for the arguments of a list method.
+
+    `accept` is an additional filter.
+    """
     size = min(args.get("maxResults") or DEFAULT_PAGE, MAX_PAGE)
     selection = select_messages(gmail_mailbox, args, drafts=drafts)
     messages_left = gmail_mailbox.options.search_depth

@@ -288,7 +288,10 @@ METHODS: tuple[GmailMethod, ...] = (
 def find_method(
     http: str, path: tuple[str, ...], *, upload: bool
 ) -> tuple[GmailMethod, dict[str, str]] | None:
-    """Find the method of a path after `users/{userId}/`, and the IDs in it. Literal segments win over IDs."""
+    """Find the method of a path after `users/{userId}/`, and the IDs in it.
+
+    Literal segments win over IDs.
+    """
     for method in _METHOD_INDEX.get((http, len(path), path[0] if path else ""), ()):
         if upload and not method.uploads:
             continue

@@ -29,7 +29,10 @@ class QueryParameter:
 
 @lru_cache(maxsize=256)
 def parse_query(query: str) -> tuple[tuple[str, str], ...]:
-    """Parse a query string. Cached, because the calls of a batch mostly have the same query."""
+    """Parse a query string.
+
+    Cached, because the calls of a batch mostly have the same query.
+    """
     try:
         return tuple(parse_qsl(query, keep_blank_values=True, max_num_fields=1000, errors="replace"))
     except ValueError as error:
@@ -39,7 +42,10 @@ def parse_query(query: str) -> tuple[tuple[str, str], ...]:
 def convert_arguments(
     pairs: Iterable[tuple[str, str]], known: Mapping[str, QueryParameter]
 ) -> dict[str, Any]:
-    """Convert a method's own parameters to their types. The last value of a repeated scalar wins."""
+    """Convert a method's own parameters to their types.
+
+    The last value of a repeated scalar wins.
+    """
     values: dict[str, Any] = {}
     for name, text in pairs:
         parameter = known.get(name)
@@ -73,7 +79,10 @@ def _convert_value(name: str, text: str, parameter: QueryParameter) -> Any:
 
 
 def parse_json_body(body: bytes, known: Mapping[str, type]) -> dict[str, Any]:
-    """Parse a JSON body and reject unknown properties. An empty body is an empty object."""
+    """Parse a JSON body and reject unknown properties.
+
+    An empty body is an empty object.
+    """
     if not body.strip():
         return {}
     try:

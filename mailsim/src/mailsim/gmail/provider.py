@@ -112,7 +112,10 @@ def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:
 
 
 def _make_fault_response(gmail: GmailApi, status: int, seconds: int) -> RawResponse:
-    """Make Google's response to a fault. Gmail puts the retry time into the message, not into a header."""
+    """Make Google's response to a fault.
+
+    Gmail puts the retry time into the message, not into a header.
+    """
     now = gmail.google.sim.clock.milliseconds()
     match status:
         case 401:

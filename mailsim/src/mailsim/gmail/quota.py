@@ -94,7 +94,10 @@ class QuotaMeter:
 def user_limit_exceeded(
     shape: QuotaShape, project_number: str, limit: int, free_at_ms: int, turn: int
 ) -> GmailError:
-    """The user's quota is exhausted. Google reports this as 403 or as 429; `mixed` alternates."""
+    """The user's quota is exhausted.
+
+    Google reports this as 403 or as 429; `mixed` alternates.
+    """
     chosen = shape if shape != "mixed" else ("403", "429-retry-after", "429", "403-short")[turn % 4]
     quota = _format_quota_message("Queries per minute per user", project_number)
     details = (_make_limit_info("QueriesPerMinutePerUser", project_number, limit),)

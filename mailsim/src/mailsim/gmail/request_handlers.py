@@ -57,7 +57,10 @@ class SingleCallHandler:
 
 
 class BatchHandler:
-    """Handler of batch requests. Their headers apply to every call; a call's own headers win."""
+    """Handler of batch requests.
+
+    Their headers apply to every call; a call's own headers win.
+    """
 
     def __init__(self, gmail: GmailApi) -> None:
         self.gmail = gmail

@@ -50,7 +50,10 @@ _CATEGORIES = {
 
 
 class SearchableMessage(Protocol):
-    """What a search can inspect. Only `labels` and `milliseconds` are cheap; the rest parses the message."""
+    """What a search can inspect.
+
+    Only `labels` and `milliseconds` are cheap; the rest parses the message.
+    """
 
     @property
     def labels(self) -> Labels: ...
@@ -79,7 +82,10 @@ class CompiledSearch:
 
 
 def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> CompiledSearch:
-    """Compile a search. `label_names` maps names, in lower case with dashes, to label IDs."""
+    """Compile a search.
+
+    `label_names` maps names, in lower case with dashes, to label IDs.
+    """
     term = parse_search(text)
     evaluator = _TermEvaluator(now, label_names)
     terms = term.terms if isinstance(term, AllOfTerms) else (term,)
@@ -111,7 +117,10 @@ class _TermEvaluator:
     label_names: Mapping[str, str]
 
     def get_time_range(self, term: SearchTerm) -> tuple[int | None, int | None] | None:
-        """Return the range [from, to) in milliseconds of a term about time; None for others."""
+        """Return the range [from, to) in milliseconds of a term about time.
+
+        Return None for other terms.
+        """
         if not isinstance(term, OperatorTerm):
             return None
         match term.name:
@@ -251,7 +260,10 @@ _CONTENT_MATCHERS: dict[str, ContentMatcher] = {
 
 
 def _contains_words(text: str, wanted: str) -> bool:
-    """Whether `text` contains the words of `wanted` in sequence. Gmail matches whole words only."""
+    """Whether `text` contains the words of `wanted` in sequence.
+
+    Gmail matches whole words only.
+    """
     words = _WORD.findall(wanted.lower())
     if not words:
         return True

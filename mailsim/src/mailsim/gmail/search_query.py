@@ -116,7 +116,10 @@ def _tokenize(text: str) -> list[_QueryToken]:
 def _parse_sequence(
     tokens: list[_QueryToken], position: int, closing: str, depth: int
 ) -> tuple[SearchTerm, int]:
-    """Parse terms up to the closing bracket. Braces mean alternatives; `OR` joins its two neighbours."""
+    """Parse terms up to the closing bracket.
+
+    Braces mean alternatives; `OR` joins its two neighbours.
+    """
     groups: list[list[SearchTerm]] = []
     joined = False
     while position < len(tokens) and tokens[position].kind != "close":

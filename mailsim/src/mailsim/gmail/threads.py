@@ -8,7 +8,10 @@ from mailsim.gmail.listing import MessageSelection, list_page
 
 
 def list_threads(context: GmailCallContext) -> dict[str, Any]:
-    """List threads by their newest matching message; each entry describes its newest message of all."""
+    """List threads by their newest matching message.
+
+    Each entry describes its newest message of all.
+    """
     gmail_mailbox = context.gmail_mailbox
     page = list_page(gmail_mailbox, context.args, accept=_is_newest_match)
     entries: list[dict[str, Any]] = []

@@ -18,7 +18,10 @@ _DAY_MS = 86_400_000
 
 @dataclass(frozen=True, slots=True)
 class GmailWatch:
-    """A watch on a mailbox. With `exclude`, changes of messages with one of the labels are not published."""
+    """A watch on a mailbox.
+
+    With `exclude`, changes of messages with one of the labels are not published.
+    """
 
     project: str
     topic: str
@@ -36,7 +39,10 @@ class GmailWatch:
 
 @dataclass
 class WatchRegistry:
-    """The watches, at most one per user and project. `history_id` returns the ID to publish."""
+    """The watches, at most one per user and project.
+
+    `history_id` returns the ID to publish.
+    """
 
     pubsub: PubSub
     options: GoogleOptions
@@ -73,7 +79,10 @@ class WatchRegistry:
         return list(self.by_address.get(address, {}).values())
 
     def publish_change(self, mailbox: Mailbox, change: MailboxChange) -> None:
-        """Publish a change. Gmail sends at most one notification per second and drops the rest."""
+        """Publish a change.
+
+        Gmail sends at most one notification per second and drops the rest.
+        """
         now = self._now()
         for watch in self.list_for(mailbox.address):
             if change.number < 0 or now >= watch.expires_ms or not watch.matches(change):
@@ -93,7 +102,10 @@ class WatchRegistry:
         self.pubsub.publish(watch.topic, data, mailbox.address)
 
     def _check_topic(self, name: str, project: str) -> None:
-        """Check the topic. Gmail sends a test message first, so configuration errors appear here."""
+        """Check the topic.
+
+        Gmail sends a test message first, so configuration errors appear here.
+        """
         if not re.match(rf"projects/{re.escape(project)}/topics/[^/\s]+$", name):
             raise bad_request(f"Invalid topicName does not match projects/{project}/topics/*")
         topic = self.pubsub.topics.get(name)

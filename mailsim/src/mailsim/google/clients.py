@@ -14,7 +14,10 @@ ClientProblem = Literal["", "deleted", "api_disabled", "daily_limit", "org_inter
 
 @dataclass(frozen=True, slots=True)
 class GoogleClient:
-    """An OAuth client. With the problem `org_internal`, only accounts of `internal_domain` may use it."""
+    """An OAuth client.
+
+    With the problem `org_internal`, only accounts of `internal_domain` may use it.
+    """
 
     id: str
     secret: str
@@ -48,7 +51,10 @@ def to_client(
 
 
 def is_redirect_allowed(client: GoogleClient, uri: str) -> bool:
-    """Whether a redirect URI matches exactly. Loopback URIs match on any port, as apps pick a free one."""
+    """Whether a redirect URI matches exactly.
+
+    Loopback URIs match on any port, as apps pick a free one.
+    """
     if uri in client.redirect_uris:
         return True
     if not client.redirect_uris:

@@ -52,6 +52,9 @@ class GoogleContext:
 
 
 def to_account(mailbox: Mailbox) -> GoogleAccount:
-    """Make the account of a mailbox. Google's account number has 21 digits and starts with 1."""
+    """Make the account of a mailbox.
+
+    Google's account number has 21 digits and starts with 1.
+    """
     sub = 10**20 + stable_hash("sub", mailbox.account.key) * 5 % 10**20
     return GoogleAccount(str(sub), mailbox.address, mailbox.account.name)

@@ -22,7 +22,10 @@ _GMAIL: ProviderName = "gmail"
 
 
 class NewGoogleTokens(ControlInput, frozen=True):
-    """The grant to issue tokens for. The default client is the preregistered application."""
+    """The grant to issue tokens for.
+
+    The default client is the preregistered application.
+    """
 
     address: str
     scopes: tuple[str, ...] = ("openid", "https://www.googleapis.com/auth/userinfo.email", READONLY)

@@ -119,7 +119,10 @@ class IssuedTokens:
 
 @dataclass(slots=True)
 class GoogleGrants:
-    """All grants of all accounts. `account_problems` maps an account's `sub` to its AccountProblem."""
+    """All grants of all accounts.
+
+    `account_problems` maps an account's `sub` to its AccountProblem.
+    """
 
     random: Random
     codes: dict[str, AuthorizationCode] = field(default_factory=dict[str, AuthorizationCode])
@@ -217,7 +220,10 @@ class GoogleGrants:
             raise OAuthError(400, "invalid_token", "Token expired or revoked")
 
     def end_grant(self, sub: str, project: str | None = None) -> int:
-        """Revoke all tokens of an account for one project or for all; return the number of refresh tokens."""
+        """Revoke all tokens of an account for one project or for all.
+
+        Return the number of refresh tokens.
+        """
         for key in [key for key in self.consents if key[0] == sub and project in {None, key[1]}]:
             del self.consents[key]
         self.offline_grants = {pair for pair in self.offline_grants if pair[0] != sub}

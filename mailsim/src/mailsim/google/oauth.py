@@ -330,7 +330,10 @@ def _describe_id_token(google: GoogleContext, id_token: str, now: float) -> Resp
 
 
 async def read_form(request: Request) -> dict[str, str]:
-    """Read the fields of a form; the last of a repeated field wins. Google also accepts JSON."""
+    """Read the fields of a form; the last of a repeated field wins.
+
+    Google also accepts JSON.
+    """
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

@@ -62,7 +62,7 @@ class PubSub:
             raise NotFound(f"there is no subscription {name}")
 
     def publish(self, topic: str, data: bytes, mailbox: str = "") -> None:
-        """Start delivering a message to every subscription of the topic; do not wait for it."""
+        """Start delivering a message to the topic's subscriptions without waiting."""
         sim = self.google.sim
         self.published += 1
         now = sim.clock.now()
@@ -150,7 +150,10 @@ class PubSub:
         return answer.status in ACKNOWLEDGED
 
     def get_push_token(self, subscription: PushSubscription, mailbox: str = "") -> str:
-        """Return a token for the push endpoint, reused while fresh; invalid in one way if a fault says so."""
+        """Return a token for the push endpoint, reused while fresh.
+
+        A fault makes it invalid in one way.
+        """
         fault = self.google.sim.faults.take("push_token", mailbox, "push", "gmail")
         defect = fault.code if fault else ""
         audience = subscription.audience or subscription.push_endpoint

@@ -20,7 +20,10 @@ NAME_RULES = (
 
 
 class PubSubTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A topic. `publisher`: gmail-api-push@system.gserviceaccount.com may publish to it."""
+    """A topic.
+
+    `publisher`: gmail-api-push@system.gserviceaccount.com may publish to it.
+    """
 
     name: str
     publisher: bool = True

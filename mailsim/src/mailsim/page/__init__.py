@@ -1,4 +1,7 @@
-"""The web page at `/` for inspecting and controlling the simulator. Its forms call the control API."""
+"""The web page at `/` for inspecting and controlling the simulator.
+
+Its forms call the control API.
+"""
 
 from mailsim.page.routes import routes
 

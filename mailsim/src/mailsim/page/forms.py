@@ -1,4 +1,7 @@
-"""Actions of the page's forms. Each returns a sentence to display; invalid input is a SimulatorError."""
+"""Actions of the page's forms.
+
+Each returns a sentence to display; invalid input is a SimulatorError.
+"""
 
 from dataclasses import replace
 from typing import get_args

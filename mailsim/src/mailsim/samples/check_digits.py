@@ -1,4 +1,7 @@
-"""Numbers with check digits: IBAN, ISIN and VAT IDs. Their bank and issuer codes are not assigned."""
+"""Numbers with check digits: IBAN, ISIN and VAT IDs.
+
+Their bank and issuer codes are not assigned.
+"""
 
 from mailsim.samples.seeded_random import SeededRandom
 

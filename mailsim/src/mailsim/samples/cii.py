@@ -20,7 +20,10 @@ _NAMESPACES = {
 
 
 def render_cii(invoice: Invoice, profile: str) -> bytes:
-    """Render an invoice in a profile, a key of PROFILES. `basic` omits elements outside that profile."""
+    """Render an invoice in a profile, a key of PROFILES.
+
+    `basic` omits elements outside that profile.
+    """
     full = profile != "basic"
     root = element(
         "rsm:CrossIndustryInvoice",

@@ -15,7 +15,10 @@ from mailsim.samples.seeded_random import SeededRandom
 
 @dataclass(frozen=True, slots=True)
 class TradeCharge:
-    """A fee or tax. `name` is a key of the document terms, such as commission or stamp_duty."""
+    """A fee or tax.
+
+    `name` is a key of the document terms, such as commission or stamp_duty.
+    """
 
     name: str
     amount: Decimal
@@ -109,7 +112,10 @@ def make_contract_note(spec: MessageSpec) -> ContractNote:
 
 
 def _draw_quantity(rng: SeededRandom, price: Decimal) -> Decimal:
-    """Draw a number of whole shares, or one time in eight a fraction; always worth more than the fees."""
+    """Draw a number of whole shares, or one time in eight a fraction.
+
+    Always worth more than the fees.
+    """
     quantity = Decimal(rng.between(1, 900))
     if rng.below(8) == 0:
         quantity = Decimal(rng.between(10_000, 900_000)).scaleb(-4)

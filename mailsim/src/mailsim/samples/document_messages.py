@@ -44,7 +44,10 @@ def write_invoice_facturx(spec: MessageSpec) -> bytes:
 
 
 def write_invoice_xrechnung(spec: MessageSpec) -> bytes:
-    """Write a message with an XRechnung. The XML is the invoice; the PDF only visualizes it."""
+    """Write a message with an XRechnung.
+
+    The XML is the invoice; the PDF only visualizes it.
+    """
     from mailsim.samples.cii import render_cii
     from mailsim.samples.ubl import render_ubl
 
@@ -58,7 +61,10 @@ def write_invoice_xrechnung(spec: MessageSpec) -> bytes:
 
 
 def write_invoice_zip(spec: MessageSpec) -> bytes:
-    """Write a message with zipped invoices; variant `nested` puts the archive in a folder of another one."""
+    """Write a message with zipped invoices.
+
+    Variant `nested` puts the archive in a folder of another one.
+    """
     files = {
         _get_invoice_filename(inner_spec, "pdf"): render_invoice_pdf(inner_spec)
         for inner_spec in list_zipped_specs(spec)
@@ -174,7 +180,10 @@ def _get_contract_note_filename(spec: MessageSpec) -> str:
 
 
 def write_cover_message(spec: MessageSpec, *files: EncodedPart, below: str = "") -> bytes:
-    """Write a short cover message with the files attached; `below` is appended to its text."""
+    """Write a short cover message with the files attached.
+
+    `below` is appended to its text.
+    """
     return build_message(
         spec, make_multipart("mixed", (_make_cover_text(spec, below), *files), make_boundary(spec.seed))
     )

@@ -1,4 +1,7 @@
-"""Document numbers. Separate from the documents, because a message's subject needs only the number."""
+"""Document numbers.
+
+Separate from the documents, because a message's subject needs only the number.
+"""
 
 from mailsim.samples.seeded_random import SeededRandom
 

@@ -1,4 +1,7 @@
-"""Terms printed on documents, per language. Most have several synonyms, because companies differ."""
+"""Terms printed on documents, per language.
+
+Most have several synonyms, because companies differ.
+"""
 
 _INVOICE_TERMS = {
     "de": {

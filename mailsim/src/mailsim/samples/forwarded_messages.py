@@ -28,7 +28,10 @@ def write_forward(spec: MessageSpec) -> bytes:
 
 
 def write_nested(spec: MessageSpec) -> bytes:
-    """Write a message with several levels of attached messages; the innermost has an attachment."""
+    """Write a message with several levels of attached messages.
+
+    The innermost has an attachment.
+    """
     levels = [spec]
     for _ in range(_DEPTH):
         levels.append(make_original_spec(levels[-1]))

@@ -102,7 +102,10 @@ def format_address_header(name: str, people: Sequence[Person]) -> str:
 
 
 def format_trace_headers(spec: MessageSpec, date: str) -> str:
-    """Format the trace headers that servers add in transit. The owner's sent messages have none."""
+    """Format the trace headers that servers add in transit.
+
+    The owner's sent messages have none.
+    """
     address = spec.sender[1]
     domain = address.rpartition("@")[2]
     number = mix_bits(spec.seed ^ 6)

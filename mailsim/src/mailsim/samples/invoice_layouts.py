@@ -232,7 +232,10 @@ def _draw_table(
     grid: bool = False,
     tint: int = 0,
 ) -> float:
-    """Draw the invoice lines over as many pages as needed; return the position below the last one."""
+    """Draw the invoice lines over as many pages as needed.
+
+    Return the position below the last one.
+    """
     left, right = columns[0].x, columns[-1].x
     if columns[0].align == "right":
         left = 40

@@ -1,4 +1,7 @@
-"""Invoices as data, without layout. All amounts add up and all check digits are valid."""
+"""Invoices as data, without layout.
+
+All amounts add up and all check digits are valid.
+"""
 
 import functools
 from dataclasses import dataclass
@@ -150,7 +153,10 @@ def make_invoice(spec: MessageSpec) -> Invoice:
 
 
 def _draw_line_count(rng: SeededRandom) -> int:
-    """Draw the number of lines: mostly a handful; one in ten invoices spans several pages."""
+    """Draw the number of lines: mostly a handful.
+
+    One in ten invoices spans several pages.
+    """
     return rng.between(30, 60) if rng.below(10) == 0 else rng.between(1, 8)
 
 

@@ -135,7 +135,10 @@ def plan_message(
     mix: Mapping[str, float] | None = None,
     size: int | None = None,
 ) -> MessageSpec:
-    """Make the spec of the nth message of a mailbox. `mix` maps kinds to weights; default: ordinary mail."""
+    """Make the spec of the nth message of a mailbox.
+
+    `mix` maps kinds to weights; default: ordinary mail.
+    """
     mailbox_key, weights = hash_text(seed, address), _get_weights(mix)
     message_seed = _message_seed(mailbox_key, number)
     kind = _draw_kind(message_seed, weights)

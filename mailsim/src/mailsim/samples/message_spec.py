@@ -1,4 +1,7 @@
-"""MessageSpec: the description of a message to generate. Omitted fields are derived from its seed."""
+"""MessageSpec: the description of a message to generate.
+
+Omitted fields are derived from its seed.
+"""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -12,7 +12,10 @@ from mailsim.samples.text_blocks import encode_quoted_printable
 
 
 class EncodedPart(NamedTuple):
-    """A MIME part. `head` holds its Content-* lines, each with CRLF; `body` is transfer-encoded."""
+    """A MIME part.
+
+    `head` holds its Content-* lines, each with CRLF; `body` is transfer-encoded.
+    """
 
     head: str
     body: bytes
@@ -40,7 +43,7 @@ def make_text(
 
 
 def format_parameter(key: str, value: str) -> str:
-    """Format `; key="value"`, in the extended form of RFC 2231 if the value is not ASCII."""
+    """Format a header parameter, in the form of RFC 2231 if it is not ASCII."""
     if value.isascii():
         escaped = value.replace("\\", "\\\\").replace('"', '\\"')
         return f';\r\n {key}="{escaped}"'
@@ -64,7 +67,10 @@ def make_attachment(
 def make_multipart(
     subtype: str, parts: Sequence[EncodedPart], boundary: str, parameters: str = ""
 ) -> EncodedPart:
-    """Join parts to a multipart. `parameters` starts with a semicolon and precedes the boundary."""
+    """Join parts to a multipart.
+
+    `parameters` starts with a semicolon and precedes the boundary.
+    """
     pieces: list[bytes] = []
     for part in parts:
         pieces.append(f"--{boundary}\r\n{part.head}\r\n".encode("ascii"))

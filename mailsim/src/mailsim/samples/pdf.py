@@ -1,4 +1,7 @@
-"""PDF rendering of drawings and images. The same input gives the same bytes: no dates, no random IDs."""
+"""PDF rendering of drawings and images.
+
+The same input gives the same bytes: no dates, no random IDs.
+"""
 
 import functools
 import io
@@ -37,7 +40,10 @@ _VERA_SCALE = 0.88
 def render_pdf(
     drawing: PageDrawing, title: str, author: str, *, embedded: bool = False, password: str = ""
 ) -> bytes:
-    """Render a drawing with a text layer. `embedded` embeds the fonts, as PDF/A requires."""
+    """Render a drawing with a text layer.
+
+    `embedded` embeds the fonts, as PDF/A requires.
+    """
     if embedded:
         _register_vera()
     target = io.BytesIO()

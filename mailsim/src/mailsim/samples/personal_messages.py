@@ -1,4 +1,7 @@
-"""Messages between people: plain text, HTML, replies, and sent messages. Fast, because they are most mail."""
+"""Messages between people: plain text, HTML, replies, and sent messages.
+
+They are most of the mail, so writing them is fast.
+"""
 
 from datetime import timedelta
 

@@ -1,4 +1,7 @@
-"""Scanned images of drawings: slightly rotated, grey and grainy. The seed determines how much."""
+"""Scanned images of drawings: slightly rotated, grey and grainy.
+
+The seed determines how much.
+"""
 
 import functools
 import io

@@ -51,7 +51,10 @@ class SeededRandom:
 
 @functools.lru_cache(maxsize=4096)
 def hash_text(seed: int, text: str) -> int:
-    """Hash a text under a seed. Unlike hash(), the result is the same in every process."""
+    """Hash a text under a seed.
+
+    Unlike hash(), the result is the same in every process.
+    """
     return int.from_bytes(hashlib.blake2b(f"{seed}\0{text}".encode(), digest_size=8).digest(), "big")
 
 

@@ -1,4 +1,7 @@
-"""Messages with valid S/MIME and OpenPGP signatures. The key has a fixed seed and is not secret."""
+"""Messages with valid S/MIME and OpenPGP signatures.
+
+The key has a fixed seed and is not secret.
+"""
 
 import functools
 import hashlib

@@ -13,7 +13,10 @@ _PARAGRAPHS = 128
 
 @dataclass(frozen=True, slots=True)
 class TextBlocks:
-    """The blocks of one language. `plain` and `quoted` use `encoding`; `html` is quoted-printable."""
+    """The blocks of one language.
+
+    `plain` and `quoted` use `encoding`; `html` is quoted-printable.
+    """
 
     encoding: str
     plain: tuple[bytes, ...]
@@ -69,7 +72,10 @@ def get_text_blocks(language: str) -> TextBlocks:
 
 
 def choose_blocks(seed: int, blocks: tuple[bytes, ...], size: int) -> list[bytes]:
-    """Choose blocks until they reach `size` bytes. A seed chooses the same indexes in every tuple."""
+    """Choose blocks until they reach `size` bytes.
+
+    A seed chooses the same indexes in every tuple.
+    """
     rng = SeededRandom(seed, 8)
     chosen_blocks: list[bytes] = []
     while size > 0:
@@ -82,7 +88,10 @@ def choose_blocks(seed: int, blocks: tuple[bytes, ...], size: int) -> list[bytes
 
 
 def _split_bits(roll: int) -> tuple[int, ...]:
-    """Split 64 bits into nine 7-bit indexes. Halved first, because small integers are faster."""
+    """Split 64 bits into nine 7-bit indexes.
+
+    Halved first, because small integers are faster.
+    """
     low, high = roll & 0xFFFFFFF, roll >> 28 & 0xFFFFFFF
     return (
         low & 127,
