@@ -1,4 +1,4 @@
-"""Runs the command line as what it is: a process."""
+"""Fixtures that run the command line as a process."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ SOURCES = Path(__file__).parents[2] / "src"
 
 
 def environment(**settings):
-    """This environment without its settings, plus these. Warnings of the program are errors."""
+    """The environment with only these settings. Python warnings are errors."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")}
     return kept | {"PYTHONPATH": str(SOURCES), "PYTHONWARNINGS": "error"} | settings
 
@@ -25,7 +25,7 @@ def launcher():
 
 @pytest.fixture
 def postroom(launcher, tmp_path):
-    """Run one command to its end, in a directory and a home of its own."""
+    """Run one command to its end, in its own directory and home."""
 
     def run(*arguments, **settings):
         settings = {"POSTROOM_HOME": str(tmp_path / "home")} | settings
@@ -36,7 +36,7 @@ def postroom(launcher, tmp_path):
 
 @pytest.fixture
 def complaint(postroom):
-    """Run a command that must fail with this code and say why in one line."""
+    """Run a command that must fail with this exit code and one line of explanation."""
 
     def run(code, *arguments, **settings):
         done = postroom(*arguments, **settings)

@@ -1,7 +1,8 @@
-"""Starts Postroom's commands as forks of one process that has imported them already.
+"""Start Postroom's commands as forks of one process that has already imported their modules.
 
-Each is a process with its own arguments, environment and folder, as a user starts it; only the imports, most
-of what a short command costs, are paid once. `python -m postroom` itself is started by tests of servers.
+Each command is a process with its own arguments, environment and working directory, as a user starts it.
+Only the imports, which take most of a short command's time, happen once. Tests of servers run
+`python -m postroom`.
 """
 
 import json
@@ -17,7 +18,7 @@ from importlib import import_module
 from pathlib import Path
 from select import select
 
-# What the commands import; nothing here starts a thread, which would not survive a fork.
+# Modules that commands import. None of them starts a thread, which would not survive a fork.
 IMPORTED = (
     "postroom.cli.startup",
     "postroom.cli.output",
@@ -31,7 +32,7 @@ IMPORTED = (
 
 
 class Launcher:
-    """The side of the tests."""
+    """The client of the launcher process, used by tests."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._folder = tempfile.TemporaryDirectory()
@@ -46,7 +47,7 @@ class Launcher:
     def run(
         self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], seconds: float
     ) -> subprocess.CompletedProcess[str]:
-        """One command, to its end."""
+        """Run one command to its end."""
         with (
             tempfile.TemporaryFile("w+") as out,
             tempfile.TemporaryFile("w+") as err,
@@ -71,7 +72,7 @@ def main(address: str) -> None:
     for module in IMPORTED:
         import_module(module)
     assert threading.active_count() == 1, "a fork has one thread only"
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that answer
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # answering processes are not waited for
     listening = socket.create_server(address, family=socket.AF_UNIX)
     print("ready", flush=True)
     while listening in select([listening, sys.stdin], [], [])[0]:  # else the tests have ended
@@ -84,7 +85,7 @@ def main(address: str) -> None:
 
 
 def _answer(launch: socket.socket) -> None:
-    """Run the command in a process of its own, and tell its exit code."""
+    """Run the command in a process of its own, and send its exit code."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     length, files, _, _ = socket.recv_fds(launch, 9, 2)
     order = json.loads(launch.makefile().read(int(length)))

@@ -17,7 +17,7 @@ def given(tmp_path):
     return AppOnlyOptions(TENANT, CLIENT, "Invoices@example.org", secret, None, DEFAULT_APP_FOLDER)
 
 
-def test_a_secret_is_read_without_the_end_of_its_line(given):
+def test_secret_file_is_read_without_its_line_break(given):
     credential, address, folder = read_options(given)
     assert (credential.tenant_id, credential.client_id, credential.certificate) == (TENANT, CLIENT, None)
     assert credential.client_secret.reveal() == "a secret"
@@ -37,19 +37,19 @@ def test_a_secret_is_read_without_the_end_of_its_line(given):
         ("secret_file", None, "either --secret-file or --certificate"),
     ],
 )
-def test_wrong_options_are_refused(given, name, value, words):
+def test_invalid_options_are_rejected(given, name, value, words):
     with pytest.raises(SettingsError, match=words):
         read_options(given._replace(**{name: value}))
 
 
 @pytest.mark.parametrize("content, words", [(b"", "is empty"), (b"\xff\xfe", "not a text file")])
-def test_a_file_without_a_secret_is_refused(given, content, words):
+def test_file_without_a_secret_is_rejected(given, content, words):
     given.secret_file.write_bytes(content)
     with pytest.raises(OperatorError, match=words):
         read_options(given)
 
 
-def test_a_file_that_is_not_there_is_refused(given, tmp_path):
+def test_missing_file_is_rejected(given, tmp_path):
     with pytest.raises(OperatorError, match="cannot be read: no such file"):
         read_options(given._replace(secret_file=tmp_path / "missing"))
 
@@ -57,7 +57,7 @@ def test_a_file_that_is_not_there_is_refused(given, tmp_path):
 @pytest.mark.parametrize(
     "content", ["nonsense", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]
 )
-def test_a_certificate_without_its_key_is_refused_and_not_shown(given, tmp_path, content):
+def test_certificate_without_its_key_is_rejected_and_not_shown(given, tmp_path, content):
     file = tmp_path / "certificate.pem"
     file.write_text(content)
     with pytest.raises(PostroomError, match="a certificate and its unencrypted private key") as caught:

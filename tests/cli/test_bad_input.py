@@ -79,7 +79,7 @@ def closed_port():
 
 
 @each_command
-def test_an_unreachable_database(complaint, command, closed_port):
+def test_unreachable_database_is_one_clear_error(complaint, command, closed_port):
     line = complaint(3, *command, POSTROOM_DATABASE_URL=f"postgresql://u:{MARK}@127.0.0.1:{closed_port}/x")
     assert "cannot be reached" in line
     assert "correct POSTROOM_DATABASE_URL" in line
@@ -87,27 +87,27 @@ def test_an_unreachable_database(complaint, command, closed_port):
 
 
 @pytest.mark.parametrize("password", [f"p@{MARK}/w0rd", f"p@{MARK}", f"5/{MARK}"])
-def test_a_password_that_is_not_encoded(complaint, password):
+def test_password_that_is_not_percent_encoded_is_rejected(complaint, password):
     line = complaint(2, "db", "status", POSTROOM_DATABASE_URL=f"postgresql://u:{password}@127.0.0.1:1/x")
     assert "%40" in line
     assert MARK not in line
 
 
 @pytest.mark.parametrize("password", [f"p@{MARK}/w0rd", f"p@{MARK}", f"5/{MARK}"])
-async def test_a_password_that_is_not_encoded_goes_to_no_server(password):
+async def test_unencoded_password_is_sent_to_no_server(password):
     with pytest.raises(SettingsError, match="%40") as refused:
         await connect(f"postgresql://u:{password}@127.0.0.1:1/x")
     assert MARK not in str(refused.value)
 
 
-def test_a_database_that_is_too_old(complaint):
+def test_database_that_is_too_old_is_rejected(complaint):
     with pretended_server(greeting("14.9")) as url:
         line = complaint(3, "db", "migrate", POSTROOM_DATABASE_URL=url)
     assert "PostgreSQL 14" in line
     assert "15 or newer" in line
 
 
-def test_a_database_that_refuses_the_password(complaint):
+def test_rejected_database_password_is_one_clear_error(complaint):
     with pretended_server(REFUSAL) as url:
         line = complaint(3, "db", "status", POSTROOM_DATABASE_URL=url)
     assert "password" in line
@@ -115,7 +115,7 @@ def test_a_database_that_refuses_the_password(complaint):
 
 
 @pytest.mark.parametrize("command", [("work",), ("up", "--port", "0")], ids=" ".join)
-def test_a_read_only_database(complaint, command, database_url):
+def test_read_only_database_is_rejected(complaint, command, database_url):
     joined = "&" if "?" in database_url else "?"
     line = complaint(
         3,
@@ -127,27 +127,27 @@ def test_a_read_only_database(complaint, command, database_url):
 
 
 @pytest.mark.parametrize("command", [("db", "migrate"), ("work",)], ids=" ".join)
-async def test_a_database_made_by_a_newer_postroom(complaint, command, database_url, owner):
+async def test_database_of_a_newer_postroom_is_rejected(complaint, command, database_url, owner):
     await owner.execute("INSERT INTO schema_migrations (version, name, sha256) VALUES (9999, 'x', 'y')")
     assert "The database is newer" in complaint(4, *command, POSTROOM_DATABASE_URL=database_url)
 
 
 @pytest.mark.parametrize("command", [("serve", "--port", "0")], ids=" ".join)
-async def test_a_schema_that_is_not_current(complaint, command, database_url, owner):
+async def test_outdated_schema_is_rejected(complaint, command, database_url, owner):
     await owner.execute(
         "DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)"
     )
     assert "Run `postroom db migrate`" in complaint(4, *command, POSTROOM_DATABASE_URL=database_url)
 
 
-async def test_a_schema_that_breaks_under_a_worker(postroom, database_url, owner):
+async def test_worker_reports_a_schema_that_breaks_while_it_runs(postroom, database_url, owner):
     await owner.execute("ALTER TABLE mailboxes RENAME TO elsewhere")
     done = postroom("work", POSTROOM_DATABASE_URL=database_url)
     assert done.returncode == 4, done.stderr
     assert "Run `postroom db migrate`" in done.stderr.splitlines()[-1]
 
 
-async def test_a_full_disk_under_the_database(postroom, database_url, owner):
+async def test_full_database_disk_is_one_clear_error(postroom, database_url, owner):
     # A database without our schema, whose server says what a server says when its disk is full.
     for statement in (
         "DROP SCHEMA postroom CASCADE",
@@ -176,7 +176,7 @@ def wait_until(condition):
         time.sleep(0.02)
 
 
-def test_a_home_whose_database_has_another_version(postroom, complaint, tmp_path):
+def test_home_with_another_postgresql_version_is_rejected(postroom, complaint, tmp_path):
     assert postroom("db", "migrate").returncode == 0
     wait_until(lambda: not (tmp_path / "home/postgres/data/postmaster.pid").exists())
     version = tmp_path / "home/postgres/data/PG_VERSION"
@@ -189,13 +189,13 @@ def test_a_home_whose_database_has_another_version(postroom, complaint, tmp_path
     assert postroom("db", "status").returncode == 0
 
 
-def test_a_home_that_is_a_file(complaint, tmp_path):
+def test_home_that_is_a_file_is_rejected(complaint, tmp_path):
     (tmp_path / "home").write_text("")
     assert "Set POSTROOM_HOME to a directory" in complaint(3, "db", "status")
 
 
 @pytest.mark.parametrize("command", ["serve", "up"])
-def test_a_port_in_use(complaint, command, database_url):
+def test_port_in_use_is_one_clear_error(complaint, command, database_url):
     with socket.create_server(("127.0.0.1", 0)) as other:
         port = other.getsockname()[1]
         line = complaint(1, command, "--port", str(port), POSTROOM_DATABASE_URL=database_url)
@@ -204,19 +204,19 @@ def test_a_port_in_use(complaint, command, database_url):
 
 
 @pytest.mark.parametrize("host", ["192.0.2.1", "no-such-host.invalid", "not a host"])
-def test_a_host_that_is_none_of_this_machine(complaint, host):
+def test_host_of_another_machine_is_rejected(complaint, host):
     line = complaint(1, "serve", "--host", host, "--port", "0")
     assert host in line
     assert "POSTROOM_HOST" in line
 
 
-def test_two_homes_side_by_side(postroom, tmp_path):
+def test_two_homes_run_side_by_side(postroom, tmp_path):
     for name in ("one", "two"):
         assert postroom("db", "migrate", POSTROOM_HOME=str(tmp_path / name)).returncode == 0
     for name in ("one", "two"):
         assert postroom("db", "status", POSTROOM_HOME=str(tmp_path / name)).returncode == 0
 
 
-def test_demo_in_a_directory_that_it_cannot_use_is_explained(complaint, tmp_path):
+def test_demo_in_an_unusable_directory_is_one_clear_error(complaint, tmp_path):
     (tmp_path / ".demo").write_text("in the way")
     assert f"cannot write to {tmp_path}/.demo" in complaint(1, "demo")

@@ -1,4 +1,4 @@
-"""K3: `postroom blobs`, and workers that refuse a place where the blobs are not."""
+"""`postroom blobs`, and workers that reject another blob location (K3)."""
 
 import json
 
@@ -25,7 +25,7 @@ async def kept(database_url, organization, tmp_path):
     return [store._path(organization, each.sha256) for each in done]
 
 
-def test_whole_blobs_are_proven_and_broken_ones_named(run, kept, organization):
+def test_verify_accepts_intact_blobs_and_names_broken_ones(run, kept, organization):
     done = run("blobs", "verify")
     assert done.returncode == 0, done.stderr
     assert f"{organization}: intact. 2 blobs" in done.stdout
@@ -45,7 +45,7 @@ def doctor(run, **settings):
     return next(check for check in checks if check["name"] == "blobs")
 
 
-async def test_a_worker_on_another_machine_is_refused_until_the_blobs_are_adopted(run, owner, tmp_path):
+async def test_worker_rejects_another_blob_location_until_it_is_adopted(run, owner, tmp_path):
     await owner.execute("INSERT INTO blob_location (location) VALUES ('disk:of-another-machine')")
     done = run("work")
     assert done.returncode == 1
@@ -60,7 +60,7 @@ async def test_a_worker_on_another_machine_is_refused_until_the_blobs_are_adopte
     assert not (tmp_path / "elsewhere" / "blobs").exists()
 
 
-def test_the_doctor_says_where_the_blobs_will_lie(run, tmp_path):
+def test_doctor_reports_the_blob_location(run, tmp_path):
     found = doctor(run)
     assert (found["state"], found["found"]) == ("ok", f"{tmp_path}/home/blobs will be created on first start")
     refused = doctor(

@@ -9,11 +9,11 @@ from postroom import __version__
 MARK = "m4rked-pa55word"
 
 
-def test_the_version_is_printed(postroom):
+def test_version_option_prints_the_version(postroom):
     assert postroom("--version").stdout == f"postroom {__version__}\n"
 
 
-def test_help_names_every_command_and_exit_code(postroom):
+def test_help_lists_commands_and_exit_codes(postroom):
     done = postroom("--help")
     assert done.returncode == 0
     for word in ("demo", "up", "serve", "work", "doctor", "db", "config", "Exit codes"):
@@ -21,7 +21,7 @@ def test_help_names_every_command_and_exit_code(postroom):
 
 
 @pytest.mark.parametrize("group", [(), ("db",), ("config",)])
-def test_a_group_without_a_command_answers_with_its_help(postroom, group):
+def test_group_without_a_command_prints_its_help(postroom, group):
     done = postroom(*group)
     assert done.returncode == 2
     assert done.stderr.startswith("Usage: postroom")
@@ -31,11 +31,11 @@ def test_a_group_without_a_command_answers_with_its_help(postroom, group):
     "arguments",
     [("nope",), ("serve", "--nope"), ("serve", "--port", "x"), ("serve", "--port", "70000"), ("db", "x")],
 )
-def test_wrong_usage_is_one_line_that_leads_to_the_help(complaint, arguments):
+def test_wrong_usage_is_one_line_that_mentions_the_help(complaint, arguments):
     assert "--help`." in complaint(2, *arguments)
 
 
-def test_help_loads_nothing_heavy():
+def test_help_imports_nothing_heavy():
     code = "import sys, postroom.cli; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
@@ -43,7 +43,7 @@ def test_help_loads_nothing_heavy():
     assert not {"pydantic", "structlog", "psycopg", "starlette", "uvicorn", "jinja2"} & set(loaded)
 
 
-def test_every_wrong_setting_is_a_line_of_its_own(postroom):
+def test_every_invalid_setting_is_reported_on_its_own_line(postroom):
     done = postroom("config", "show", POSTROOM_PORT="x", POSTROOM_HOST_="y", POSTROOM_DATABASE_URL=MARK)
     assert done.returncode == 2
     assert [line.partition(": ")[0] for line in done.stderr.removeprefix("error: ").splitlines()] == [
@@ -55,7 +55,7 @@ def test_every_wrong_setting_is_a_line_of_its_own(postroom):
 
 
 @pytest.mark.parametrize("command", [("serve",), ("work",), ("up",), ("db", "migrate")])
-def test_wrong_settings_stop_every_command(complaint, command):
+def test_invalid_settings_stop_every_command(complaint, command):
     assert complaint(2, *command, POSTROOM_LEASE_SECONDS="soon").startswith("POSTROOM_LEASE_SECONDS: 'soon'")
 
 
@@ -74,7 +74,7 @@ def test_settings_are_shown_with_their_source_and_secrets_masked(postroom):
     assert shown["POSTROOM_HOME"]["source"] == "environment"
 
 
-def test_a_reader_that_leaves_early_causes_no_complaint(postroom, tmp_path):
+def test_closed_output_pipe_causes_no_error_message(postroom, tmp_path):
     program = f"{sys.executable} -m postroom --help | true; echo ${{PIPESTATUS[0]}}"
     for _ in range(2):
         done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)

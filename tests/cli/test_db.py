@@ -1,7 +1,7 @@
 import json
 
 
-def test_migrate_makes_the_schema_current_and_status_says_so(postroom):
+def test_migrate_makes_the_schema_current(postroom):
     before = postroom("db", "status")
     assert before.returncode == 1
     assert "pending" in before.stdout
@@ -14,14 +14,14 @@ def test_migrate_makes_the_schema_current_and_status_says_so(postroom):
     assert all(each["applied_at"] for each in status["migrations"])
 
 
-def test_a_prompt_takes_its_own_arguments_and_gives_back_its_exit_code(postroom, database_url):
+def test_psql_receives_its_arguments_and_returns_its_exit_code(postroom, database_url):
     settings = {"POSTROOM_DATABASE_URL": database_url}
     done = postroom("db", "psql", "-A", "-t", "-c", "SELECT count(*) FROM work", **settings)
     assert (done.returncode, done.stdout) == (0, "0\n")
     assert postroom("db", "psql", "-c", "SELECT nonsense", **settings).returncode == 1
 
 
-async def test_a_backup_brings_everything_back(postroom, database_url, owner, make_organization, tmp_path):
+async def test_restore_brings_back_a_backup(postroom, database_url, owner, make_organization, tmp_path):
     settings = {"POSTROOM_DATABASE_URL": database_url}
     await make_organization("Kept")
     assert postroom("db", "backup", "kept.dump", **settings).stdout == "Backed up to kept.dump.\n"
@@ -36,7 +36,7 @@ async def test_a_backup_brings_everything_back(postroom, database_url, owner, ma
     assert await cursor.fetchall() == [("Kept",)]
 
 
-def test_a_restore_of_something_else_is_refused(complaint, database_url, tmp_path):
+def test_restore_rejects_files_that_are_no_backup(complaint, database_url, tmp_path):
     (tmp_path / "letter").write_text("Dear all")
     for name in ("letter", "nothing"):
         line = complaint(1, "db", "restore", name, POSTROOM_DATABASE_URL=database_url)

@@ -20,7 +20,7 @@ def found(done):
     return {check["name"]: check for check in json.loads(done.stdout)}
 
 
-def test_a_machine_that_was_never_used_is_found_well_and_left_alone(postroom, tmp_path):
+def test_doctor_passes_on_a_new_machine_and_creates_nothing(postroom, tmp_path):
     done = postroom("doctor", "--json", POSTROOM_PORT="0")
     assert done.returncode == 0
     checks = found(done)
@@ -30,7 +30,7 @@ def test_a_machine_that_was_never_used_is_found_well_and_left_alone(postroom, tm
     assert not (tmp_path / "home").exists()
 
 
-def test_a_running_database_is_looked_at_from_the_inside(postroom, database_url):
+def test_doctor_checks_a_running_database(postroom, database_url):
     done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_DATABASE_URL=database_url)
     checks = found(done)
     assert done.returncode == 0
@@ -38,7 +38,7 @@ def test_a_running_database_is_looked_at_from_the_inside(postroom, database_url)
     assert checks["schema"]["state"] == checks["clock"]["state"] == "ok"
 
 
-def test_every_wrong_setting_fails_with_its_remedy(postroom):
+def test_every_invalid_setting_fails_with_its_remedy(postroom):
     done = postroom("doctor", POSTROOM_PORT="x", POSTROOM_WAKE="y")
     assert done.returncode == 1
     lines = done.stdout.splitlines()
@@ -47,7 +47,7 @@ def test_every_wrong_setting_fails_with_its_remedy(postroom):
     assert "POSTROOM_WAKE" in lines[3]
 
 
-def test_an_unreachable_database_fails_with_its_remedy(postroom):
+def test_unreachable_database_fails_with_its_remedy(postroom):
     url = "postgresql://u:m4rked@127.0.0.1:1/x"
     done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_DATABASE_URL=url)
     assert done.returncode == 1
@@ -71,7 +71,7 @@ async def test_pending_migrations_fail_with_their_remedy(postroom, database_url,
 
 
 @pytest.mark.parametrize("apart, state", [(0, "ok"), (4, "ok"), (6, "fail"), (-3600, "fail")])
-def test_a_clock_that_is_off_is_told(apart, state):
+def test_clock_skew_is_reported(apart, state):
     assert doctor_checks.check_clock(NOW, NOW + timedelta(seconds=apart)).state == state
 
 
@@ -79,7 +79,7 @@ def test_a_clock_that_is_off_is_told(apart, state):
     "connections, read_only, state",
     [(10, False, "ok"), (95, False, "warn"), (10, True, "fail"), (95, True, "fail")],
 )
-def test_a_server_that_is_read_only_or_nearly_full_of_connections_is_told(connections, read_only, state):
+def test_read_only_server_and_scarce_connections_are_reported(connections, read_only, state):
     assert (
         doctor_checks.check_server(DatabaseServer("18.4", 1, connections, 100, NOW, read_only, 0.1)).state
         == state
@@ -87,12 +87,12 @@ def test_a_server_that_is_read_only_or_nearly_full_of_connections_is_told(connec
 
 
 @pytest.mark.parametrize("free, state", [(10**11, "ok"), (10**9, "warn"), (10**8, "fail")])
-def test_a_full_disk_is_told(monkeypatch, tmp_path, free, state):
+def test_full_disk_is_reported(monkeypatch, tmp_path, free, state):
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**12, 10**12 - free, free))
     assert doctor_checks.check_disk(tmp_path / "not/there/yet").state == state
 
 
-def test_a_home_that_others_can_read_is_told(tmp_path):
+def test_home_readable_by_others_is_reported(tmp_path):
     tmp_path.chmod(0o755)
     assert doctor_checks.check_home(tmp_path).remedy == f"Run `chmod 700 {tmp_path}`."
     tmp_path.chmod(0o700)
@@ -111,7 +111,7 @@ print(home.state, disk.name, home.remedy)
 """
 
 
-def test_a_home_that_cannot_be_made_fails_with_its_remedy(tmp_path):
+def test_home_that_cannot_be_created_fails_with_its_remedy(tmp_path):
     (tmp_path / "file").write_text("")
     for path in (tmp_path / "file", tmp_path / "file/home"):
         assert doctor_checks.check_home(path).state is DoctorCheckState.FAIL
@@ -139,13 +139,13 @@ def answering(body):
 
 
 @pytest.mark.parametrize("body, state", [(b"alive\n", "ok"), (b"<html>", "warn")])
-def test_the_public_url_is_asked_whether_postroom_is_behind_it(postroom, body, state):
+def test_public_url_must_reach_a_postroom(postroom, body, state):
     with answering(body) as url:
         done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_PUBLIC_URL=url)
     assert found(done)["public url"]["state"] == state
 
 
-def test_a_port_that_another_program_holds_is_told(postroom):
+def test_port_used_by_another_program_is_reported(postroom):
     with answering(b"<html>") as url:
         done = postroom("doctor", "--json", POSTROOM_PORT=url.rpartition(":")[2])
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""D8, D10 and D11 at the command line: documents, orders and pipelines, and what foreseeable mistakes say.
+"""`postroom documents`, `orders` and `pipelines`, and their error messages (D8, D10, D11).
 
 Commands run in this process, as `postroom` runs them; that they do so as processes is tested once.
 """
@@ -79,7 +79,7 @@ def refused(command):
 
 @pytest.fixture
 def read_all(tmp_path, database_url):
-    """Does what is due, as a worker would."""
+    """Perform all due work, as a worker would."""
 
     async def do() -> None:
         settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "strict.toml")
@@ -107,7 +107,7 @@ NOTED = """
 """
 
 
-def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp_path, database_url):
+def test_document_is_added_processed_corrected_and_exported(run, refused, read_all, tmp_path, database_url):
     assert run("documents", "list").startswith("No documents.")
     assert "queued" in run("documents", "add", "bill.pdf", "--sender", "ann@example.com")
     assert "already known" in run("documents", "add", "bill.pdf")
@@ -151,10 +151,7 @@ def test_a_file_is_added_read_corrected_and_exported(run, refused, read_all, tmp
     assert "There is no document kind nonsense; installed:" in refused("orders", "list", "--kind", "nonsense")
     for form in ("jsonl", "csv", "parquet"):
         line = refused("documents", "export", "--format", form, "--output", "nowhere/bills")
-        assert (
-            line
-            == "nowhere/bills cannot be written: no such file or directory. Choose another file with --output."
-        )
+        assert line.startswith("nowhere/bills cannot be written: no such file or directory.")
     run("documents", "export", "--format", "parquet", "--output", "bills.parquet")
     table = import_module("pyarrow.parquet").read_table(tmp_path / "bills.parquet").to_pylist()
     assert [each["gross"] for each in table] == ["7.50"]
@@ -176,7 +173,7 @@ def _assert_correction_is_shown(run, name, read, database_url):
     assert re.search(r"^noted +check digits of vat_id: they are wrong$", shown, re.MULTILINE)
 
 
-def test_a_document_is_rejected_and_read_again(run, refused, read_all):
+def test_rejected_document_can_be_processed_again(run, refused, read_all):
     run("documents", "add", "bill.pdf")
     read_all()
     [listed] = json.loads(run("documents", "list", "--json"))
@@ -192,7 +189,7 @@ def test_a_document_is_rejected_and_read_again(run, refused, read_all):
         assert line == "Give either a document or --state."
 
 
-def test_mistakes_about_files_and_names_are_told(postroom, refused, given, tmp_path):
+def test_wrong_files_and_names_are_reported(postroom, refused, given, tmp_path):
     (tmp_path / "empty.pdf").write_bytes(b"")
     strange = os.fsdecode(b"caf\xe9.pdf")
     (tmp_path / strange).write_bytes((tmp_path / "bill.pdf").read_bytes() + b"\n")
@@ -220,7 +217,7 @@ def test_mistakes_about_files_and_names_are_told(postroom, refused, given, tmp_p
     )
 
 
-def test_orders_are_imported_once_and_wrong_lines_are_named(run, refused, tmp_path):
+def test_orders_are_imported_once_and_invalid_lines_are_named(run, refused, tmp_path):
     file = tmp_path / "orders.csv"
     assert run("orders", "list").startswith("No orders.")
     file.write_text("reference,username,isin,quantity\nO-1,ann,US0378331005,100\nO-2,,US0378331005,5\n")
@@ -292,10 +289,10 @@ def test_pipelines_are_listed_checked_and_tried(command, run, refused, tmp_path,
     assert "No such pipeline: x" in refused("pipelines", "try", "bill.pdf", "--pipeline", "x")
     assert "cannot be read" in refused("pipelines", "try", "nowhere.pdf")
     (tmp_path / "broken.pdf").write_bytes(b"%PDF-1.7 nothing more")
-    assert "The PDF is cut off" in refused("pipelines", "try", "broken.pdf")
+    assert "The PDF is truncated" in refused("pipelines", "try", "broken.pdf")
 
 
-async def test_a_language_model_is_tried_where_asked_for_and_its_costs_are_shown(command, monkeypatch):
+async def test_try_uses_the_language_model_on_request_and_shows_its_cost(command, monkeypatch):
     vendor = Vendor({"number": samples.get_document_facts(BILL)["number"], "supplier": "Nowhere Ltd"})
     async with served(vendor) as url:
         given = {"LLM": "openai:gpt-4o", "LLM_BASE_URL": f"{url}/v1", "LLM_KEY": "example"}
@@ -314,7 +311,7 @@ async def test_a_language_model_is_tried_where_asked_for_and_its_costs_are_shown
     assert "daily budget is used up" in tried["extract"]["fallback_reason"]
 
 
-def test_no_cell_is_a_formula_and_none_breaks_its_line(tmp_path, capsys):
+def test_exported_cells_are_no_formulas_and_table_cells_stay_on_one_line(tmp_path, capsys):
     fields = {
         "supplier": '=HYPERLINK("x")',
         "net": "-119.00",

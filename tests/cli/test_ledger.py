@@ -1,4 +1,4 @@
-"""K4: workers seal, anybody with the public keys verifies, and a change of key or a purge breaks nothing."""
+"""`postroom ledger`: workers seal, and verification survives key changes and purges (K4)."""
 
 import asyncio
 import json
@@ -57,7 +57,7 @@ def write(database, organization):
 
 @pytest.fixture
 def seal_with(database, organization, owner, home):
-    """Have a worker with this key seal what is there."""
+    """Run a worker with this key until all entries are sealed."""
 
     async def seal_with(ledger_key=None):
         settings = config.load(home=home, ledger_key=ledger_key)
@@ -86,7 +86,7 @@ def verify(postroom, database_url):
     return run
 
 
-async def test_a_running_worker_seals_what_is_written_before_and_while_it_runs(
+async def test_running_worker_seals_earlier_and_new_entries(
     write, owner, home, tmp_path, database_url, verify
 ):
     await write(2)
@@ -104,9 +104,7 @@ async def test_a_running_worker_seals_what_is_written_before_and_while_it_runs(
         assert stat.S_IMODE((home / name).stat().st_mode) == 0o600
 
 
-async def test_a_change_of_key_breaks_nothing_and_public_halves_are_enough_to_verify(
-    write, seal_with, home, verify
-):
+async def test_ledger_verifies_after_a_key_change_with_public_keys_only(write, seal_with, home, verify):
     given = b64encode(bytes(range(32))).decode()
     for key in (None, given, None):
         await write()
@@ -121,7 +119,7 @@ async def test_a_change_of_key_breaks_nothing_and_public_halves_are_enough_to_ve
     assert sum("unknown key" in fault for fault in proof["faults"]) == 2
 
 
-async def test_a_purge_is_purged_and_tampering_is_broken(
+async def test_purged_entries_verify_and_tampering_is_detected(
     write, seal_with, home, verify, database, organization, owner, postroom, database_url
 ):
     await write(3)
@@ -138,7 +136,7 @@ async def test_a_purge_is_purged_and_tampering_is_broken(
     assert "was changed" in done.stdout
 
 
-async def test_a_head_shows_what_was_cut_off_and_belongs_to_one_organization(
+async def test_head_detects_truncation_and_belongs_to_one_organization(
     write, seal_with, home, verify, owner, organization, make_organization, postroom, database_url
 ):
     for _ in range(2):
@@ -163,7 +161,7 @@ async def test_a_head_shows_what_was_cut_off_and_belongs_to_one_organization(
     assert verify("--head", kept, "--organization", str(organization))[0] == 1
 
 
-async def test_show_lists_the_newest_without_personal_values(write, postroom, database_url):
+async def test_show_lists_newest_entries_without_personal_values(write, postroom, database_url):
     await write(3)
     done = postroom("ledger", "show", "--limit", "2", POSTROOM_DATABASE_URL=database_url)
     assert (done.returncode, done.stdout.count("MESSAGE_INGESTED")) == (0, 2)
@@ -172,7 +170,7 @@ async def test_show_lists_the_newest_without_personal_values(write, postroom, da
     assert "jane" not in done.stdout
 
 
-def test_many_processes_that_need_the_first_key_make_one(home):
+def test_concurrent_processes_create_one_signing_key(home):
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     started = [
         subprocess.Popen(
@@ -190,7 +188,7 @@ def test_many_processes_that_need_the_first_key_make_one(home):
     assert len((home / "ledger.public").read_text().splitlines()) == 1
 
 
-def test_a_key_that_others_can_read_or_that_is_damaged_is_refused_with_its_remedy(home):
+def test_readable_or_damaged_key_file_is_rejected_with_its_remedy(home):
     LedgerKeys(home).load_signing_key()
     (home / "ledger.key").chmod(0o644)
     with pytest.raises(OperatorError, match="chmod 600"):
@@ -201,7 +199,7 @@ def test_a_key_that_others_can_read_or_that_is_damaged_is_refused_with_its_remed
         LedgerKeys(home).load_signing_key()
 
 
-def test_a_wrong_key_in_the_settings_is_one_clear_line_without_the_key(complaint):
+def test_invalid_ledger_key_is_one_clear_error_without_the_key(complaint):
     line = complaint(2, "ledger", "show", POSTROOM_LEDGER_KEY="c2hvcnQ=")
     assert "POSTROOM_LEDGER_KEY" in line
     assert "5 bytes instead of 32" in line

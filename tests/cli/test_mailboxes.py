@@ -79,13 +79,13 @@ def test_connect_prints_a_link_waits_and_shows_the_result(tmp_path, web, given, 
     assert json.loads(run("list", "--json").stdout) == []
 
 
-def test_a_denied_consent_ends_the_command_with_its_reason(tmp_path, web, given):
+def test_denied_consent_ends_the_command_with_its_reason(tmp_path, web, given):
     code, said = connect(tmp_path, web, given, "outlook", "bob@example.com", decision="deny")
     assert code == 1
     assert "error: The mailbox was not connected (denied)" in said
 
 
-def test_a_shared_mailbox_is_refused_with_its_reason(tmp_path, web, given):
+def test_sign_in_with_another_account_is_rejected(tmp_path, web, given):
     options = ("--address", "shared@example.com")
     code, said = connect(tmp_path, web, given, "outlook", "bob@example.com", *options)
     assert code == 1
@@ -128,14 +128,14 @@ def test_app_only_takes_a_secret_from_a_file(sim, run, tmp_path):
         (("connect", "outlook", "--app-only"), "--tenant, --client-id and --mailbox"),
     ],
 )
-def test_mistakes_are_one_clear_line(complaint, arguments, words):
+def test_wrong_options_are_one_clear_error(complaint, arguments, words):
     assert words in complaint(2, "mailboxes", *arguments)
 
 
-def test_a_mailbox_that_is_not_there_is_one_clear_line(complaint, given):
+def test_unknown_mailbox_is_one_clear_error(complaint, given):
     assert "No such mailbox" in complaint(1, "mailboxes", "show", "nobody@example.com", **given)
 
 
-def test_without_an_application_nobody_can_sign_in(complaint, database_url):
+def test_sign_in_requires_an_oauth_client(complaint, database_url):
     said = complaint(2, "mailboxes", "connect", "gmail", POSTROOM_DATABASE_URL=database_url)
     assert "POSTROOM_GOOGLE_CLIENT_ID" in said

@@ -11,7 +11,7 @@ def run(postroom, database_url):
     return lambda *arguments: postroom("members", *arguments, POSTROOM_DATABASE_URL=database_url)
 
 
-def test_members_come_change_and_go(run, tmp_path, database_url):
+def test_members_are_added_changed_and_removed(run, tmp_path, database_url):
     added = run("add", "Ann@example.org", "--role", "admin")
     assert added.stdout.startswith("http://127.0.0.1:8025/sign-in/link?token="), added.stderr
     assert run("add", "ann@example.org").stderr == "error: A member with this address already exists.\n"

@@ -1,4 +1,4 @@
-"""S4: the first push channels made by hand, with a clear word on what is missing or wrong."""
+"""`postroom subscriptions`: creation by hand, with clear messages about what is wrong (S4)."""
 
 import asyncio
 import json
@@ -58,7 +58,7 @@ async def mailbox(contract, database_url, organization, owner, tmp_path):
 
 @pytest.fixture
 def web(settings, tmp_path):
-    """A web process of ours: its address."""
+    """The URL of a running web process."""
     program = PostroomProcess(tmp_path, "serve", "--port", "0", **settings)
     try:
         yield program.line("Postroom: ")
@@ -76,17 +76,17 @@ def subscriptions(postroom, settings):
     return run
 
 
-async def test_channels_are_created_listed_checked_and_renewed(contract, mailbox, web, subscriptions):
+async def test_subscriptions_are_created_listed_checked_and_renewed(contract, mailbox, web, subscriptions):
     code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
     assert (code, "Success: 1 of 1" in said) == (0, True), said
     assert "ok    handshake" in said
-    [standing] = contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]
+    [subscription] = contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]
     code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
     assert (code, "exists already" in said) == (0, True), said
     code, said = await subscriptions("list", "--json")
     [row] = json.loads(said)
     assert (code, row["mailbox"], row["status"]) == (0, str(mailbox), "active")
-    assert row["provider_subscription_id"] == standing.get("id")
+    assert row["provider_subscription_id"] == subscription.get("id")
     code, said = await subscriptions("renew", contract.address, POSTROOM_PUBLIC_URL=web)
     assert (code, "renewed" in said) == (0, True), said
     code, said = await subscriptions("check", "--json", POSTROOM_PUBLIC_URL=web)
@@ -101,7 +101,7 @@ async def test_channels_are_created_listed_checked_and_renewed(contract, mailbox
 
 
 @pytest.mark.parametrize("contract", [graph], indirect=True, ids=["graph"])
-async def test_a_worker_finds_the_mailbox_and_acts_on_what_the_provider_says_of_its_channel(
+async def test_worker_subscribes_and_reacts_to_lifecycle_notifications(
     contract, mailbox, web, settings, owner, tmp_path
 ):
     """S3, from the provider's event over our web process and a worker back to the provider."""
@@ -112,11 +112,11 @@ async def test_a_worker_finds_the_mailbox_and_acts_on_what_the_provider_says_of_
     """
     try:
         await until(owner, one_live, 1)
-        tell(contract, "subscriptionRemoved")
+        send_lifecycle_event(contract, "subscriptionRemoved")
         await until(owner, one_live, 2)
         renewed = "SELECT count(*) > %s FROM ledger WHERE event_type = 'SUBSCRIPTION_RENEWED'"
         await owner.execute("UPDATE subscriptions SET last_renewed_at = last_renewed_at - interval '1 hour'")
-        tell(contract, "reauthorizationRequired")
+        send_lifecycle_event(contract, "reauthorizationRequired")
         await until(owner, renewed, 0)
     finally:
         assert program.end() == 0, "".join(program.said)
@@ -125,17 +125,17 @@ async def test_a_worker_finds_the_mailbox_and_acts_on_what_the_provider_says_of_
     assert len(contract.sim.get(f"mailboxes/{contract.address}")["subscriptions"]) == 1
 
 
-def tell(contract, event):
+def send_lifecycle_event(contract, event):
     contract.sim.post(f"mailboxes/{contract.address}/lifecycle", event=event)
     contract.sim.move_clock(2)
 
 
-async def test_without_a_mailbox_there_is_nothing_to_do(subscriptions, web):
+async def test_create_without_mailboxes_succeeds(subscriptions, web):
     code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
     assert (code, "no mailbox is connected" in said) == (0, True), said
 
 
-async def test_an_address_that_nobody_answers_at_is_said_before_any_provider_is_asked(subscriptions, sim):
+async def test_unreachable_public_url_is_reported_before_any_provider_request(subscriptions, sim):
     code, said = await subscriptions("create")
     assert (code, "POSTROOM_PUBLIC_URL" in said) == (1, True), said
     code, said = await subscriptions("create", POSTROOM_PUBLIC_URL="http://127.0.0.1:9")
@@ -146,7 +146,7 @@ async def test_an_address_that_nobody_answers_at_is_said_before_any_provider_is_
     assert (code, "https" in said) == (2, True), said
 
 
-async def test_a_lost_grant_and_an_unknown_mailbox_are_failures_in_words(
+async def test_revoked_grant_and_unknown_mailbox_are_reported(
     contract,
     mailbox,
     web,

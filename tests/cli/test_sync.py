@@ -43,7 +43,7 @@ def run(postroom, sim, database_url, organization: OrganizationId, tmp_path):
 
 
 @pytest.mark.parametrize("provider", list(ProviderName))
-async def test_sync_mirrors_a_mailbox_and_says_what_it_did(room, run, owner, provider):
+async def test_sync_mirrors_a_mailbox_and_prints_what_changed(room, run, owner, provider):
     box = await room.mailbox(provider, messages=25, days=60)
     done = await run("sync", box.address, "--json")
     told = json.loads(done.stdout)
@@ -71,7 +71,7 @@ async def test_sync_mirrors_a_mailbox_and_says_what_it_did(room, run, owner, pro
     assert shown["last_audit"].endswith("25 listed, 0 missing, 0 extra, 0 different")
 
 
-async def test_a_sync_that_fails_says_why_in_one_line(room, run):
+async def test_failed_sync_prints_its_reason(room, run):
     box = await room.mailbox(ProviderName.OUTLOOK, messages=3)
     box.sim.post(f"mailboxes/{box.address}/revoke")
     box.sim.post(f"mailboxes/{box.address}/expire-tokens")
@@ -81,7 +81,7 @@ async def test_a_sync_that_fails_says_why_in_one_line(room, run):
     assert "Traceback" not in done.stderr
 
 
-async def test_a_paused_mailbox_is_not_synced(room, run, owner):
+async def test_paused_mailbox_is_not_synced(room, run, owner):
     box = await room.mailbox(ProviderName.GMAIL)
     await owner.execute("UPDATE mailboxes SET paused_at = postroom_now()")
     done = await run("sync", box.address)
@@ -89,7 +89,7 @@ async def test_a_paused_mailbox_is_not_synced(room, run, owner):
     assert "paused" in done.stderr
 
 
-async def test_backfill_needs_a_first_sync(room, run):
+async def test_backfill_requires_a_first_sync(room, run):
     box = await room.mailbox(ProviderName.GMAIL)
     done = await run("mailboxes", "backfill", box.address, "--days", "90")
     assert "has not been synced yet" in done.stderr

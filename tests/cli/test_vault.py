@@ -1,4 +1,4 @@
-"""C3: keys rotate while other processes write tokens; the commands say what they did, and no secret."""
+"""`postroom vault`: keys rotate while other processes write tokens; no secret is printed (C3)."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from postroom.store import credentials
 from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
 
-WRITER = Path(__file__).with_name("writer.py")
+WRITER = Path(__file__).with_name("token_writer.py")
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def in_json(vault):
 
 @pytest.fixture
 def writing(database_url, organization, home):
-    """A process that writes the tokens of these mailboxes without pause."""
+    """Start a process that keeps writing the tokens of these mailboxes."""
     started = []
 
     def start(mailboxes):
@@ -84,7 +84,7 @@ async def opened(database, keys, organization, mailbox):
     return grant.reveal(), access.reveal()
 
 
-async def test_rotation_loses_no_token_that_is_written_meanwhile(
+async def test_rotation_loses_no_token_written_meanwhile(
     in_json, writing, database, organization, make_mailbox, home
 ):
     boxes = [[await make_mailbox(organization) for _ in range(4)] for _ in range(2)]
@@ -104,7 +104,7 @@ async def test_rotation_loses_no_token_that_is_written_meanwhile(
     assert len(done["unused"]) == 4
 
 
-async def test_a_key_comes_seals_and_goes(vault, database, organization, make_mailbox, home):
+async def test_key_is_created_used_and_removed(vault, database, organization, make_mailbox, home):
     keys = KeyFile(home)
     place = SecretLocation(organization, await make_mailbox(organization), "grant")
     async with database.transaction(organization) as connection:
@@ -125,9 +125,7 @@ async def test_a_key_comes_seals_and_goes(vault, database, organization, make_ma
     assert [key.id for key in keys.list_all()] == [new]
 
 
-async def test_a_missing_key_makes_the_commands_fail_and_no_key_is_shown(
-    vault, database, organization, make_mailbox, home
-):
+async def test_missing_key_fails_and_no_key_is_printed(vault, database, organization, make_mailbox, home):
     place = SecretLocation(organization, await make_mailbox(organization), "grant")
     async with database.transaction(organization) as connection:
         sealed = Sealer(KeyFile(home)).seal(place.context, Secret("x"))
@@ -143,7 +141,7 @@ async def test_a_missing_key_makes_the_commands_fail_and_no_key_is_shown(
         assert key[:10] not in said
 
 
-def test_a_vault_that_cannot_be_used_is_found_by_the_doctor(postroom, home):
+def test_doctor_reports_an_unusable_vault(postroom, home):
     KeyFile(home).first()
     (home / "vault.keys").chmod(0o644)
     done = postroom("doctor", POSTROOM_PORT="0", POSTROOM_DATABASE_URL="postgresql://127.0.0.1:1/x")
@@ -151,13 +149,13 @@ def test_a_vault_that_cannot_be_used_is_found_by_the_doctor(postroom, home):
     assert f"Run `chmod 600 {home / 'vault.keys'}`." in done.stdout
 
 
-def test_looking_at_an_empty_vault_makes_no_key(in_json, home):
+def test_status_of_an_empty_vault_creates_no_key(in_json, home):
     found = in_json("status")
     assert found == {"vault": "local", "source": str(home / "vault.keys"), "keys": [], "parameters": 0}
     assert not (home / "vault.keys").exists()
 
 
-def test_no_key_is_made_when_the_database_cannot_be_used(complaint, home):
+def test_rotate_creates_no_key_when_the_database_is_unavailable(complaint, home):
     url = f"postgresql://postroom@127.0.0.1:1/{uuid4().hex}"
     assert "database" in complaint(3, "vault", "rotate", POSTROOM_DATABASE_URL=url)
     assert not (home / "vault.keys").exists()

@@ -32,7 +32,7 @@ def receiver():
         server.shutdown()
 
 
-def test_webhooks_are_added_tried_replayed_and_removed(run, receiver):
+def test_webhooks_are_added_tested_replayed_and_removed(run, receiver):
     added = run("webhooks", "add", receiver, "--kind", "document.*")
     assert added.stdout.startswith("whsec_"), added.stderr
     [listed] = json.loads(run("webhooks", "list", "--json").stdout)
@@ -50,7 +50,7 @@ def test_webhooks_are_added_tried_replayed_and_removed(run, receiver):
     assert "such as https" in run("webhooks", "add", "nonsense").stderr
 
 
-def test_keys_are_made_listed_and_revoked(run):
+def test_api_keys_are_created_listed_and_revoked(run):
     key = run("keys", "create", "reporting", "--scope", "read", "--days", "30").stdout.strip()
     assert key.startswith("pr_")
     [listed] = json.loads(run("keys", "list", "--json").stdout)

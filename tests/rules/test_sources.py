@@ -1,4 +1,4 @@
-"""Rules of the sources that no linter has."""
+"""Source code rules that no linter checks."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ POSTROOM = sorted((ROOT / "src").rglob("*.py"))
 MAILSIM = sorted((ROOT / "mailsim/src").rglob("*.py"))
 SOURCES = POSTROOM + MAILSIM
 PARTS = {"utils", "util", "helpers", "helper", "common", "base", "core", "manager", "service", "handler"}
-# Written in pieces, so that this file keeps the rule it checks.
+# Written in pieces, so that this file obeys the rule it checks.
 PROMISES = re.compile("|".join(["TO" + "DO", "FIX" + "ME", "NotImplemented" + "Error"]))
 REGISTRIES = re.compile(
     "|".join(
@@ -39,27 +39,27 @@ def tracked():
     return [path for path in paths if path.is_file() and not path.is_symlink()]
 
 
-def test_there_are_sources_to_look_at():
+def test_sources_are_found():
     assert len(SOURCES) > 20
     assert len(tracked()) > 40
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_a_file_ends_before_line_500_and_its_functions_before_50(path):
+def test_files_and_functions_are_short(path):
     assert len(path.read_text().splitlines()) < 500
     long = [node.name for node in functions(path) if (node.end_lineno or 0) - node.lineno + 1 >= 50]
     assert long == []
 
 
 @pytest.mark.parametrize("path", SOURCES, ids=named)
-def test_a_module_says_what_it_holds_and_has_a_plain_name(path):
+def test_modules_have_a_docstring_and_a_specific_name(path):
     if path.read_text():
         words = ast.get_docstring(tree(path)) or ""
         assert 1 <= len([line for line in words.splitlines() if line]) <= 60
     assert not PARTS & set(path.relative_to(ROOT).with_suffix("").parts)
 
 
-def test_no_file_promises_to_be_finished_later():
+def test_no_file_contains_unfinished_work():
     written = [path for path in tracked() if path.suffix in {".py", ".sql", ".html", ".js", ".css", ".md"}]
     assert [named(path) for path in written if PROMISES.search(path.read_text())] == []
 
@@ -79,7 +79,7 @@ def reads_environment(node):
 
 def test_only_the_settings_read_the_environment():
     readers = [path for path in POSTROOM if any(map(reads_environment, ast.walk(tree(path))))]
-    # The store hands the environment on to PostgreSQL's programs; it reads no setting.
+    # The store passes the environment on to PostgreSQL's programs; it reads no setting.
     reader = "src/postroom/config/__init__.py"
     assert [named(path) for path in readers if "store" not in path.parts] == [reader]
     assert [named(path) for path in readers if '"POSTROOM_' in path.read_text()] == []
@@ -96,9 +96,9 @@ def log_events(path):
 
 
 @pytest.mark.parametrize("path", POSTROOM, ids=named)
-def test_every_log_event_is_a_fixed_name(path):
+def test_log_events_are_literals(path):
     assert all(isinstance(event, ast.Constant) and isinstance(event.value, str) for event in log_events(path))
 
 
-def test_only_the_log_itself_reaches_past_its_types():
+def test_only_the_logs_module_uses_structlog():
     assert [named(path) for path in POSTROOM if "structlog" in path.read_text()] == ["src/postroom/logs.py"]

@@ -1,4 +1,4 @@
-"""Work that failed too often is shown to a person, who may have it tried again."""
+"""`postroom parked`: list and retry work that failed too often."""
 
 import json
 
@@ -17,9 +17,7 @@ async def park(url, organization, *subjects):
             await work.park(connection, lease, error="the provider has no such mailbox")
 
 
-async def test_parked_work_is_listed_with_its_error_and_can_be_tried_again(
-    postroom, database_url, organization, owner
-):
+async def test_parked_work_is_listed_with_its_error_and_retried(postroom, database_url, organization, owner):
     await park(database_url, organization, "one", "two", "three")
     listed = postroom("parked", "list", "--json", POSTROOM_DATABASE_URL=database_url)
     found = json.loads(listed.stdout)
@@ -33,7 +31,7 @@ async def test_parked_work_is_listed_with_its_error_and_can_be_tried_again(
     assert await cursor.fetchone() == (3,)
 
 
-async def test_nothing_parked_is_said_in_words(postroom, database_url):
+async def test_empty_list_of_parked_work_is_a_sentence(postroom, database_url):
     assert postroom("parked", "list", POSTROOM_DATABASE_URL=database_url).stdout == "No work is parked.\n"
     done = postroom("parked", "retry", "sync", "x", POSTROOM_DATABASE_URL=database_url)
     assert done.returncode == 1

@@ -1,4 +1,4 @@
-"""K7 and K8 at the command line: `postroom search` and `postroom purge person`."""
+"""`postroom search` and `postroom purge person` (K7, K8)."""
 
 import json
 from uuid import UUID
@@ -25,7 +25,7 @@ def run(postroom, database_url):
     return lambda *arguments: postroom(*arguments, POSTROOM_DATABASE_URL=database_url)
 
 
-def test_search_shows_mail_and_documents_and_nothing_a_terminal_obeys(run, mail):
+def test_search_prints_matches_without_control_characters(run, mail):
     done = run("search", "amount", "due")
     assert done.returncode == 0, done.stderr
     assert "jane@example.org: Bill �[31m17" in done.stdout
@@ -42,7 +42,7 @@ def test_search_shows_mail_and_documents_and_nothing_a_terminal_obeys(run, mail)
     assert (done.returncode, done.stderr.startswith("error: There is no word")) == (1, True)
 
 
-def test_a_person_is_forgotten_only_when_that_is_confirmed(run, mail):
+def test_person_is_purged_only_with_confirmation(run, mail):
     done = run("purge", "person", "jane@example.org")
     assert done.returncode == 0, done.stderr
     assert "Messages would be deleted, with content, attachments and events: 1" in done.stdout

@@ -1,4 +1,4 @@
-"""What is written for people is true: settings, commands, licence."""
+"""Documentation is true: settings, commands, licence."""
 
 import re
 from pathlib import Path
@@ -30,7 +30,7 @@ LEAVES = [(" ".join(path), command) for path, command in ALL if not hasattr(comm
 
 
 def examples(command):
-    """The commands that the end of a help shows, each without its arguments."""
+    """The commands in the examples of a help text, without their arguments."""
     shown = re.findall(r"^ +(?:\w+=\S+ )*(postroom(?: [a-z-]+)+)", command.epilog, re.MULTILINE)
     found = set()
     for line in shown:
@@ -39,12 +39,12 @@ def examples(command):
     return found
 
 
-def test_the_document_names_every_setting_once_and_no_other():
+def test_settings_page_lists_every_setting_once():
     assert sorted(name for name, _ in ROWS) == sorted(PREFIX + name.upper() for name in Settings.model_fields)
 
 
 @pytest.mark.parametrize("name, default", ROWS)
-def test_the_document_gives_the_true_default(name, default):
+def test_settings_page_states_the_default(name, default):
     value = Settings.model_fields[name.removeprefix(PREFIX).lower()].default
     assert default == ("unset" if value is None else f"`{value}`") or (
         name == "POSTROOM_HOME" and value is None
@@ -52,7 +52,7 @@ def test_the_document_gives_the_true_default(name, default):
 
 
 @pytest.mark.parametrize("path, command", LEAVES, ids=[path for path, _ in LEAVES])
-def test_every_command_has_help_and_an_example_of_itself(path, command):
+def test_every_command_has_help_and_an_example(path, command):
     assert command.help
     assert command.epilog
     assert f"  {path}" in command.epilog
@@ -63,7 +63,7 @@ def test_every_command_has_help_and_an_example_of_itself(path, command):
 @pytest.mark.parametrize(
     "path, command", [each for each in ALL if hasattr(each[1], "commands")], ids=lambda each: str(each)[:40]
 )
-def test_every_group_has_help_and_examples_of_its_commands(path, command):
+def test_every_group_has_help_and_examples(path, command):
     assert command.help
     assert command.epilog
     if len(path) > 1:
@@ -71,7 +71,7 @@ def test_every_group_has_help_and_examples_of_its_commands(path, command):
         assert examples(command) <= {name for name in KNOWN if name.startswith(f"{' '.join(path)} ")}
 
 
-def test_the_commands_of_the_readme_exist():
+def test_readme_commands_exist():
     for line in re.findall(r"^(?:\$ )?(postroom [^\n`#]+)", README, re.MULTILINE):
         words = line.split()
         assert " ".join(words[:2]) in KNOWN or words[1].startswith("-"), line
@@ -79,13 +79,13 @@ def test_the_commands_of_the_readme_exist():
     assert set(re.findall(r"^(?:\$ )?make ([a-z]+)", README, re.MULTILINE)) <= targets
 
 
-def test_cleaning_removes_whatever_git_ignores():
+def test_make_clean_removes_what_git_ignores():
     clean = re.search(r"^clean:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
     removed = set(clean.replace("$(VENV)", ".venv").split())
     ignored = {line.rstrip("/") for line in (ROOT / ".gitignore").read_text().splitlines()}
     assert ignored - {"*.egg-info"} <= removed
 
 
-def test_the_licence_is_apache_2_in_every_place_that_says_so():
+def test_licence_is_apache_2_everywhere():
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()

@@ -1,7 +1,7 @@
-"""A process that refreshes tokens without pause until its input ends.
+"""A process that keeps writing the tokens of its mailboxes until its standard input is closed.
 
-It finds in the row of each of its mailboxes what it last wrote there, however it is sealed by now, and writes
-anew; it says how often it has committed them all.
+Before each write it checks that it still reads what it wrote last, whichever key encrypts it by now. It
+prints the number of completed rounds.
 """
 
 import asyncio

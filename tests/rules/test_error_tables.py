@@ -1,4 +1,4 @@
-"""The tables from error class to what follows: outcome, exit code, status."""
+"""The tables from error class to outcome, exit code and HTTP status."""
 
 import inspect
 
@@ -13,13 +13,13 @@ CLASSES = [
 ]
 
 
-def test_the_drawn_tree_names_every_class_below_its_parent():
+def test_error_tree_lists_every_class():
     drawn = errors.__doc__ or ""
     assert all(each.__name__ in drawn for each in CLASSES)
 
 
 @pytest.mark.parametrize("kind", CLASSES)
-def test_every_error_has_an_outcome_of_its_own_or_its_family(kind):
+def test_every_error_has_an_outcome(kind):
     deciding = next(each for each in kind.__mro__ if each in worker.OUTCOMES)
     assert kind is errors.PostroomError or issubclass(deciding, errors.PostroomError)
     assert kind is errors.PostroomError or deciding is not errors.PostroomError
@@ -35,7 +35,7 @@ FAMILIES = [
 
 
 @pytest.mark.parametrize("table, families", FAMILIES, ids=["exit", "status"])
-def test_a_table_names_only_what_differs_from_its_family(table, families):
+def test_tables_list_only_classes_that_differ_from_their_base(table, families):
     def told(kind):
         return next(table[each] for each in kind.__mro__ if each in table)
 
@@ -44,6 +44,6 @@ def test_a_table_names_only_what_differs_from_its_family(table, families):
     assert all(table[kind] != told(kind.__mro__[1]) for kind in named)
 
 
-def test_the_help_names_every_exit_code_a_command_chooses():
+def test_help_lists_every_exit_code():
     chosen = set(exit_codes.ExitCode) - {exit_codes.ExitCode.BROKEN_PIPE}
     assert all(f"\n  {code.value} " in exit_codes.HELP for code in chosen)
