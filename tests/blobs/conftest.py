@@ -67,21 +67,21 @@ def archive(request):
 
 
 @pytest.fixture
-def told_metadata(archive, request):
-    """What the store itself says of an object, asked past Postroom."""
+def stored_metadata(archive, request):
+    """The metadata of an object, read without Postroom."""
 
     def disk(path):
         return json.loads((archive.root / f"{path}.metadata.json").read_text())
 
-    def s3_told(path):
+    def s3(path):
         import boto3
 
         bucket, _, prefix = archive._place.removeprefix("s3://").partition("/")
         client = boto3.client("s3", endpoint_url=request.getfixturevalue("moto"))
         return client.head_object(Bucket=bucket, Key=f"{prefix}/{path}")["Metadata"]
 
-    def gcs_told(path):
+    def gcs(path):
         blob = archive._bucket.get_blob(f"{archive._prefix}{path}")
         return blob.metadata
 
-    return {"DiskArchive": disk, "S3Blobs": s3_told, "GcsBlobs": gcs_told}[type(archive).__name__]
+    return {"DiskArchive": disk, "S3BlobStore": s3, "GcsBlobStore": gcs}[type(archive).__name__]

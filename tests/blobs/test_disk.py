@@ -111,7 +111,7 @@ async def test_a_disk_error_is_reported_to_all_waiting_puts(blobs, monkeypatch, 
 
 async def test_a_root_that_is_a_file_is_an_operator_error(tmp_path):
     (tmp_path / "blobs").touch()
-    with pytest.raises(OperatorError, match="Blobs cannot be kept in"):
+    with pytest.raises(OperatorError, match="Blobs cannot be stored in"):
         await DiskBlobStore(tmp_path / "blobs").put(ORGANIZATION, b"x")
 
 

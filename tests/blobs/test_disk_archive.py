@@ -26,9 +26,9 @@ async def test_a_missing_path_is_not_found(archive):
         await archive.fetch(PATH)
 
 
-async def test_metadata_is_stored_with_the_object(archive, told_metadata):
+async def test_metadata_is_stored_with_the_object(archive, stored_metadata):
     await archive.put_once(PATH, b"%PDF-1.7", METADATA)
-    assert told_metadata(PATH) == METADATA
+    assert stored_metadata(PATH) == METADATA
 
 
 async def test_archived_files_are_readable_by_the_owner_only(disk_archive):

@@ -110,7 +110,7 @@ def test_a_foreign_exception_is_logged_by_class_and_place_only(stream):
     log.error("step.failed", error=raised(ValueError("jane.doe at home"), KeyError("hunter2")), kind="sample")
     (line,) = lines(stream)
     assert (line["error"], line["cause"], line["kind"]) == ("ValueError", "KeyError", "sample")
-    assert line["where"].startswith("unit/test_logs.py:")
+    assert line["where"].startswith("logs/test_logs.py:")
     assert "jane" not in stream.getvalue()
     assert "hunter2" not in stream.getvalue()
 

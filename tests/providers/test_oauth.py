@@ -32,8 +32,8 @@ def test_a_response_without_tokens_is_a_transient_error(body):
     "body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}', b'{"error": {"code": 403}}']
 )
 def test_an_error_that_is_not_from_oauth_is_a_transient_error(provider, status, body):
-    assert type(provider.token_refusal(HttpResponse(status, {}, body))) is TransientError
+    assert type(provider.to_token_error(HttpResponse(status, {}, body))) is TransientError
     assert (
-        type(provider.token_refusal(HttpResponse(status, {}, b'{"error": "invalid_request"}')))
+        type(provider.to_token_error(HttpResponse(status, {}, b'{"error": "invalid_request"}')))
         is LoginRejected
     )

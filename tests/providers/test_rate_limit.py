@@ -46,14 +46,14 @@ def make(waits, quota=GMAIL["new"]):
 @settings(max_examples=50, deadline=None)
 def test_no_window_ever_contains_more_than_the_limit(asked):
     window, now = QuotaWindow(6000, 60, 0.0), 0.0
-    window: deque[tuple[float, float]] = deque()
+    recorded: deque[tuple[float, float]] = deque()
     for units, pause in asked:
         now += pause
         while wait := window.wait_seconds(units, now):
             now += wait
         window.spend(units, now)
-        window.append((now, units))
-        assert sum(units for at, units in window if at > now - 60) <= 6000
+        recorded.append((now, units))
+        assert sum(units for at, units in recorded if at > now - 60) <= 6000
 
 
 def test_half_of_the_quota_is_available_at_once_and_the_other_half_returns_steadily():

@@ -177,7 +177,7 @@ def test_a_batch_contains_paths_only_and_its_lines_end_in_crlf():
 
 
 def refused(wire, status, **error):
-    return wire.refusal(HttpResponse(status, {}, msgspec.json.encode({"error": error})))
+    return wire.to_error(HttpResponse(status, {}, msgspec.json.encode({"error": error})))
 
 
 @pytest.mark.parametrize(

@@ -95,10 +95,10 @@ class Transport:
     """Sends requests to one provider through the shared HTTP client."""
 
     def __init__(
-        self, client: aiohttp.ClientSession, refusal: ErrorMapping, clock: Clock | None = None
+        self, client: aiohttp.ClientSession, to_error: ErrorMapping, clock: Clock | None = None
     ) -> None:
         self._client = client
-        self.refusal = refusal
+        self._to_error = to_error
         self._clock = clock or Clock()
 
     async def send(
@@ -124,7 +124,7 @@ class Transport:
         while True:
             try:
                 response = await self._send_once(request, attempts.token, rate_limit)
-                error = self.refusal(response)
+                error = self._to_error(response)
                 if error is None:
                     used = use(response)
                     if rate_limit:
@@ -180,7 +180,7 @@ class Transport:
                             begun = True
                             yield chunk
                         return
-                    error = self.refusal(await _read_body(response, _MAX_ERROR_BYTES))
+                    error = self._to_error(await _read_body(response, _MAX_ERROR_BYTES))
             except TransientError as transient:
                 error = transient
                 if begun:
