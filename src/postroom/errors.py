@@ -7,7 +7,7 @@ PostroomError
 │   ├── DatabaseTooOld          the server is older than PostgreSQL 15
 │   └── SchemaError             the schema is newer or older than this Postroom, or was changed by hand
 ├── TransientError              a retry may succeed; carries `retry_after` (seconds) where known
-│   ├── RateLimited             the provider asks for fewer requests; `all_mailboxes`: of all mailboxes together
+│   ├── RateLimited             the provider asks to slow down; `all_mailboxes`: for all mailboxes together
 │   └── PushUnverifiable        a push cannot be verified right now; the provider should send it again
 ├── PermanentError              a retry never succeeds
 │   ├── InvalidGrant            the grant was revoked or has expired; the owner must reconnect the mailbox

@@ -41,7 +41,7 @@ REFUSAL = message(b"E", b'SFATAL\0VFATAL\0C28P01\0Mpassword authentication faile
 
 @contextmanager
 def pretended_server(answer):
-    """A server that says this to everybody, and no more."""
+    """A server that sends this to every client, and nothing else."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def serve():

@@ -37,7 +37,7 @@ async def test_restore_brings_back_a_backup(postroom, database_url, owner, make_
 
 
 def test_restore_rejects_files_that_are_no_backup(complaint, database_url, tmp_path):
-    (tmp_path / "letter").write_text("Dear all")
-    for name in ("letter", "nothing"):
+    (tmp_path / "text").write_text("Dear all")
+    for name in ("text", "missing"):
         line = complaint(1, "db", "restore", name, POSTROOM_DATABASE_URL=database_url)
         assert name in line

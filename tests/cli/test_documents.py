@@ -160,9 +160,9 @@ def test_document_is_added_processed_corrected_and_exported(run, refused, read_a
 def _assert_correction_is_shown(run, name, read, database_url):
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(NOTED)
-    told = json.loads(run("documents", "show", name, "--json"))["fields"]["gross"]
-    assert (told["value"], told["read_value"], told["corrected_by"]) == ("7.50", read, "Ann")
-    assert datetime.fromisoformat(told["corrected_at"])
+    field = json.loads(run("documents", "show", name, "--json"))["fields"]["gross"]
+    assert (field["value"], field["read_value"], field["corrected_by"]) == ("7.50", read, "Ann")
+    assert datetime.fromisoformat(field["corrected_at"])
     shown = run("documents", "show", name)
     assert re.search(
         rf"^gross +7\.50 +1\.00 +corrected by Ann at \d{{4}}-\d\d-\d\d \d\d:\d\d UTC; read: {read}$",

@@ -93,25 +93,25 @@ def test_sign_in_with_another_account_is_rejected(tmp_path, web, given):
 
 
 def test_app_only_takes_a_secret_from_a_file(sim, run, tmp_path):
-    known = sim.ready["clients"]["outlook"]
+    client = sim.ready["clients"]["outlook"]
     sim.control.patch(
-        f"microsoft/applications/{known['client_id']}", json={"roles": ["Mail.Read", "User.Read.All"]}
+        f"microsoft/applications/{client['client_id']}", json={"roles": ["Mail.Read", "User.Read.All"]}
     )
-    told = sim.post("microsoft/tokens", address="bob@example.com")["id_token"]
-    tenant = jwt.decode(told, options={"verify_signature": False})["tid"]
+    id_token = sim.post("microsoft/tokens", address="bob@example.com")["id_token"]
+    tenant = jwt.decode(id_token, options={"verify_signature": False})["tid"]
     secret = tmp_path / "secret"
-    secret.write_text(known["client_secret"] + "\n")
-    asked = ("connect", "outlook", "--app-only", "--tenant", tenant, "--client-id", known["client_id"])
-    done = run(*asked, "--mailbox", "bob@example.com", "--secret-file", str(secret), "--json")
+    secret.write_text(client["client_secret"] + "\n")
+    arguments = ("connect", "outlook", "--app-only", "--tenant", tenant, "--client-id", client["client_id"])
+    done = run(*arguments, "--mailbox", "bob@example.com", "--secret-file", str(secret), "--json")
     assert done.returncode == 0, done.stderr
     mailbox = json.loads(done.stdout)
     assert (mailbox["folder"], mailbox["state"]) == ("Inbox", "active")
     assert "--app-only" in json.loads(run("show", "bob@example.com", "--json").stdout)["reconnect"]
-    missing = run(*asked, "--mailbox", "nobody@example.com", "--secret-file", str(secret))
+    missing = run(*arguments, "--mailbox", "nobody@example.com", "--secret-file", str(secret))
     assert missing.returncode == 1
     assert missing.stderr.startswith("error: ")
     secret.write_text("wrong")
-    refused = run(*asked, "--mailbox", "bob@example.com", "--secret-file", str(secret))
+    refused = run(*arguments, "--mailbox", "bob@example.com", "--secret-file", str(secret))
     assert (refused.returncode, "AADSTS7000215" in refused.stderr) == (1, True)
 
 

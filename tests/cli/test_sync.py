@@ -46,10 +46,10 @@ def run(postroom, sim, database_url, organization: OrganizationId, tmp_path):
 async def test_sync_mirrors_a_mailbox_and_prints_what_changed(room, run, owner, provider):
     box = await room.mailbox(provider, messages=25, days=60)
     done = await run("sync", box.address, "--json")
-    told = json.loads(done.stdout)
+    result = json.loads(done.stdout)
     assert not done.stderr, "nothing but the command's own words"
     stored = await box.one("SELECT count(*) FROM messages")
-    assert (done.returncode, told["messages"], told["errors"], told["error"]) == (0, stored, 0, None)
+    assert (done.returncode, result["messages"], result["errors"], result["error"]) == (0, stored, 0, None)
     again = await run("sync", box.address, "--full")
     assert (again.returncode, again.stdout.split()[:4]) == (0, ["WHAT", "COUNT", "threads", "0"])
     more = await run("mailboxes", "backfill", box.address, "--days", "90", "--json")
@@ -64,8 +64,8 @@ async def test_sync_mirrors_a_mailbox_and_prints_what_changed(room, run, owner, 
         "UPDATE messages SET is_flagged = NOT is_flagged WHERE id IN (SELECT min(id) FROM messages)"
     )
     assert (await run("audit", box.address)).returncode == 1
-    mended = await run("audit", box.address, "--repair")
-    assert (mended.returncode, "Repaired: 1." in mended.stdout) == (0, True)
+    repaired = await run("audit", box.address, "--repair")
+    assert (repaired.returncode, "Repaired: 1." in repaired.stdout) == (0, True)
     await assert_mirrors(owner, room.world.sim, box.address, box.mailbox)
     shown = json.loads((await run("mailboxes", "show", box.address, "--json")).stdout)
     assert shown["last_audit"].endswith("25 listed, 0 missing, 0 extra, 0 different")

@@ -36,12 +36,12 @@ FAMILIES = [
 
 @pytest.mark.parametrize("table, families", FAMILIES, ids=["exit", "status"])
 def test_tables_list_only_classes_that_differ_from_their_base(table, families):
-    def told(kind):
+    def lookup(kind):
         return next(table[each] for each in kind.__mro__ if each in table)
 
-    assert {kind: told(kind) for kind in families} == families
+    assert {kind: lookup(kind) for kind in families} == families
     named = set(table) - {errors.PostroomError}
-    assert all(table[kind] != told(kind.__mro__[1]) for kind in named)
+    assert all(table[kind] != lookup(kind.__mro__[1]) for kind in named)
 
 
 def test_help_lists_every_exit_code():
