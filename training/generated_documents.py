@@ -116,7 +116,7 @@ def _iban(dice: Random, language: str) -> str:
 
 
 def _bban_shapes(country: str) -> Iterator[str]:
-    """`a` for each letter and `n` or `c` for each other character behind a country's check digits."""
+    """Yield `a` for each A-Z character and `n` or `c` for each other one behind a country's check digits."""
     structure = numdb.get("iban").info(country)[0][1]["bban"]
     for count, shape in re.findall(r"(\d+)!([nac])", structure):
         yield from shape * int(count)
@@ -210,16 +210,16 @@ def generate_invoice(seed: int, *, hard: float = 0.15) -> GeneratedDocument:
 
 
 def _invoice_facts(style: _WritingStyle, number: str, issued: date) -> list[str]:
-    """Number and date, and what stands beside them: other numbers, other dates."""
+    """Write number and date, among other numbers and dates."""
     dice = style.dice
     facts = [style.row(style.say("number"), number), style.row(style.say("date"), style.day(issued))]
-    letter = issued + timedelta(days=dice.choice([0, 0, 1, 5]))
+    dated_line = issued + timedelta(days=dice.choice([0, 0, 1, 5]))
     others = [
         (0.7, style.row(style.say("customer"), str(dice.randint(1000, 99999)))),
         (0.5, style.row(style.say("due"), style.day(issued + timedelta(days=30)))),
         (0.4, style.row(style.say("delivered"), style.day(issued - timedelta(days=dice.randint(1, 20))))),
         (0.4, style.row(style.say("order"), f"PO-{dice.randint(100, 99999)}")),
-        (0.2, f"{dice.choice(invented_names.TOWNS.split('|'))}, {style.day(letter)}"),
+        (0.2, f"{dice.choice(invented_names.TOWNS.split('|'))}, {style.day(dated_line)}"),
         (
             0.2,
             style.row(_DATED[style.language], style.day(issued + timedelta(days=dice.choice([0, 0, 0, 3])))),
@@ -260,12 +260,12 @@ def generate_contract_note(seed: int, *, hard: float = 0.15) -> GeneratedDocumen
     )
     forms = invented_names.FORMS[style.language]
     broker = f"{dice.choice(invented_names.BROKERS.split('|'))} {dice.choice(forms.split('|'))}"
-    letter, facts = _note_facts(style, traded, quantity)
+    dated_line, facts = _note_facts(style, traded, quantity)
     shape = dice.choice(["{title} {side}", "{title}: {side}", "{side}", "{title}\n{side}"])
     done = [style.say(f"done_{side}").format(date=style.day(traded))] if dice.random() < 0.5 else []
     if dice.random() < 0.25:
         done.append(style.say("ran").format(date=style.day(traded), side=style.say(side)))
-    lines = [*_head(style, broker), *_recipient(style), letter, style.row(style.say("account"), account)]
+    lines = [*_head(style, broker), *_recipient(style), dated_line, style.row(style.say("account"), account)]
     lines += [shape.format(title=style.say("title"), side=style.say(side)), *done]
     lines += _security(style, (security, isin, side), quantity, price, currency)
     lines += [*facts, style.row(style.say("gross"), style.money(gross, currency)), *rows, *_foot(style)]
@@ -276,7 +276,7 @@ def generate_contract_note(seed: int, *, hard: float = 0.15) -> GeneratedDocumen
 
 
 def _note_facts(style: _WritingStyle, traded: date, quantity: Decimal) -> tuple[str, list[str]]:
-    """The letter's date, and the rows with days, place and other numbers."""
+    """Return the line with the document date, and the rows with dates, place and other numbers."""
     dice = style.dice
     time = dice.choice(["", f" {dice.randint(8, 19):02d}:{dice.randint(0, 59):02d}"])
     venue = dice.choice(["Xetra", "OTC", "SIX Swiss Exchange", "London Stock Exchange", "Euronext Paris"])
@@ -284,12 +284,12 @@ def _note_facts(style: _WritingStyle, traded: date, quantity: Decimal) -> tuple[
         style.row(style.say("settled"), style.day(traded + timedelta(days=2))),
         style.row(style.say("venue"), venue),
     ]
-    # Some notes name no day of trade; then it is the day of the letter.
+    # Some notes have no trade date; then it is the document date.
     named = dice.random() > 0.04
     facts += [style.row(style.say("traded"), style.day(traded) + time)] if named else []
     dated = traded + timedelta(days=dice.choice([0, 0, 0, 1, 3]) if named else 0)
     town = f"{dice.choice(invented_names.TOWNS.split('|'))}, {style.day(dated)}"
-    letter = dice.choice([style.row(_DATED[style.language], style.day(dated)), town])
+    dated_line = dice.choice([style.row(_DATED[style.language], style.day(dated)), town])
     if dice.random() < 0.3:
         facts.append(style.row(style.say("ordered"), style.day(traded - timedelta(days=dice.randint(0, 4)))))
     if dice.random() < 0.3:
@@ -297,7 +297,7 @@ def _note_facts(style: _WritingStyle, traded: date, quantity: Decimal) -> tuple[
     if dice.random() < 0.25:
         facts.append(style.row(style.say("balance"), style.number(quantity + dice.randint(1, 500))))
     dice.shuffle(facts)
-    return letter, facts
+    return dated_line, facts
 
 
 def _security(
@@ -380,7 +380,7 @@ def _taxed(
 
 
 def generate_other(seed: int) -> GeneratedDocument:
-    """A paper that is neither, though it may share many words with those that are."""
+    """Generate a document of another kind, which may share many words with the two kinds."""
     dice = Random(seed)
     bank = dice.random() < 0.6
     style = _draw_style(dice, w.NOTE if bank else w.INVOICE, 0.0)
@@ -391,7 +391,7 @@ def generate_other(seed: int) -> GeneratedDocument:
         phrase = dice.choice([title, *said])
         value = _any_value(style, bank=bank)
         lines.append(style.row(phrase, value) if value else phrase)
-    # What such papers have in common with the others, so that it tells nothing.
+    # Words that such documents share with the others, so that they carry no information.
     common = (
         "account settled quantity tax net_sell security balance" if bank else "customer order net bank vat_id"
     )

@@ -7,8 +7,8 @@ from typing import Final
 
 from training.generated_documents import GeneratedDocument
 
-# Characters that OCR and bad fonts confuse. Digits suffer ten times less than letters.
-_CONFUSED_LETTERS: Final = {
+# Characters that OCR and bad fonts confuse. Digits suffer ten times less than others.
+_CONFUSED_CHARACTERS: Final = {
     "l": "1I",
     "I": "l1",
     "O": "0",
@@ -45,7 +45,7 @@ _DISTRACTIONS: Final = (
 
 
 def add_noise(document: GeneratedDocument, seed: int, *, misread: float) -> GeneratedDocument:
-    """The same paper with this share of its letters misread, and lines put in that distract."""
+    """Return the document with this share of misread characters and with distracting lines."""
     dice = Random(seed)
     lines = document.text.split("\n")
     for _ in range(dice.randint(0, 4)):
@@ -65,5 +65,5 @@ def _distraction(dice: Random) -> str:
 
 
 def _seen(sign: str, dice: Random, misread: float) -> str:
-    like, chance = (_CONFUSED_DIGITS, misread / 10) if sign.isdigit() else (_CONFUSED_LETTERS, misread)
+    like, chance = (_CONFUSED_DIGITS, misread / 10) if sign.isdigit() else (_CONFUSED_CHARACTERS, misread)
     return dice.choice(like[sign]) if sign in like and dice.random() < chance else sign

@@ -136,5 +136,5 @@ _ERROR_TEXTS: Final = {
     "string_type": 'must be text in quotes, such as "text"',
     "bool_type": "must be true or false, without quotes",
     "float_type": "must be a number, without quotes",
-    "string_pattern_mismatch": "must be at most 40 lowercase letters, digits and hyphens, a letter first",
+    "string_pattern_mismatch": "must be at most 40 of a-z, 0-9 and hyphens, starting with a-z",
 }

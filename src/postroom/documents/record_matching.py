@@ -93,11 +93,11 @@ def identity_hashes(
 
 
 def record_fingerprint(
-    mark: bytes, names: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, FieldShape]
+    identity_hash: bytes, names: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, FieldShape]
 ) -> bytes:
     """Return a hash that is equal for records with this identity and equal values of these fields."""
-    told = "\0".join(_normalize(values.get(name), shapes[name]) for name in names)
-    return sha256(mark + told.encode()).digest()
+    normalized = "\0".join(_normalize(values.get(name), shapes[name]) for name in names)
+    return sha256(identity_hash + normalized.encode()).digest()
 
 
 def find_disagreements(
@@ -120,10 +120,14 @@ def find_disagreements(
 def find_contradiction(value: Any, others: Sequence[ReadValue], shape: FieldShape) -> ReadValue | None:
     """Return the most certain different value; None if any value agrees or there is none."""
     plain = _normalize(value, shape)
-    told = [each for each in others if _normalize(each.value, shape)]
-    if not plain or shape in NAME_SHAPES or any(_normalize(each.value, shape) == plain for each in told):
+    comparable = [each for each in others if _normalize(each.value, shape)]
+    if (
+        not plain
+        or shape in NAME_SHAPES
+        or any(_normalize(each.value, shape) == plain for each in comparable)
+    ):
         return None
-    return max(told, key=lambda each: each.is_sure, default=None)
+    return max(comparable, key=lambda each: each.is_sure, default=None)
 
 
 def issuer_keys(values: Mapping[str, Any], shapes: Mapping[str, FieldShape]) -> dict[str, str]:
@@ -173,23 +177,23 @@ def match_order(
     """Find the one order that agrees in all fields both have, amounts and dates within tolerance."""
     found: list[tuple[int, ExpectedOrder, list[str]]] = []
     for order in orders:
-        told = [
+        shared = [
             name for name in order.fields if values.get(name) not in (None, "") and order.fields[name] != ""
         ]
-        if len(told) >= MIN_AGREEMENTS and all(
-            _agree_within_tolerance(values[n], order.fields[n], shapes[n]) for n in told
+        if len(shared) >= MIN_AGREEMENTS and all(
+            _agree_within_tolerance(values[n], order.fields[n], shapes[n]) for n in shared
         ):
-            found.append((len(told), order, told))
+            found.append((len(shared), order, shared))
     if not found:
         return OrderMatch(None, "no open order fits")
     best = max(count for count, _, _ in found)
-    fitting = [(order, told) for count, order, told in found if count == best]
+    fitting = [(order, shared) for count, order, shared in found if count == best]
     if len(fitting) > 1:
         names = ", ".join(order.reference for order, _ in fitting)
         return OrderMatch(None, f"several open orders fit: {names}", is_ambiguous=True)
-    order, told = fitting[0]
-    exact = [name for name in told if _is_equal(values[name], order.fields[name], shapes[name])]
-    near = [name for name in told if name not in exact]
+    order, shared = fitting[0]
+    exact = [name for name in shared if _is_equal(values[name], order.fields[name], shapes[name])]
+    near = [name for name in shared if name not in exact]
     words = f"order {order.reference}: {', '.join(exact)} agree" if exact else f"order {order.reference}"
     return OrderMatch(order.reference, words + (f"; {', '.join(near)} within tolerance" if near else ""))
 
@@ -198,8 +202,8 @@ def build_record_key(
     parts: Sequence[str], values: Mapping[str, Any], shapes: Mapping[str, FieldShape], *, username: str
 ) -> str | None:
     """Build the record's key for archive paths from its values; None if one is missing."""
-    told = {**values, "username": username}
-    found = [_format_key_part(told.get(name), shapes.get(name)) for name in parts]
+    known = {**values, "username": username}
+    found = [_format_key_part(known.get(name), shapes.get(name)) for name in parts]
     return "-".join(found) if all(found) else None
 
 

@@ -82,10 +82,10 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
 def _to_stored_checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
     """Convert all checks, and add the reason why no language model was used."""
     checks = [_to_stored_check(each) for each in found.checks]
-    told = (
+    fallback = (
         [StoredCheck(f"read offline: {found.fallback_reason}", passed=True)] if found.fallback_reason else []
     )
-    return (*checks, *told)
+    return (*checks, *fallback)
 
 
 def _to_stored_check(found: "Tested") -> StoredCheck:
@@ -107,23 +107,25 @@ def layout_fingerprint(transcript: Transcript) -> str | None:
 
 
 def apply_corrections(
-    understood: StoredExtraction, lessons: Mapping[str, Mapping[str, Any]], shapes: Mapping[str, FieldShape]
+    extraction: StoredExtraction, lessons: Mapping[str, Mapping[str, Any]], shapes: Mapping[str, FieldShape]
 ) -> StoredExtraction:
     """Apply corrections that people made before: by field, the wrong value and its correction.
 
     Corrected values get the same checks as values that were read.
     """
-    fields = dict(understood.fields)
+    fields = dict(extraction.fields)
     for name, corrected in lessons.items():
         read = fields.get(name)
         wrong = str(read.value) if read is not None else ""
         if wrong in corrected and corrected[wrong] is not None:
             right = StoredField(corrected[wrong], 0.99, evidence="a person corrected this before")
             fields[name] = right if read is None else replace(right, page=read.page, box=read.box)
-    changed = [name for name in lessons if fields.get(name) is not understood.fields.get(name)]
+    changed = [name for name in lessons if fields.get(name) is not extraction.fields.get(name)]
     former = tuple(f"check digits of {name}:" for name in changed)
-    anew = [check_check_digits(name, shapes[name], fields[name].value) for name in changed]
-    kept = [each for each in understood.checks if not each.words.startswith(former)]
+    new_checks = [check_check_digits(name, shapes[name], fields[name].value) for name in changed]
+    other_checks = [each for each in extraction.checks if not each.words.startswith(former)]
     return replace(
-        understood, fields=fields, checks=(*kept, *(_to_stored_check(each) for each in anew if each))
+        extraction,
+        fields=fields,
+        checks=(*other_checks, *(_to_stored_check(each) for each in new_checks if each)),
     )

@@ -93,9 +93,9 @@ def collect_numbers(
                 best[key][name] = each
     found = [
         DistinctNumber(
-            size, max(each.decimals for each in stands), percent, tuple(stands), best[size, percent]
+            size, max(each.decimals for each in positions), percent, tuple(positions), best[size, percent]
         )
-        for (size, percent), stands in places.items()
+        for (size, percent), positions in places.items()
     ]
     found.sort(key=lambda each: -max((fit.score for fit in each.fits.values()), default=0.0))
     return found[:_MAX_NUMBERS]
@@ -233,12 +233,12 @@ def _product_solution(
         place.currency in {"GBP", "GBX"} for place in (*right.places, *result.places)
     )
     # A few digits may agree by chance: then both labels must agree too. A few cents are no evidence.
-    telling = left.digits + right.digits >= 4 or min(left.score(names[0]), right.score(names[1])) >= 0.5
-    telling = telling and result.size > 1
+    is_evidence = left.digits + right.digits >= 4 or min(left.score(names[0]), right.score(names[1])) >= 0.5
+    is_evidence = is_evidence and result.size > 1
     return Solution(
         dict(zip(names, parts, strict=True)),
         labels + worth,
-        names if (tight and telling) or rounded else (),
+        names if (tight and is_evidence) or rounded else (),
         dict.fromkeys(names, words),
         1.0 if in_pence else factor,
     )
@@ -422,15 +422,15 @@ def _reachable_amounts(
                     or each.place(relation.paid).line < base.place(relation.paid).line
                 ):
                     continue
-                told = _explain_difference(base, each, extras, rates, towards)
-                if told:
-                    found[each.size] = (found[base.size][0] * 0.3 + told[0], told[1])
+                explanation = _explain_difference(base, each, extras, rates, towards)
+                if explanation:
+                    found[each.size] = (found[base.size][0] * 0.3 + explanation[0], explanation[1])
                     nexts.append(each)
         bases = nexts
     for step in _settlement_steps(relation, worth, money, rates):
         right_side = step.changed or (step.size - worth.size) * towards >= 0
-        told = (1.15 if step.changed else 0.95 if right_side else 0.5, step.words)
-        found[step.size] = max(found.get(step.size, told), told)
+        explanation = (1.15 if step.changed else 0.95 if right_side else 0.5, step.words)
+        found[step.size] = max(found.get(step.size, explanation), explanation)
     return found
 
 

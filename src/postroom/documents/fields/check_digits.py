@@ -1,7 +1,7 @@
 """Check digits of IBANs, ISINs and VAT IDs, by python-stdnum.
 
 A wrong check digit lowers a confidence; it never drops a value. Only compact numbers are valid here, although
-stdnum also accepts spaces and lowercase letters.
+stdnum also accepts spaces and lowercase characters.
 """
 
 import re

@@ -139,10 +139,13 @@ def _join_single_characters(words: Sequence[Word]) -> Iterator[Word]:
 def _split_at_seams(run: list[Word]) -> Iterator[Word]:
     place = 0
     for part in _SEAMS.split("".join(word.text for word in run)):
-        letters = run[place : place + len(part)]
+        characters = run[place : place + len(part)]
         place += len(part)
-        if letters:
-            first, last = letters[0].box, letters[-1].box
+        if characters:
+            first, last = characters[0].box, characters[-1].box
             yield Word(
-                part, letters[0].page, letters[0].line, Box(first.left, first.top, last.right, last.bottom)
+                part,
+                characters[0].page,
+                characters[0].line,
+                Box(first.left, first.top, last.right, last.bottom),
             )

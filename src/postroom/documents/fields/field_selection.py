@@ -35,7 +35,7 @@ _EXECUTION_WORDS: Final = re.compile(
 _EXECUTION_ENTRY: Final = re.compile(
     r"^[ :|-]*\w{0,12}(?:kauf|buy|sell|bought|sold|purchase|sale|achat|vente|acquisto)\b"
 )
-_MAX_LETTER_AGE: Final = timedelta(days=10)  # an older letter is about something else than the settlement
+_MAX_DOCUMENT_AGE: Final = timedelta(days=10)  # an older date belongs to something else than the settlement
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +196,7 @@ def _fallback_date(
     limit: date | None = next((pick.value for pick in rest if pick), None)
 
     def fits(pick: FieldPick | None) -> bool:
-        return pick is not None and (limit is None or limit - _MAX_LETTER_AGE <= pick.value <= limit)
+        return pick is not None and (limit is None or limit - _MAX_DOCUMENT_AGE <= pick.value <= limit)
 
     if first and first.label >= 0.7 and fits(first):
         return _as_fallback(first)

@@ -288,13 +288,13 @@ def _cells(line: TextLine) -> Iterator[tuple[int, int]]:
 
 
 def _may_be_name(text: str) -> bool:
-    letters = sum(map(str.isalpha, text))
+    alphabetic = sum(map(str.isalpha, text))
     if (
-        letters < 3
+        alphabetic < 3
         or "@" in text
         or text.startswith("www.")
         or len(text) > 80
-        or letters < 0.6 * len(text.replace(" ", ""))
+        or alphabetic < 0.6 * len(text.replace(" ", ""))
         or len(text.split()) > 9
     ):
         return False

@@ -210,12 +210,15 @@ def _answer_values(answer: Any) -> dict[str, Any]:
 
 
 def _rate_answer(
-    told: Mapping[str, Any], offline: Mapping[str, FieldValue], document: DocumentText, kind: DocumentKind
+    answer_values: Mapping[str, Any],
+    offline: Mapping[str, FieldValue],
+    document: DocumentText,
+    kind: DocumentKind,
 ) -> dict[str, FieldValue]:
     """Give each value its position, and a confidence by text, arithmetic and the offline reader."""
     written = find_values(document)
     found: dict[str, FieldValue] = {}
-    for name, value in told.items():
+    for name, value in answer_values.items():
         if value not in (None, "", ()):
             found[name] = _rate_value(value, offline.get(name), written, document)
     confirmed = {

@@ -375,21 +375,21 @@ def _currency_field(context: LabelContext, of: FieldValue | None) -> FieldValue 
     if not count:
         return None
     beside, before = _currencies_near(context, of) if of else (None, None)
-    told = next(
+    declared = next(
         (value.content for value in every if _CURRENCY_LABEL.search(_text_before(document, value))), None
     )
     commonest, times = count.most_common(1)[0]
-    chosen = beside or told or before or commonest
+    chosen = beside or declared or before or commonest
     share = count[chosen] / count.total()
     at = next(value for value in every if value.content == chosen)
     # A currency that is only nearby is a guess if the document has another one too.
-    label = 1.0 if beside or told == chosen else 0.4 if len(count) == 1 else 0.3
+    label = 1.0 if beside or declared == chosen else 0.4 if len(count) == 1 else 0.3
     signals = ConfidenceSignals("currency", label, share, is_repeated=times > 1)
     words = (
         "beside the amount"
         if beside
         else "declared as the document's currency"
-        if told
+        if declared
         else "before the amount"
         if before
         else "the most frequent currency"

@@ -59,10 +59,10 @@ def _columns(row: type[Any]) -> dict[str, TableColumn]:
 
 def parse_rows(name: str, given: Any, columns: Mapping[str, TableColumn]) -> list[TableRow] | None:
     """Return the rows as they are stored, None for no rows. Raises on the first invalid cell."""
-    told = _decode_rows(name, given)
-    if len(told) > MAX_ROWS:
+    rows = _decode_rows(name, given)
+    if len(rows) > MAX_ROWS:
         raise InvalidField(f"{name} has more than {MAX_ROWS:,} rows.", field=name)
-    kept = [_parse_row(name, number, each, columns) for number, each in enumerate(told)]
+    kept = [_parse_row(name, number, each, columns) for number, each in enumerate(rows)]
     return kept or None
 
 
@@ -73,13 +73,13 @@ def _decode_rows(name: str, given: Any) -> list[Mapping[str, Any]]:
             given = json.loads(given)
         except ValueError:
             given = None
-    told = cast("list[Any]", given) if isinstance(given, list) else [None]
-    if not all(isinstance(each, dict) for each in told):
+    rows = cast("list[Any]", given) if isinstance(given, list) else [None]
+    if not all(isinstance(each, dict) for each in rows):
         raise InvalidField(
             f'{name} is a table: give a list of rows as JSON, such as [{{"column": "value"}}], or nothing.',
             field=name,
         )
-    return cast("list[Mapping[str, Any]]", told)
+    return cast("list[Mapping[str, Any]]", rows)
 
 
 def _parse_row(

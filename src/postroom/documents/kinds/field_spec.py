@@ -73,12 +73,12 @@ def day(
 
 
 def code(**labels: str) -> FieldSpec:
-    """An identifier such as an invoice or account number: digits, possibly with letters and hyphens."""
+    """An identifier such as an invoice or account number: digits, possibly with other characters."""
     return FieldSpec("code", labels)
 
 
 def symbol(**labels: str) -> FieldSpec:
-    """A ticker symbol: capital letters."""
+    """A ticker symbol, in capitals."""
     return FieldSpec("symbol", labels)
 
 
