@@ -78,7 +78,7 @@ async def test_login_redirects_to_the_provider_and_back(desk, browser):
 async def test_invited_owner_sees_no_member_pages(desk):
     """Whatever came of it: they could not open one, and their link is good for one login."""
     for untick, status, words in [
-        (("gmail.readonly",), 400, "can give you another one"),
+        (("gmail.readonly",), 400, "sent you the link for a new one"),
         ((), 200, "You can close this window"),
     ]:
         invitation = Invitation(desk.organization, ProviderName.GMAIL, ConnectRequest(), uuid4())

@@ -346,7 +346,7 @@ async def test_bug_returns_500_without_its_message_and_is_logged_by_class(browse
     await owner.execute("DROP TABLE work")
     await owner.execute(
         f"""
-        CREATE VIEW work AS SELECT 'x' AS kind, now() AS leased_until, now() AS due_at,
+        CREATE VIEW work AS SELECT 'x' AS kind, 'waiting' AS state, now() AS leased_until, now() AS due_at,
             ('{MARK}' || random())::int::text AS last_error
         """
     )

@@ -69,7 +69,7 @@ async def test_threads_are_listed_once_newest_first(visitor, make_mailbox, organ
     while address:
         shown = (await visitor.get(address)).text
         found += listed(shown)
-        older = re.search(r'href="([^"]+)">Older</a>', shown)
+        older = re.search(r'href="([^"]+)">Older messages</a>', shown)
         address, looked = older and older[1].replace("&amp;", "&"), looked + 1
     assert found == list(made.values())
     assert looked == 3
@@ -150,7 +150,7 @@ async def test_thread_list_reads_a_bounded_number_of_rows(
     # A label that nobody has is looked for a stretch at a time.
     shown = (await visitor.get(f"/mailboxes/{mailbox}?view=threads&folder={rare}")).text
     assert "No matches among the newest messages" in shown
-    older = re.search(r'href="([^"]+)">Older</a>', shown)[1].replace("&amp;", "&")
+    older = re.search(r'href="([^"]+)">Older messages</a>', shown)[1].replace("&amp;", "&")
     assert "No threads here yet" in (await visitor.get(older)).text
 
 

@@ -83,7 +83,7 @@ def test_every_event_group_can_be_selected():
 async def test_invalid_webhook_url_is_explained_and_kept_in_the_form(visitor, owner):
     refused = await visitor.post("/webhooks/add", data={"url": "ftp://example.org/x"})
     assert (refused.status_code, await stored(owner)) == (400, None)
-    assert "A webhook goes to an address such as https" in refused.text
+    assert "A webhook needs a URL such as https" in refused.text
     assert 'value="ftp://example.org/x"' in refused.text
     await visitor.post("/webhooks/add", data={"url": "http://127.0.0.1:9/hook"})
     webhook, *_ = await stored(owner)

@@ -404,7 +404,7 @@ def _describe_error(error: InvalidField) -> str:
     """The error's message, with labels in place of field and column names."""
     message = str(error)
     for name in filter(None, (error.field, error.column)):
-        message = re.sub(rf"\b{re.escape(name)}\b", field_labels.in_sentence(name), message)
+        message = re.sub(rf"\b{re.escape(name)}\b", field_labels.in_sentence(name), message, count=1)
     return message
 
 

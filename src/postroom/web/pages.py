@@ -87,7 +87,8 @@ def folder_label(name: str) -> str:
 
 def humanize_names(text: str) -> str:
     """Replace field names inside a sentence by their labels: `issued_on` becomes "issued"."""
-    return re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda name: field_labels.in_sentence(name[0]), text)
+    labelled = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda name: field_labels.in_sentence(name[0]), text)
+    return re.sub(r"\b(?:iban|isin|vat)\b", lambda name: name[0].upper(), labelled)
 
 
 # Bidirectional control characters make "fdp.exe" look like "exe.pdf", even inside their own element.
