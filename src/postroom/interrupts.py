@@ -37,12 +37,15 @@ def was_received() -> bool:
 
 
 def exit_on_interrupt() -> None:
-    """Exit at once on Ctrl-C, while the interpreter shuts down: there is nothing left to cancel."""
+    """Exit at once on Ctrl-C while the interpreter shuts down."""
     signal.signal(signal.SIGINT, _exit_at_once)
 
 
 def run_async(main: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine as `asyncio.run` does. After Ctrl-C, raise KeyboardInterrupt whatever it raised."""
+    """Run a coroutine as `asyncio.run` does.
+
+    After Ctrl-C, raise KeyboardInterrupt whatever it raised.
+    """
     import asyncio
 
     runner = asyncio.Runner()

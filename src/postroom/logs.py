@@ -26,7 +26,10 @@ REFUSED: Final = "[refused]"
 
 
 class LogFields(TypedDict, total=False):
-    """The fields of a log line. Strings are fixed words such as a kind, a state or a route, never data."""
+    """The fields of a log line.
+
+    Strings are fixed words such as a kind, a state or a route, never data.
+    """
 
     attempts: int
     concurrency: int
@@ -105,7 +108,7 @@ class Log:
 def configure(
     process: LiteralString, *, level: str = "info", style: str = "auto", stream: TextIO | None = None
 ) -> None:
-    """Send all log lines of this process, including those of libraries, through one filter to one stream."""
+    """Send all log lines, including those of libraries, through one filter."""
     out = stream if stream is not None else sys.stderr
     threshold = logging.getLevelNamesMapping()[level.upper()]
     _configure_structlog(process, threshold, out, text=style == "text" or (style == "auto" and out.isatty()))
@@ -134,12 +137,15 @@ def _configure_structlog(process: LiteralString, threshold: int, out: TextIO, *,
 
 
 def count_refused_values() -> int:
-    """Number of values this process removed from its log lines. Anything but 0 is a bug."""
+    """Number of values this process removed from its log lines.
+
+    Anything but 0 is a bug.
+    """
     return _refused_values
 
 
 def describe_location(trace: TracebackType | None) -> str:
-    """Return file and line of the innermost frame in Postroom, or else of the innermost frame."""
+    """Return file and line of the innermost frame, in Postroom if possible."""
     frames = traceback.extract_tb(trace)
     own = [frame for frame in frames if "/postroom/" in frame.filename]
     chosen = (own or frames)[-1:]
@@ -173,7 +179,10 @@ def _reduce_exception(_logger: object, _method: str, event: EventDict) -> EventD
 
 
 def _filter_fields(_logger: object, _method: str, event: EventDict) -> MutableMapping[str, Any]:
-    """Remove fields and values that are not allowed, and count them. Never raise: this is a log call."""
+    """Remove fields and values that are not allowed, and count them.
+
+    Never raise: this is a log call.
+    """
     global _refused_values  # noqa: PLW0603  one counter for the process is what a metric reads
     names = [*_FIRST, *(name for name in event if name not in _FIRST)]
     passed = {name: _filter_value(name, event[name]) for name in names if name in event and name in _NAMES}
@@ -202,7 +211,10 @@ def _filter_value(name: str, value: object) -> object:
 
 
 class _LibraryLogHandler(logging.Handler):
-    """Log records of other libraries by logger, level and location. Their text may contain anything."""
+    """Log records of other libraries by logger, level and location.
+
+    Their text may contain anything.
+    """
 
     def emit(self, record: logging.LogRecord) -> None:
         log: Any = structlog.get_logger()

@@ -22,7 +22,10 @@ _NOTHING: Final = nullcontext()
 
 @dataclass(frozen=True)
 class _OpenTelemetry:
-    """The parts of OpenTelemetry that are used. Imported dynamically: it is an optional dependency."""
+    """The parts of OpenTelemetry that are used.
+
+    Imported dynamically: it is an optional dependency.
+    """
 
     api: Any
     context: Any
@@ -33,7 +36,10 @@ class _OpenTelemetry:
     def span(
         self, name: str, attributes: SpanAttributes, kind: SpanKind, parent: str | None
     ) -> Generator[None]:
-        """Run a span. An error is recorded by its class only: its message may contain personal data."""
+        """Run a span.
+
+        An error is recorded by its class only: its message may contain personal data.
+        """
         with self.tracer.start_as_current_span(
             name,
             context=self._build_context(parent) if parent else None,
@@ -49,7 +55,10 @@ class _OpenTelemetry:
                 raise
 
     def _build_context(self, parent: str) -> Any:
-        """Return a context with this parent span. An invalid traceparent starts a new trace."""
+        """Return a context with this parent span.
+
+        An invalid traceparent starts a new trace.
+        """
         match = _TRACEPARENT.fullmatch(parent)
         if match is None:
             return self.context.Context()
@@ -107,7 +116,10 @@ def span(
     kind: SpanKind = "INTERNAL",
     parent: str | None = None,
 ) -> AbstractContextManager[None]:
-    """Run the block in a span. `parent` is a traceparent; by default the enclosing span is the parent."""
+    """Run the block in a span.
+
+    `parent` is a traceparent; by default the enclosing span is the parent.
+    """
     return _NOTHING if _telemetry is None else _telemetry.span(name, attributes or {}, kind, parent)
 
 

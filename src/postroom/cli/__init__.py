@@ -93,7 +93,10 @@ def options(
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code. Foreseen errors print one line on stderr, no traceback."""
+    """Run one command and return its exit code.
+
+    Foreseen errors print one line on stderr, no traceback.
+    """
     code = _run(arguments)
     return ExitCode.INTERRUPTED if interrupts.was_received() else code
 

@@ -42,7 +42,10 @@ def create(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Create an API key and print it. It is shown only once; Postroom stores its digest."""
+    """Create an API key and print it.
+
+    It is shown only once; Postroom stores its digest.
+    """
     scopes = frozenset(scope or [Scope.READ])
 
     async def act(database: "Database", organization: OrganizationId) -> "tuple[ApiKey, Secret]":

@@ -1,4 +1,4 @@
-"""The app-only options of `postroom mailboxes connect`: an application credential, read and validated."""
+"""The app-only options of `postroom mailboxes connect`, read and validated."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ class AppOnlyOptions(NamedTuple):
 
 
 def read_options(options: AppOnlyOptions) -> tuple[AppCredential, str, str | None]:
-    """Validate the options and return the credential, the mailbox's address and the folder."""
+    """Validate the options; return the credential, the address and the folder."""
     if options.tenant is None or options.client_id is None or options.mailbox is None:
         raise SettingsError("--app-only requires --tenant, --client-id and --mailbox.")
     if (options.secret_file is None) == (options.certificate is None):

@@ -1,4 +1,4 @@
-"""`postroom blobs`: verify stored blobs, and record their new location after a move."""
+"""`postroom blobs`: verify blobs, and record a new location after a move."""
 
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID
@@ -38,7 +38,10 @@ def verify(
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitCode:
-    """Read all blobs and compare them with their digests. Exit code 1 if one is missing or changed."""
+    """Read all blobs and compare them with their digests.
+
+    Exit code 1 if one is missing or changed.
+    """
     from postroom import config
     from postroom.cli import output, startup
     from postroom.wiring import storage

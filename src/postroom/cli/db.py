@@ -27,7 +27,10 @@ Examples:
   POSTROOM_DATABASE_URL=postgresql://postroom@db.example/postroom postroom db migrate"""
 )
 def migrate() -> None:
-    """Migrate the schema to the version this Postroom needs. Safe to run at any time, even concurrently."""
+    """Migrate the schema to the version this Postroom needs.
+
+    Safe to run at any time, even concurrently.
+    """
     from postroom import config
     from postroom.cli import startup
     from postroom.store import schema_migrations as schema
@@ -125,7 +128,10 @@ def restore(
         bool, typer.Option("--replace", help="Delete the current contents of the database first.")
     ] = False,
 ) -> None:
-    """Restore a backup completely, or change nothing if it fails. Stop Postroom first."""
+    """Restore a backup completely, or change nothing if it fails.
+
+    Stop Postroom first.
+    """
     from postroom import config
     from postroom.cli import startup
     from postroom.store import pg_programs

@@ -1,4 +1,4 @@
-"""`postroom demo`: all of Postroom against the simulator, with two mailboxes that receive mail."""
+"""`postroom demo`: Postroom against the simulator, with two mailboxes."""
 
 import asyncio
 import fcntl
@@ -52,7 +52,7 @@ def demo(
         typer.Option(help="Port to listen on [default: a free one]", min=0, max=65535, show_default=False),
     ] = 0,
 ) -> None:
-    """Run Postroom against simulated providers, with its data in the directory ./.demo."""
+    """Run Postroom against simulated providers, with its data in ./.demo."""
     from postroom import config
     from postroom.cli import simulator_process, startup, up
     from postroom.web import listener
@@ -79,7 +79,7 @@ def demo(
 
 @contextmanager
 def _lock_home(home: Path) -> Generator[None]:
-    """Allow one demo at a time in a directory: each start deletes the previous demo's data."""
+    """Allow one demo per directory: each start deletes the previous demo's data."""
     try:
         home.mkdir(mode=0o700, exist_ok=True)
         lock = (home / "demo.lock").open("w")
@@ -131,7 +131,7 @@ async def _run(
 
 
 async def _create_simulated_mailboxes(control: "SimulatorControl", url: str, sim: "SimulatorProcess") -> None:
-    """Create both accounts at the simulator with a few weeks of mail, and Google's push subscription."""
+    """Create both accounts with a few weeks of mail, and Google's push subscription."""
     progress.print_status(f"Creating two simulated mailboxes with {_MESSAGES} messages each")
     settings = sim.settings
     push_url = f"{url}/webhooks/gmail?token={settings['pubsub_token']}"
@@ -143,7 +143,7 @@ async def _create_simulated_mailboxes(control: "SimulatorControl", url: str, sim
 async def _connect_mailboxes(
     settings: "Settings", url: str, client: "HttpClient", control: "SimulatorControl"
 ) -> str:
-    """Create the admin, connect both mailboxes through the sign-in, and return the admin's sign-in link."""
+    """Create the admin, connect both mailboxes, and return the admin's sign-in link."""
     from postroom.flow.access import members, sign_in
     from postroom.store import database, health
     from postroom.wiring.engine import build_engine
@@ -166,7 +166,7 @@ async def _connect_mailbox(
     address: str,
     control: "SimulatorControl",
 ) -> None:
-    """Sign in at the simulated provider as a browser would, from the first redirect to the stored grant."""
+    """Sign in at the simulated provider as a browser would."""
     from postroom.flow.mailboxes import connect, login_refusals
 
     browser = Secret(uuid4().hex)
@@ -187,7 +187,7 @@ async def _connect_mailbox(
 
 
 async def _deliver_mail(control: "SimulatorControl") -> None:
-    """Deliver a message every few seconds, alternating between the mailboxes, and mark some as read."""
+    """Deliver a message every few seconds, and mark some as read."""
     dice, addresses = Random(7), [address for address, _ in _MAILBOXES.values()]
     for number, kind in enumerate(cycle(_ARRIVING_KINDS)):
         await asyncio.sleep(_DELIVERY_SECONDS)

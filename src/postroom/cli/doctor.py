@@ -14,7 +14,10 @@ Examples:
 
 
 def doctor(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> ExitCode:
-    """Check Postroom's environment and print how to fix what is wrong. Exit code 1 if a check fails."""
+    """Check Postroom's environment and print how to fix what is wrong.
+
+    Exit code 1 if a check fails.
+    """
     from postroom.cli import doctor_checks, output
 
     checks: list[doctor_checks.DoctorCheck] = []

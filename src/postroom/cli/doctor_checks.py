@@ -117,7 +117,10 @@ def check_disk(path: Path) -> DoctorCheck:
 
 
 def check_database(settings: Settings) -> Iterator[DoctorCheck]:
-    """Check schema, server, clock and blobs. An embedded server that never ran is not created."""
+    """Check schema, server, clock and blobs.
+
+    An embedded server that never ran is not created.
+    """
     try:
         if settings.database_url is None and not os.access(
             startup.resolve_home(settings) / "postgres", os.F_OK
@@ -202,7 +205,10 @@ async def check_blobs(settings: Settings, url: str) -> DoctorCheck:
 
 
 def check_vault(settings: Settings) -> DoctorCheck:
-    """Check the vault's keys and, if configured, AWS access. Creates no key and sends nothing."""
+    """Check the vault's keys and, if configured, AWS access.
+
+    Creates no key and sends nothing.
+    """
     try:
         keys = secrets.build_vault_keys(settings)
         count = len(keys.list_all())

@@ -1,4 +1,4 @@
-"""`postroom documents`: add files, list and show documents, review, retry, export."""
+"""`postroom documents`: add, list, show, review, retry and export documents."""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -50,7 +50,10 @@ def add(
     pipeline: Annotated[str, typer.Option(help="Pipeline that processes the files.")] = "invoices",
     sender: Annotated[str, typer.Option(help="Sender to record in the archive.")] = "upload@localhost",
 ) -> ExitCode:
-    """Add files by hand. They are processed like attachments. Exit code 1 if a file is rejected."""
+    """Add files by hand.
+
+    They are processed like attachments. Exit code 1 if a file is rejected.
+    """
     from postroom.cli import output, startup
 
     results = startup.run_with_database(lambda database: _add_files(database, files, pipeline, sender))
@@ -75,7 +78,10 @@ def list_documents(
     include_skipped: Annotated[bool, typer.Option("--all", help="Include skipped documents.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """List documents, newest first. Skipped documents are hidden unless --all is given."""
+    """List documents, newest first.
+
+    Skipped documents are hidden unless --all is given.
+    """
     from postroom.cli import output, startup
     from postroom.store import documents
 
@@ -159,7 +165,10 @@ def confirm(
     ] = None,
     actor: ActorOption = "command line",
 ) -> None:
-    """Confirm a document, with corrections. Postroom learns from them for this supplier or layout."""
+    """Confirm a document, with corrections.
+
+    Postroom learns from them for this supplier or layout.
+    """
     from postroom.cli import startup
     from postroom.flow.documents import review
 
@@ -225,7 +234,7 @@ def reprocess(
     ] = DocumentState.NEEDS_REVIEW,
     actor: ActorOption = "command line",
 ) -> ExitCode:
-    """Process all documents of a pipeline in a state again, for example after changing the pipeline."""
+    """Process the documents of a pipeline again, for example after changing it."""
     return _requeue(None, state, pipeline, actor)
 
 
@@ -340,7 +349,7 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
 def _apply_corrections(
     extracted: Mapping[str, Any], corrections: "Mapping[str, Correction]", people: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Merge corrections into the extracted fields, keeping what was read as `read_value`."""
+    """Merge corrections into the extracted fields; keep what was read."""
     fields = dict(extracted)
     for name, correction in corrections.items():
         actor = people.get(correction.actor_id or "", correction.actor_id)

@@ -1,4 +1,4 @@
-"""The dry run of `postroom pipelines try`: run all stages on a file or a message, and store nothing."""
+"""The dry run of `postroom pipelines try`: all stages, nothing stored."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -35,7 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DryRunFile:
-    """A file, the pipeline that screens it, and the verdict. Only accepted files have content."""
+    """A file, the pipeline that screens it, and the verdict.
+
+    Only accepted files have content.
+    """
 
     pipeline: Pipeline
     name: str
@@ -126,7 +129,10 @@ async def _screen_attachment(
 async def run_stages(
     candidates: Sequence[DryRunFile], build_reader: "Callable[[SpentToday], FieldReader]", *, use_exact: bool
 ) -> list[dict[str, Any]]:
-    """Run all stages on each file and describe the results. An unreadable file does not stop the others."""
+    """Run all stages on each file and describe the results.
+
+    An unreadable file does not stop the others.
+    """
     installed, results = kinds.list_installed(), list[dict[str, Any]]()
     usage: list[ModelUsage] = []
 

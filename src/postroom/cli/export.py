@@ -78,7 +78,10 @@ def _open_output(output: Path | None) -> AbstractContextManager[TextIO]:
 
 
 def _flatten(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return columns for all fields of any record, and flat rows. Lists and tables become JSON."""
+    """Return columns for all fields of any record, and flat rows.
+
+    Lists and tables become JSON.
+    """
     flat = [{**{k: v for k, v in row.items() if k != "fields"}, **row["fields"]} for row in rows]
     columns = list(dict.fromkeys(name for row in flat for name in row))
     return columns, [
@@ -96,7 +99,10 @@ def write_csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
 
 
 def _escape_formula(value: Any) -> Any:
-    """Quote text that a spreadsheet would run as a formula. Signed numbers stay as they are."""
+    """Quote text that a spreadsheet would run as a formula.
+
+    Signed numbers stay as they are.
+    """
     is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
     return f"'{value}" if is_formula and not record_matching.is_number(value) else value
 

@@ -1,4 +1,4 @@
-"""`postroom mailboxes`: connect, list, show, pause, resume, change the policy, disconnect."""
+"""`postroom mailboxes`: connect, list, show, pause, resume and disconnect."""
 
 import asyncio
 import sys
@@ -152,7 +152,7 @@ Examples:
   postroom mailboxes show 5f0c --json"""
 )
 def show(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode:
-    """Show one mailbox: health, last sync, push, error and audit, and how to reconnect it."""
+    """Show one mailbox: its state, last error and audit, and how to reconnect it."""
 
     async def act(context: MailboxCommandContext) -> ExitCode:
         mailbox = await find_mailbox(context, mailbox_name)
@@ -167,7 +167,10 @@ def show(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes pause ann@example.org")
 def pause(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode:
-    """Pause a mailbox: fetch nothing until it is resumed. Its subscription and cursor are kept."""
+    """Pause a mailbox: fetch nothing until it is resumed.
+
+    Its subscription and cursor are kept.
+    """
 
     async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
@@ -182,7 +185,7 @@ def pause(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCod
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes resume ann@example.org")
 def resume(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode:
-    """Resume a mailbox that is paused, or retry one that failed, from where it stopped."""
+    """Resume a paused mailbox, or retry one that failed, where it stopped."""
 
     async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
@@ -238,7 +241,10 @@ def disconnect(
     yes: Annotated[bool, typer.Option("--yes", help="Purge without confirmation.")] = False,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Disconnect a mailbox: remove its subscription, revoke and delete its grant. Keep or purge its mail."""
+    """Disconnect a mailbox: remove its subscription, revoke and delete its grant.
+
+    Keep or purge its mail.
+    """
     if purge and not yes:
         if not sys.stdin.isatty():
             raise SettingsError(
@@ -308,7 +314,7 @@ async def _describe_reconnect(context: MailboxCommandContext, mailbox: "Mailbox"
 
 
 async def _read_mirror_state(context: MailboxCommandContext, mailbox: "Mailbox") -> dict[str, Any]:
-    """Read the state of the mirror: listing progress, failures to retry, and the last audit."""
+    """Read listing progress, the number of open failures, and the last audit."""
     from postroom.store import audits, failures, sync_progress
 
     async with context.engine.database.transaction(context.organization) as connection:

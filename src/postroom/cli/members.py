@@ -135,7 +135,10 @@ def password(
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the password.")] = False,
 ) -> None:
-    """Set or remove a member's password. This unlocks the member and ends all their sessions."""
+    """Set or remove a member's password.
+
+    This unlocks the member and ends all their sessions.
+    """
     new_password = None if remove else _read_password(file)
 
     async def act(context: MemberCommandContext) -> None:

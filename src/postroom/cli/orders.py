@@ -1,4 +1,4 @@
-"""`postroom orders`: import, list and close the orders that documents are matched with."""
+"""`postroom orders`: import, list and close orders."""
 
 import csv
 from collections import Counter
@@ -115,7 +115,10 @@ def _format_fields(fields: dict[str, object]) -> str:
 
 
 def _read_orders(file: Path, kind: str, context: "RouteContext") -> "list[OrderRequest]":
-    """Read and validate all orders of a CSV file. The error names the first invalid line."""
+    """Read and validate all orders of a CSV file.
+
+    The error names the first invalid line.
+    """
     from postroom.flow.documents.orders import OrderRequest, find_fault
 
     identity = context.identities.get(kind)
@@ -142,9 +145,7 @@ def _read_orders(file: Path, kind: str, context: "RouteContext") -> "list[OrderR
     orders = dict[str, OrderRequest]()
     for number, row in enumerate(rows, start=2):
         order = _parse_row(file, number, row)
-        fault = (
-            "duplicate reference" if order.reference in orders else find_fault(kind, identity, order)
-        )
+        fault = "duplicate reference" if order.reference in orders else find_fault(kind, identity, order)
         if fault:
             raise PermanentError(f"{file}, line {number}: {fault}.")
         orders[order.reference] = order

@@ -16,7 +16,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
 
 
 def print_line(text: str) -> None:
-    """Print a line that may contain text from mail: no control character reaches the terminal."""
+    """Print a line that may contain text from mail, without control characters."""
     typer.echo(to_printable(text))
 
 

@@ -1,4 +1,4 @@
-"""`postroom pipelines`: list pipelines, check the pipelines file, try a file or a message."""
+"""`postroom pipelines`: list, check and try pipelines."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -57,7 +57,7 @@ def list_pipelines(*, json: JsonOption = False) -> None:
 
 @group.command(epilog="\b\nExamples:\n  postroom pipelines watched --json")
 def watched(*, json: JsonOption = False) -> None:
-    """List the files of watched folders: accepted, rejected and why, or still being written."""
+    """List the files of watched folders, and why files were rejected."""
     from postroom.cli import output, startup
     from postroom.store import watched_files as store
 
@@ -75,7 +75,10 @@ def watched(*, json: JsonOption = False) -> None:
 
 
 def _to_json(file: "WatchedFileState") -> dict[str, object]:
-    """The JSON of a watched file. Scripts read these keys, so they do not follow the columns' names."""
+    """The JSON of a watched file.
+
+    Scripts read these keys, so they do not follow the columns' names.
+    """
     return {
         "pipeline": file.pipeline,
         "name": file.name,
@@ -131,7 +134,7 @@ def try_one(
     llm: Annotated[bool, typer.Option("--llm", help="Use the language model of POSTROOM_LLM.")] = False,
     json: JsonOption = False,
 ) -> None:
-    """Show what every stage does with a file, or with the attachments of a message. Stores nothing."""
+    """Show what each stage does with a file or a message; store nothing."""
     from postroom import config
     from postroom.cli import dry_run, output
     from postroom.wiring import documents

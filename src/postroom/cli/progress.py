@@ -29,7 +29,10 @@ def spinner(label: str) -> Generator[None]:
 
 @contextmanager
 def bar(label: str, total: int) -> Generator[Callable[[int], None]]:
-    """Show a progress bar. Call the yielded function with the amount done since the last call."""
+    """Show a progress bar.
+
+    Call the yielded function with the amount done since the last call.
+    """
     if not sys.stderr.isatty():
         yield lambda _: None
         return

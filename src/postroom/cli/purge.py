@@ -18,7 +18,10 @@ Examples:
 
 @group.callback()
 def purge() -> None:
-    """Permanently delete stored data. For a mailbox: `postroom mailboxes disconnect --purge`."""
+    """Permanently delete stored data.
+
+    For a mailbox: `postroom mailboxes disconnect --purge`.
+    """
 
 
 @group.command(

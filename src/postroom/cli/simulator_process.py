@@ -1,4 +1,4 @@
-"""The simulator (mailsim) as a child process of `postroom demo`, and the settings that select it."""
+"""The simulator as a child process of the demo, and the settings for it."""
 
 import importlib.util
 import selectors
@@ -28,7 +28,10 @@ class SimulatorProcess:
 
 @contextmanager
 def run_simulator(environment: Mapping[str, str]) -> Generator[SimulatorProcess]:
-    """Run the simulator. Its standard input is a pipe of this process: when this process ends, it exits."""
+    """Run the simulator.
+
+    Its standard input is a pipe of this process: when this process ends, it exits.
+    """
     if importlib.util.find_spec("mailsim") is None:
         raise OperatorError(
             "The demo needs the simulator mailsim, which is not installed. Run: pip install 'postroom[demo]'"

@@ -1,4 +1,4 @@
-"""What every command does first: load settings, configure logs and traces, open the database."""
+"""What commands do first: load settings, configure logs, open the database."""
 
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import contextmanager
@@ -57,7 +57,7 @@ def resolve_home(settings: Settings) -> Path:
 
 
 def web_url(settings: Settings) -> str:
-    """The URL at which a browser reaches the web process: the public URL, or where it listens."""
+    """The public URL of the web process, or else the one it listens on."""
     from postroom.web import listener
 
     return settings.public_url or listener.build_url(settings.host, settings.port)
@@ -65,7 +65,7 @@ def web_url(settings: Settings) -> str:
 
 @contextmanager
 def database_url(settings: Settings) -> Generator[str]:
-    """The URL of the configured database, or of the embedded one, which runs until this exits."""
+    """The URL of the database. The embedded one runs until this exits."""
     if settings.database_url is not None:
         yield settings.database_url.reveal()
         return
@@ -76,7 +76,7 @@ def database_url(settings: Settings) -> Generator[str]:
 
 
 async def require_ready_database(url: str) -> None:
-    """Raise an OperatorError unless the schema is current and the database accepts writes."""
+    """Raise unless the schema is current and the database accepts writes."""
     from postroom.errors import SchemaError
     from postroom.store import health, schema_migrations
 
@@ -106,7 +106,7 @@ def _run_with_database(
 def run_for_organization(
     act: "Callable[[Database, OrganizationId], Coroutine[Any, Any, Result]]",
 ) -> Result:
-    """Run a coroutine function with the database and the organization that commands act for."""
+    """Run a coroutine function with the database and the organization."""
     settings = load_command_settings("cli")
     organization = OrganizationId(settings.organization)
     return _run_with_database(settings, lambda database: act(database, organization))
@@ -115,7 +115,7 @@ def run_for_organization(
 def run_in_transaction(
     act: "Callable[[Connection, OrganizationId], Coroutine[Any, Any, Result]]",
 ) -> Result:
-    """Run a coroutine function in one transaction of the organization that commands act for."""
+    """Run a coroutine function in one transaction of the organization."""
     from postroom.store import organizations
 
     async def act_in_transaction(database: "Database", organization: OrganizationId) -> Result:

@@ -1,4 +1,4 @@
-"""`postroom subscriptions`: create, renew, list and check the push subscriptions of mailboxes."""
+"""`postroom subscriptions`: create, renew, list and check subscriptions."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
@@ -104,7 +104,10 @@ Examples:
   postroom subscriptions check --json"""
 )
 def check(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Check the public URL, the handshake and all subscriptions. Exit code 1 if a check fails."""
+    """Check the public URL, the handshake and all subscriptions.
+
+    Exit code 1 if a check fails.
+    """
     return _run_command(lambda context: _check(context, mailbox, json=json))
 
 
@@ -265,7 +268,7 @@ async def _find_live(context: SubscriptionCommandContext, mailbox: "Mailbox") ->
 async def _check_mailbox(
     context: SubscriptionCommandContext, mailbox: "Mailbox"
 ) -> MailboxSubscriptionResult:
-    """Check the subscription in the database and, if the provider lists subscriptions, there too."""
+    """Check the subscription in the database and, where possible, at the provider."""
     from postroom.errors import PostroomError
 
     live = await _find_live(context, mailbox)
@@ -287,7 +290,7 @@ async def _check_mailbox(
 async def _subscribe_mailboxes(
     context: SubscriptionCommandContext, mailboxes: "Sequence[Mailbox]", verb: str
 ) -> list[MailboxSubscriptionResult]:
-    """Enqueue the subscribe work, run it here as a worker would, and return the results."""
+    """Enqueue subscribe work, run it as a worker would, and return the results."""
     from postroom.store import subscriptions, work
     from postroom.store.work import WorkRequest
 
@@ -315,7 +318,10 @@ async def _subscribe_mailboxes(
 
 @asynccontextmanager
 async def _run_subscribe_worker(context: SubscriptionCommandContext) -> AsyncGenerator[None]:
-    """Run a worker for subscribe work only, during the block. Leases keep it apart from other workers."""
+    """Run a worker for subscribe work only, during the block.
+
+    Leases keep it apart from other workers.
+    """
     from postroom import worker
 
     stop = asyncio.Event()

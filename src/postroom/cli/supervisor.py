@@ -30,7 +30,7 @@ log = Log()
 
 @dataclass(frozen=True)
 class ChildProcess:
-    """One process to keep running: `postroom` with these arguments, environment and open files."""
+    """One `postroom` process to keep running."""
 
     kind: str
     arguments: Sequence[str]
@@ -52,7 +52,7 @@ def _print_stopping(children: Sequence[ChildProcess], stop_seconds: float) -> No
 
 
 async def supervise(children: Sequence[ChildProcess], stop: asyncio.Event, *, stop_seconds: float) -> None:
-    """Keep all children running until `stop` is set; then stop them, and kill those that take too long."""
+    """Keep all children running until `stop` is set; then stop or kill them."""
     async with asyncio.TaskGroup() as group:
         for child in children:
             group.create_task(_supervise_child(child, stop, stop_seconds))
@@ -61,7 +61,7 @@ async def supervise(children: Sequence[ChildProcess], stop: asyncio.Event, *, st
 
 
 def exit_with_parent(*, grace_seconds: float) -> None:
-    """Called by a child: send itself SIGTERM when the supervisor is gone, and exit after the grace period."""
+    """Called by a child: exit when the supervisor is gone."""
 
     def watch() -> None:
         with contextlib.suppress(OSError):

@@ -1,4 +1,4 @@
-"""`postroom sync` and `postroom mailboxes backfill`: request a sync, run it, and print the result."""
+"""`postroom sync` and `postroom mailboxes backfill`: request and run a sync."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -40,7 +40,10 @@ def sync(
     ] = False,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Sync a mailbox now, and print what changed. A worker that is already running may do the work."""
+    """Sync a mailbox now, and print what changed.
+
+    A worker that is already running may do the work.
+    """
 
     async def request(context: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:
         from postroom.flow.mail.sync import sync_requests
@@ -148,7 +151,10 @@ async def _read_progress(context: MailboxCommandContext, mailbox: "Mailbox") -> 
 
 @asynccontextmanager
 async def run_sync_worker(context: MailboxCommandContext) -> AsyncGenerator[None]:
-    """Run a worker for syncs only, during the block. Leases keep it apart from other workers."""
+    """Run a worker for syncs only, during the block.
+
+    Leases keep it apart from other workers.
+    """
     from postroom import worker
 
     stop = asyncio.Event()

@@ -1,4 +1,4 @@
-"""`postroom up`: the database, the web process and workers under one foreground supervisor."""
+"""`postroom up`: database, web process and workers under one supervisor."""
 
 import asyncio
 import os
@@ -30,7 +30,10 @@ def up(
     port: PortOption = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Number of worker processes.")] = 1,
 ) -> None:
-    """Run the database, the web process and workers until Ctrl-C. Processes that crash are restarted."""
+    """Run the database, the web process and workers until Ctrl-C.
+
+    Processes that crash are restarted.
+    """
     from postroom import config
     from postroom.cli import startup
 

@@ -1,4 +1,4 @@
-"""`postroom vault`: list, rotate and remove the keys that encrypt mailbox credentials."""
+"""`postroom vault`: list, rotate and remove encryption keys."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
@@ -34,7 +34,10 @@ Examples:
   postroom vault status --json | jq '.keys[] | select(.values == 0)'"""
 )
 def status(*, json: JsonOption = False) -> ExitCode:
-    """List keys and the number of values each encrypts. Exit code 1 if a key is missing."""
+    """List keys and the number of values each encrypts.
+
+    Exit code 1 if a key is missing.
+    """
     from postroom import config
     from postroom.cli import output
     from postroom.flow.storage import key_rotation as rotation
@@ -107,7 +110,10 @@ Examples:
 def forget_key(
     key_ids: Annotated[list[str], typer.Argument(help="Key IDs, as listed by `postroom vault status`.")],
 ) -> None:
-    """Permanently remove old keys from the key file. Database backups that need them become unusable."""
+    """Permanently remove old keys from the key file.
+
+    Database backups that need them become unusable.
+    """
     from postroom import config
     from postroom.errors import OperatorError
     from postroom.flow.storage import key_rotation as rotation

@@ -117,7 +117,10 @@ def remove(webhook_name: WebhookArgument) -> None:
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks enable 5f0c")
 def enable(webhook_name: WebhookArgument) -> None:
-    """Enable a webhook. It receives the events it missed, and failed deliveries are retried."""
+    """Enable a webhook.
+
+    It receives the events it missed, and failed deliveries are retried.
+    """
     _set_enabled(webhook_name, enabled=True)
     typer.echo("Enabled.")
 
@@ -153,7 +156,10 @@ def replay(
     webhook_name: WebhookArgument,
     after: Annotated[int, typer.Option(min=0, help="Feed position; all later events are delivered again.")],
 ) -> None:
-    """Deliver all events after a feed position again, and retry failed deliveries. Enables the webhook."""
+    """Deliver all events after a feed position again, and retry failed deliveries.
+
+    Enables the webhook.
+    """
 
     async def act(database: "Database", organization: OrganizationId) -> None:
         from postroom.flow.outbound import webhooks

@@ -30,7 +30,10 @@ def work(
     *,
     supervised: Annotated[bool, typer.Option(hidden=True, help="Exit with the parent process.")] = False,
 ) -> None:
-    """Run a worker, which performs due work. Run any number of workers, on any number of machines."""
+    """Run a worker, which performs due work.
+
+    Run any number of workers, on any number of machines.
+    """
     import uvloop
 
     from postroom.cli import startup, supervisor

@@ -54,7 +54,10 @@ class SettingView:
 
 
 def load(*, ignoring: Collection[str] = (), **options: object) -> Settings:
-    """Load the settings of this process. Command line options take precedence over the environment."""
+    """Load the settings of this process.
+
+    Command line options take precedence over the environment.
+    """
     overrides = {name: value for name, value in options.items() if value is not None}
     overrides |= {name: Settings.model_fields[name].default for name in ignoring}
     faults = _find_unknown_names()
@@ -89,7 +92,7 @@ def has_display() -> bool:
 
 
 def child_environment(**changed: object) -> dict[str, str]:
-    """Return the environment for a child process with these settings changed; None removes one."""
+    """Return the environment with these settings changed; None removes one."""
     environment = {
         name: value for name, value in os.environ.items() if name.upper() not in map(_variable_name, changed)
     }

@@ -1,4 +1,4 @@
-"""The settings: name, type, limits, default, description and expected format of each."""
+"""The settings: name, type, limits, default and description of each."""
 
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network
@@ -47,7 +47,10 @@ def _to_secret(value: object) -> object:
 
 
 def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
-    """Declare a setting. `expects` describes a valid value; the error for an invalid one ends with it."""
+    """Declare a setting.
+
+    `expects` describes a valid value; the error for an invalid one ends with it.
+    """
     return Field(default, description=meaning, json_schema_extra={"expects": expects}, **limits)
 
 

@@ -1,4 +1,7 @@
-"""Validators of single settings. Each raises ValueError with the end of a sentence about the value."""
+"""Validators of single settings.
+
+Each raises ValueError with the end of a sentence about the value.
+"""
 
 import re
 from ipaddress import ip_network
