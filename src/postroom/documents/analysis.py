@@ -29,7 +29,10 @@ _MIN_KIND_CERTAINTY: Final = 0.5  # a document below this may be something else 
 
 @dataclass(frozen=True, slots=True)
 class DocumentAnalysis:
-    """The kind and the fields of a document. With a `skip_reason` it is of no kind and has no fields."""
+    """The kind and the fields of a document.
+
+    With a `skip_reason` it is of no kind and has no fields.
+    """
 
     kind: DocumentKind | None
     certainty: float
@@ -76,7 +79,10 @@ async def analyze_with(
     file: SourceFile | None = None,
     use_exact: bool = True,
 ) -> DocumentAnalysis:
-    """Analyze with another reader where there is no e-invoice XML. CPU work runs in a thread."""
+    """Analyze with another reader where there is no e-invoice XML.
+
+    CPU work runs in a thread.
+    """
     looked_at = partial(_inspect, reading, kinds, use_exact=use_exact)
     document, verdict, found = await asyncio.to_thread(looked_at)
     if verdict.kind is None:

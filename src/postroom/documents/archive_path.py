@@ -80,7 +80,10 @@ def _encode_header(value: str) -> str:
 
 
 def build_metadata(item: ArchiveItem, *, processed_at: datetime) -> dict[str, str]:
-    """Build the object metadata. Header values are ASCII; other characters are percent-encoded."""
+    """Build the object metadata.
+
+    Header values are ASCII; other characters are percent-encoded.
+    """
     values = {
         "sender-email": _encode_bounded(item.sender, _encode_header),
         "source": item.source,

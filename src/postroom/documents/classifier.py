@@ -91,7 +91,10 @@ def predict(text: str) -> dict[str, float]:
 
 
 def classify(document: DocumentText, kinds: Sequence[DocumentKind]) -> Classification:
-    """Choose among kinds. Kinds that the model was not trained on are recognized by their titles."""
+    """Choose among kinds.
+
+    Kinds that the model was not trained on are recognized by their titles.
+    """
     found = predict(document.text)
     certainties = {kind.name: _certainty(document, kind, found) for kind in kinds}
     if max(certainties.values()) < _MODEL_CERTAINTY:

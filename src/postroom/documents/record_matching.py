@@ -258,7 +258,10 @@ def is_date(value: Any) -> bool:
 
 
 def _to_decimal(value: Any) -> Decimal | None:
-    """Parse a stored decimal. A document number with leading zeros is text, not a number."""
+    """Parse a stored decimal.
+
+    A document number with leading zeros is text, not a number.
+    """
     text = str(value).strip()
     if re.fullmatch(r"-?(0|[1-9]\d*)(\.\d+)?", text) is None:
         return None

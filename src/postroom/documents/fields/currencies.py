@@ -61,7 +61,10 @@ _CURRENCY: Final = re.compile(
 
 
 def find_currencies(text: str, meant: Mapping[str, str]) -> Iterator[tuple[str, bool, int, int]]:
-    """Yield every currency, whether it is certain, and its span. `meant` resolves the shared signs."""
+    """Yield every currency, whether it is certain, and its span.
+
+    `meant` resolves the shared signs.
+    """
     for each in _CURRENCY.finditer(text):
         shared = each["shared"]
         code = meant.get(shared, SHARED_SIGNS[shared][0]) if shared else _currency_code(each)

@@ -22,7 +22,10 @@ _LEADER: Final = re.compile(r"[._…=]{4,}|-{6,}")
 
 @dataclass(frozen=True, slots=True)
 class TextLine:
-    """One visual line. `folded` is `text` in lowercase without accents, with the same length."""
+    """One visual line.
+
+    `folded` is `text` in lowercase without accents, with the same length.
+    """
 
     index: int
     page: int

@@ -327,7 +327,10 @@ def find_differences(einvoice: EInvoice, document: DocumentText) -> tuple[EInvoi
 
 
 def _currency_is_visible(currency: str, gross: Decimal | None, found: Sequence[ParsedValue]) -> bool:
-    """Check the currency beside the amount, else anywhere. A text without a currency contradicts nothing."""
+    """Check the currency beside the amount, else anywhere.
+
+    A text without a currency contradicts nothing.
+    """
     numbers = [value for value in found if value.shape == "number" and value.currency]
     beside = {value.currency for value in numbers if gross is not None and abs(value.number) == abs(gross)}
     every = [value for value in found if value.shape == "currency"]

@@ -9,7 +9,10 @@ from postroom.documents.files.transcript import Box
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceSignals:
-    """The evidence for a value. `calibration` computes its confidence from this alone."""
+    """The evidence for a value.
+
+    `calibration` computes its confidence from this alone.
+    """
 
     shape: str
     label: float = 0.0  # how well its position fits its label

@@ -1,4 +1,7 @@
-"""Checks of field values: check digits, arithmetic, dates, formats. A severe failure needs review."""
+"""Checks of field values: check digits, arithmetic, dates, formats.
+
+A severe failure needs review.
+"""
 
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -117,7 +120,10 @@ _FACTORS: Final = (Decimal(1), Decimal("0.01"), Decimal(100))
 
 
 def _check_settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator[FieldCheck]:
-    """Fees are added to a purchase and deducted from a sale. Only if the currency is clearly the same."""
+    """Fees are added to a purchase and deducted from a sale.
+
+    Only if the currency is clearly the same.
+    """
     if worth and Decimal("0.9") <= paid / worth <= Decimal("1.1") and paid != worth:
         yield FieldCheck(
             "fees are on the right side",

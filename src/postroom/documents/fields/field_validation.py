@@ -1,4 +1,7 @@
-"""Validates the format of values that people enter. The person is responsible for the content."""
+"""Validates the format of values that people enter.
+
+The person is responsible for the content.
+"""
 
 import re
 from collections.abc import Sequence

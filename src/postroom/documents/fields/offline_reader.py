@@ -48,7 +48,10 @@ _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
 
 
 class OfflineReader:
-    """The offline reader as a `FieldReader`. It takes milliseconds of CPU, in a thread."""
+    """The offline reader as a `FieldReader`.
+
+    It takes milliseconds of CPU, in a thread.
+    """
 
     async def read(
         self, reading: FileReading, kind: DocumentKind, file: SourceFile | None

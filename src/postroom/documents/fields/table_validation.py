@@ -58,7 +58,10 @@ def _columns(row: type[Any]) -> dict[str, TableColumn]:
 
 
 def parse_rows(name: str, given: Any, columns: Mapping[str, TableColumn]) -> list[TableRow] | None:
-    """Return the rows as they are stored, None for no rows. Raises on the first invalid cell."""
+    """Return the rows as they are stored, None for no rows.
+
+    Raises on the first invalid cell.
+    """
     rows = _decode_rows(name, given)
     if len(rows) > MAX_ROWS:
         raise InvalidField(f"{name} has more than {MAX_ROWS:,} rows.", field=name)

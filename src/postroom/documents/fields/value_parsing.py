@@ -21,7 +21,10 @@ ValueContent = Decimal | date | str
 
 @dataclass(frozen=True, slots=True)
 class ParsedValue:
-    """A typed value at a position. `likely` is false for the second reading of the same characters."""
+    """A typed value at a position.
+
+    `likely` is false for the second reading of the same characters.
+    """
 
     shape: ValueShape
     content: ValueContent
@@ -199,7 +202,10 @@ def _match_iban(text: str) -> tuple[str, int] | None:
 def _find_dates(
     line: TextLine, orders: Mapping[str, tuple[bool, bool]], *, clock_below: bool
 ) -> Iterator[ParsedValue]:
-    """Find dates. A time of day follows its date, or starts a line below a date that starts its own line."""
+    """Find dates.
+
+    A time of day follows its date, or starts a line below a date that starts its own line.
+    """
     taken: list[tuple[int, int]] = []
     for pattern in _DATES:
         for found in pattern.finditer(line.folded):
@@ -382,7 +388,10 @@ def _currency_beside(line: TextLine, start: int, end: int, currencies: list[Pars
 
 
 def _decimal_spellings(digits: str, *, comma: bool | None, small: bool = False) -> list[tuple[bool, str]]:
-    """Return the number in Python notation, the likely reading first. `small` prefers decimals."""
+    """Return the number in Python notation, the likely reading first.
+
+    `small` prefers decimals.
+    """
     bare = re.sub(r"['\u2019\u00b4` \u00a0\u202f]", "", digits)
     marks = [sign for sign in bare if sign in ".,"]
     if not marks:

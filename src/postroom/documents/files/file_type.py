@@ -258,7 +258,10 @@ def _is_message(content: bytes) -> bool:
 
 
 def decode_text(content: bytes) -> str | None:
-    """Decode a text file; None where it is not text. Form feeds may separate its pages."""
+    """Decode a text file; None where it is not text.
+
+    Form feeds may separate its pages.
+    """
     if len(content) > _MAX_TEXT_BYTES:
         return None
     for encoding in ("utf-16",) if content[:2] in {b"\xff\xfe", b"\xfe\xff"} else ("utf-8-sig", "cp1252"):

@@ -79,7 +79,10 @@ def sanitize(content: bytes, _request: TaskRequest, _limits: FileLimits) -> byte
 
 
 class _InlineImages:
-    """The images that came with the message. A remote image would reveal to its sender that it was viewed."""
+    """The images that came with the message.
+
+    A remote image would reveal to its sender that it was viewed.
+    """
 
     def __init__(self, images: Mapping[str, tuple[str, bytes]]) -> None:
         self._images = images

@@ -17,7 +17,10 @@ _OPEN_LINES = 12
 
 @dataclass(slots=True)
 class PlacedWord:
-    """A word before it is assigned to a line. Coordinates use the same unit in both directions."""
+    """A word before it is assigned to a line.
+
+    Coordinates use the same unit in both directions.
+    """
 
     text: str
     left: float

@@ -95,7 +95,10 @@ class OcrEngine:
         return OcrPage(best.rotation, tuple(words))
 
     def _read_upright(self, pixels: Any) -> _OcrAttempt:
-        """Read the page as it is. If lines run vertically or score badly, read it rotated and compare."""
+        """Read the page as it is.
+
+        If lines run vertically or score badly, read it rotated and compare.
+        """
         attempt = self._read_rotated(pixels, 0)
         if attempt.words and attempt.tall > 0.5:
             # The engine turns tall lines to the left before reading them: right if the page needs just that.

@@ -180,7 +180,10 @@ def _upright_transform(bounds: _Corners, total: int) -> tuple[_BoxTransform, flo
 def _split_words(
     text: Any, characters: str, to_upright: _BoxTransform, width: float, height: float
 ) -> Iterator[PlacedWord]:
-    """Yield words as pdfium separates them. Words outside the page are invisible and therefore skipped."""
+    """Yield words as pdfium separates them.
+
+    Words outside the page are invisible and therefore skipped.
+    """
     around = _character_boxes(text)
     last: PlacedWord | None = None
     end = -2
@@ -272,7 +275,10 @@ def _image_coverage(page: Any) -> float:
 
 
 def _embedded_files(document: Any, limits: FileLimits) -> Iterator[EmbeddedFile]:
-    """Yield the files inside the PDF, up to the limits. A file that cannot be extracted is skipped."""
+    """Yield the files inside the PDF, up to the limits.
+
+    A file that cannot be extracted is skipped.
+    """
     room = limits.embedded_bytes
     for index in range(min(document.count_attachments(), limits.embedded_files)):
         try:

@@ -1,4 +1,7 @@
-"""Turns plain text into a transcript. Every character gets the same width, so columns stay aligned."""
+"""Turns plain text into a transcript.
+
+Every character gets the same width, so columns stay aligned.
+"""
 
 import re
 from typing import Final
@@ -12,7 +15,10 @@ _PAGE: Final = TranscriptPage(width=595.0, height=842.0)
 
 
 def to_transcript(text: str) -> Transcript:
-    """Convert text to a transcript. A form feed starts a new page, and so does a full page."""
+    """Convert text to a transcript.
+
+    A form feed starts a new page, and so does a full page.
+    """
     words: list[Word] = []
     pages = 0
     for page_text in text.replace("\r\n", "\n").split("\f"):

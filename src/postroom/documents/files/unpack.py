@@ -90,7 +90,10 @@ ContainerDecoders = Mapping[FileType, ListAttachedFiles]
 def unpack(
     content: bytes, name: str, decoders: ContainerDecoders, limits: UnpackLimits | None = None
 ) -> Iterator[UnpackedFile | SkippedEntry]:
-    """Yield the files inside a container, in order. A file that is no container yields nothing."""
+    """Yield the files inside a container, in order.
+
+    A file that is no container yields nothing.
+    """
     yield from _Unpacker(decoders, limits or UnpackLimits()).open(content, sanitize_name(name), ())
 
 

@@ -53,7 +53,10 @@ Relation = ProductRelation | SumRelation | SettlementRelation
 
 @dataclass(frozen=True, slots=True)
 class DocumentKind:
-    """A kind of document. `model` is a dataclass with optional fields annotated with a `FieldSpec`."""
+    """A kind of document.
+
+    `model` is a dataclass with optional fields annotated with a `FieldSpec`.
+    """
 
     name: str
     model: type[Any]

@@ -1,4 +1,7 @@
-"""How many resources one file may use. A file that needs more is rejected with a reason."""
+"""How many resources one file may use.
+
+A file that needs more is rejected with a reason.
+"""
 
 from dataclasses import dataclass, replace
 from typing import Final

@@ -125,7 +125,10 @@ class FileSandbox:
             raise _to_error(report, files[1], self.limits.for_task(request.task))
 
     async def _read_by_ocr(self, source: int, page: int, size: TranscriptPage) -> OcrPage:
-        """Render the page in a child and read it by OCR. If the OCR process dies, try once more."""
+        """Render the page in a child and read it by OCR.
+
+        If the OCR process dies, try once more.
+        """
         with _memory_file() as bitmap:
             await self._run(
                 TaskRequest(0, "bitmap", page=page, fit_within=_ocr_frame(size)), (source, bitmap)
