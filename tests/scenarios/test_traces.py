@@ -94,12 +94,12 @@ async def test_one_trace_goes_from_the_push_to_the_record_and_its_archive(docume
         by_trace[span.trace_id].setdefault(span.name, []).append(span)
     [trace] = [found for found in by_trace.values() if "receive" in found]
     assert set(trace) == {
-        "receive", "sync", "provider call", "commit", "document", "read", "understand", "archive"
+        "receive", "sync", "provider call", "commit", "process_document", "read", "understand", "archive"
     }  # fmt: skip
     assert [span.name for each in trace.values() for span in each if not span.parent_span_id] == ["receive"]
     parents = {span.span_id: span for each in trace.values() for span in each}
     assert parents[trace["sync"][0].parent_span_id].name == "receive"
-    assert {parents[span.parent_span_id].name for span in trace["read"]} == {"document"}
+    assert {parents[span.parent_span_id].name for span in trace["read"]} == {"process_document"}
     recorded = str(spans)
     for secret in (box.address, order.sender[1], get_attachment(order)[0], "example.com"):
         assert secret not in recorded

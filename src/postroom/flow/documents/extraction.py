@@ -1,4 +1,4 @@
-"""Reads the fields of a document with the configured field reader, at the expense of its organization."""
+"""Read the fields of a document with the configured reader, on its organization's budget."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

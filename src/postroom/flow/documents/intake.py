@@ -1,4 +1,4 @@
-"""Intake: attachments of stored messages become documents, in the transaction that stores the messages.
+"""Intake: attachments become documents, in the transaction that stores their messages.
 
 The same bytes make one document per pipeline, however often they arrive. Every arrival is recorded, and every
 ignored attachment with its reason. Zip files and forwarded messages are opened later, as work `unpack`.

@@ -1,4 +1,4 @@
-"""The work `process_document`: from the bytes of a document to a transcript, typed fields and a state.
+"""The work `process_document`: from bytes to a transcript, typed fields and a state.
 
           begin             read, extract
  queued ────────▶ processing ─────────────▶ completed | skipped | needs_review

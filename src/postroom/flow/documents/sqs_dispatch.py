@@ -1,4 +1,6 @@
-"""Announce due documents to an SQS queue, and claim those that it delivers. The work row is the truth.
+"""Announce due documents to an SQS queue, and claim those that it delivers.
+
+The work row is the truth; the queue only announces it.
 
         due, not announced        sent                       received, claimed
  row ──────────────────────▶ held ──────▶ in SQS for an hour ─────────────────▶ leased, like any other row

@@ -1,4 +1,4 @@
-"""The work `watch_folder`: take in files that appear in a watched folder or bucket, each version once.
+"""The work `watch_folder`: take in the files of a watched folder or bucket, each version once.
 
 That a file was taken in is committed together with its documents, so a crash neither loses nor duplicates it.
 On disk, a file is taken in when a second listing finds it unchanged: the first may see it half-written.

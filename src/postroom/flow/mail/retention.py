@@ -44,7 +44,7 @@ async def run(database: Database, periods: RetentionPeriods, lease: Lease) -> St
             removed[name] = await _remove_in_batches(database, lease, removal, days)
     gone = {name: count for name, count in removed.items() if count}
     if gone:
-        log.info("retention.removed", organization=lease.organization, count=sum(gone.values()))
+        log.info("retention.applied", organization=lease.organization, count=sum(gone.values()))
         entry = NewLedgerEntry("RETENTION_APPLIED", "organization", str(lease.organization), payload=gone)
         async with work.fenced_transaction(database, lease) as connection:
             await ledger.append_entries(connection, lease.organization, [entry])

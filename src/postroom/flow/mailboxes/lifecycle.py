@@ -237,7 +237,10 @@ def _logging_failure(reason: LiteralString, mailbox: Mailbox) -> Generator[None]
 async def _wake_other_mailboxes(
     context: ConnectContext, others: list[tuple[OrganizationId, MailboxId]]
 ) -> None:
-    """Have other mailboxes of the account check their subscriptions: they may have shared the removed one."""
+    """Wake the subscribe work of the account's other mailboxes.
+
+    They may have shared the removed subscription.
+    """
     for organization, mailbox in others:
         with suppress(PostroomError):
             async with context.database.transaction(organization) as connection:

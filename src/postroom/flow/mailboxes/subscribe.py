@@ -157,7 +157,7 @@ async def keep_scheduled(database: Database) -> None:
     while True:
         with suppress(DatabaseUnavailable, TransientError):
             if count := await schedule_missing(database):
-                log.info("subscription.neglected", count=count)
+                log.info("subscription.scheduled", count=count)
         await asyncio.sleep(SCHEDULE_SECONDS)
 
 
@@ -262,7 +262,7 @@ class _SubscribeRun:
             await self._set_health(
                 connection, MailboxHealth.SUBSCRIPTION_EXPIRED, "The provider had dropped the subscription."
             )
-        log.info("subscription.gone", mailbox=self.mailbox.id, state=status)
+        log.info("subscription.lost", mailbox=self.mailbox.id, state=status)
 
     # A pending subscription
 

@@ -269,7 +269,7 @@ def build_body(event: FeedEvent) -> str:
 
 
 def build_headers(secret: Secret, message: str, body: str) -> dict[str, str]:
-    """Build the headers of Standard Webhooks: a stable id, a time, and a signature over both and the body."""
+    """Build the headers of Standard Webhooks: id, timestamp, and a signature over both and the body."""
     now = str(int(time.time()))
     key = b64decode(secret.reveal().removeprefix(SECRET_PREFIX))
     signature = hmac.new(key, f"{message}.{now}.{body}".encode(), sha256).digest()
