@@ -402,8 +402,9 @@ def test_a_request_with_an_unknown_property_is_refused(sim, address, provider, o
 
 def test_the_provider_requests_are_documented(sim):
     described = sim.get("openapi.json")
-    for order, name in {"revoke": "Revocation", "expire-tokens": "Expiry", "lifecycle": "Lifecycle"}.items():
-        body = described["paths"][f"/_sim/mailboxes/{{address}}/{order}"]["post"]["requestBody"]
+    names = {"revoke": "RevocationRequest", "expire-tokens": "ExpiryRequest", "lifecycle": "LifecycleRequest"}
+    for action, name in names.items():
+        body = described["paths"][f"/_sim/mailboxes/{{address}}/{action}"]["post"]["requestBody"]
         assert body["content"]["application/json"]["schema"]["$ref"].endswith(f"/{name}")
         assert described["components"]["schemas"][name]["additionalProperties"] is False
 

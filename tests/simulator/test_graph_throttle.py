@@ -53,13 +53,13 @@ async def test_without_quotas_no_request_is_refused(start, microsoft, address):
 def test_ten_thousand_requests_are_allowed_in_ten_minutes():
     throttle = GraphThrottle()
     for number in range(10_000):
-        throttle.mailbox("one", 1, number / 100, "always")
+        throttle.check_mailbox("one", 1, number / 100, "always")
     with pytest.raises(GraphError) as refused:
-        throttle.mailbox("one", 1, 100.0, "always")
+        throttle.check_mailbox("one", 1, 100.0, "always")
     assert (refused.value.status, refused.value.code) == (429, "TooManyRequests")
     assert 490 <= int(refused.value.headers["retry-after"]) <= 510
-    throttle.mailbox("another", 1, 100.0, "always")
-    throttle.mailbox("one", 1, 711.0, "always")
+    throttle.check_mailbox("another", 1, 100.0, "always")
+    throttle.check_mailbox("one", 1, 711.0, "always")
 
 
 def test_refused_requests_count_too():

@@ -119,4 +119,4 @@ def test_ids_depend_only_on_the_seed():
     first, second, other = (Registry(seed, Clock(manual=True)) for seed in (1, 1, 2))
     assert first.applications == second.applications
     assert set(first.applications).isdisjoint(other.applications)
-    assert first.tenant("Example.com") == second.tenant("example.com") != other.tenant("example.com")
+    assert first.tenant_id("Example.com") == second.tenant_id("example.com") != other.tenant_id("example.com")
