@@ -62,12 +62,12 @@ async def filled(owner, organization, other_organization):
 @pytest.fixture
 def log():
     """Every log line of this process, at the finest level."""
-    hook, root = sys.excepthook, logging.getLogger()
+    previous, root = sys.excepthook, logging.getLogger()
     handlers, level = root.handlers[:], root.level
     written = StringIO()
     logs.configure("web", level="debug", style="json", stream=written)
     yield written
     structlog.reset_defaults()
     logging.captureWarnings(capture=False)
-    root.handlers[:], sys.excepthook = handlers, hook
+    root.handlers[:], sys.excepthook = handlers, previous
     root.setLevel(level)

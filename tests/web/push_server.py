@@ -113,7 +113,7 @@ class SubscriptionFixture:
         return f"/webhooks/outlook/{self.id}"
 
     def item(self, message: str | None = None, **changed) -> dict:
-        told = {
+        reported = {
             "subscriptionId": self.provider_id,
             "subscriptionExpirationDateTime": "2026-11-20T18:23:45.9356913+00:00",
             "clientState": self.secret,
@@ -122,17 +122,17 @@ class SubscriptionFixture:
             "resource": f"Users/u1/Messages/{message}",
             "resourceData": {"@odata.type": "#Microsoft.Graph.Message", "id": message},
         }
-        return told | changed
+        return reported | changed
 
     def lifecycle(self, event: str, **changed) -> dict:
-        told = {
+        reported = {
             "subscriptionId": self.provider_id,
             "subscriptionExpirationDateTime": "2026-11-20T11:00:00.0000000Z",
             "tenantId": "84bd8158-6d4d-4958-8b9f-9d6445542f95",
             "clientState": self.secret,
             "lifecycleEvent": event,
         }
-        return told | changed
+        return reported | changed
 
 
 async def insert_subscription(

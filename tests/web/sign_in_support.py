@@ -1,4 +1,4 @@
-"""Members and sessions for tests of pages: a site, somebody signed in, the cookie that says so."""
+"""Members and sessions for tests of pages: a site, a signed-in member, the session cookie."""
 
 import asyncio
 import re

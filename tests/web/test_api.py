@@ -442,31 +442,31 @@ async def test_invalid_input_returns_a_problem_document(api, path, status):
     answer = await api.get(path)
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
-    told = answer.json()
-    assert (told["status"], told["type"].startswith("urn:postroom:problem:")) == (status, True)
-    assert told["detail"].endswith((".", "`", "json"))
+    reported = answer.json()
+    assert (reported["status"], reported["type"].startswith("urn:postroom:problem:")) == (status, True)
+    assert reported["detail"].endswith((".", "`", "json"))
 
 
 @pytest.fixture
-def tell(database, organization):
-    async def tell(*names):
+def append_event(database, organization):
+    async def append_event(*names):
         async with database.transaction(organization) as connection:
             await feed.append_events(
                 connection, [NewEvent("document.changed", "document", name) for name in names]
             )
 
-    return tell
+    return append_event
 
 
-async def test_feed_is_read_by_position_with_long_polling(api, tell):
-    await tell("a", "b")
+async def test_feed_is_read_by_position_with_long_polling(api, append_event):
+    await append_event("a", "b")
     first = (await api.get("/events", params={"limit": 1})).json()
     assert [each["entity_id"] for each in first["data"]] == ["a"]
     second = (await api.get("/events", params={"after": first["next"]})).json()
     assert ([each["entity_id"] for each in second["data"]], second["next"]) == (["b"], 2)
     waiting = asyncio.create_task(api.get("/events", params={"after": 2, "wait": 30}))
     await asyncio.sleep(0.1)
-    await tell("c")
+    await append_event("c")
     assert [each["entity_id"] for each in (await waiting).json()["data"]] == ["c"]
     nothing = (await api.get("/events", params={"after": 3, "wait": 0.05})).json()
     assert nothing == {"data": [], "next": 3}
@@ -491,19 +491,19 @@ async def test_openapi_document_is_public_and_complete(served):
     from postroom.web.api import OPERATIONS
 
     async with build_client(served[0], {}) as stranger:
-        told = json.loads((await stranger.get("/openapi.json")).text)
-    assert told["openapi"] == "3.1.0"
-    described = {(path, method.upper()) for path, item in told["paths"].items() for method in item}
+        reported = json.loads((await stranger.get("/openapi.json")).text)
+    assert reported["openapi"] == "3.1.0"
+    described = {(path, method.upper()) for path, item in reported["paths"].items() for method in item}
     assert described == {(each.path, each.method) for each in OPERATIONS}
-    assert all(operation["summary"] for item in told["paths"].values() for operation in item.values())
+    assert all(operation["summary"] for item in reported["paths"].values() for operation in item.values())
     sent = {
         operation["operationId"]: {each["name"] for each in operation["parameters"] if each["in"] == "header"}
-        for item in told["paths"].values()
+        for item in reported["paths"].values()
         for operation in item.values()
     }
     assert {name for name, headers in sent.items() if "If-Match" in headers} == {
         "change_mailbox", "confirm_review", "reject_review", "close_order"
     }  # fmt: skip
     assert sent["add_webhook"] == {"Idempotency-Key"}
-    refusals = set(told["paths"]["/mailboxes/{mailbox}"]["patch"]["responses"]) - {"200"}
+    refusals = set(reported["paths"]["/mailboxes/{mailbox}"]["patch"]["responses"]) - {"200"}
     assert refusals == {"400", "401", "403", "404", "409", "412", "413", "422", "429", "503", "default"}

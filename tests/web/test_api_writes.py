@@ -141,8 +141,8 @@ async def test_orders_are_imported_and_closed_orders_stay_closed(api):
     assert (await api.post(f"/orders/{order['id']}/close")).status_code == 409
     wanted["orders"][0]["fields"] = {"quantity": "200"}
     assert (await api.post("/orders", json=wanted)).json() == {"new": 0, "changed": 0, "unchanged": 1}
-    told = (await api.get("/ledger", params={"entity_type": "order"})).json()["data"]
-    assert [each["event_type"] for each in told] == ["ORDER_CLOSED"]
+    reported = (await api.get("/ledger", params={"entity_type": "order"})).json()["data"]
+    assert [each["event_type"] for each in reported] == ["ORDER_CLOSED"]
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def sim():
 
 
 @pytest.fixture
-async def desk(sim, database_url, organization, tmp_path):
+async def harness(sim, database_url, organization, tmp_path):
     async with (
         open_database(database_url, pool_size=6, name="postroom tests") as database,
         open_world(sim, database, organization, tmp_path) as made,
@@ -40,34 +40,34 @@ async def desk(sim, database_url, organization, tmp_path):
         yield made
 
 
-def visitor(desk, **cookies):
-    site = build_site(desk.database, desk.organization, url=URL)
+def visitor(harness, **cookies):
+    site = build_site(harness.database, harness.organization, url=URL)
     application = app.create(
-        site, routes=mailboxes.routes(MailboxPagesContext(desk.connect_context, desk.tokens, site))
+        site, routes=mailboxes.routes(MailboxPagesContext(harness.connect_context, harness.tokens, site))
     )
     transport = httpx2.ASGITransport(application, raise_app_exceptions=False)
     return httpx2.AsyncClient(transport=transport, base_url=URL, cookies=cookies)
 
 
 @pytest.fixture
-async def browser(desk):
-    session = await create_session(desk.database, desk.organization)
-    async with visitor(desk, postroom_session=session) as client:
+async def browser(harness):
+    session = await create_session(harness.database, harness.organization)
+    async with visitor(harness, postroom_session=session) as client:
         yield client
 
 
-async def connect(desk, browser, provider=ProviderName.GMAIL, **given):
+async def connect(harness, browser, provider=ProviderName.GMAIL, **given):
     """Go through a consent page; the answer of our callback."""
-    address = given.pop("address", None) or desk.person(provider)
+    address = given.pop("address", None) or harness.person(provider)
     begun = await browser.get(f"/oauth/{provider}/authorize", params=given.pop("asked", {}))
     assert begun.status_code == 303, begun.text
     answer = await consent(begun.headers["location"], address, **given)
     return await browser.get(f"/oauth/{provider}/callback", params=answer)
 
 
-async def test_login_redirects_to_the_provider_and_back(desk, browser):
-    address = desk.person(ProviderName.GMAIL)
-    done = await connect(desk, browser, address=address)
+async def test_login_redirects_to_the_provider_and_back(harness, browser):
+    address = harness.person(ProviderName.GMAIL)
+    done = await connect(harness, browser, address=address)
     assert done.status_code == 303
     page = await browser.get(done.headers["location"])
     assert f"{address} is connected" in page.text
@@ -75,20 +75,20 @@ async def test_login_redirects_to_the_provider_and_back(desk, browser):
     assert page.headers["cache-control"] == "no-store"
 
 
-async def test_invited_owner_sees_no_member_pages(desk):
+async def test_invited_owner_sees_no_member_pages(harness):
     """Whatever came of it: they could not open one, and their link is good for one login."""
     for untick, status, words in [
         (("gmail.readonly",), 400, "sent you the link for a new one"),
         ((), 200, "You can close this window"),
     ]:
-        invitation = Invitation(desk.organization, ProviderName.GMAIL, ConnectRequest(), uuid4())
+        invitation = Invitation(harness.organization, ProviderName.GMAIL, ConnectRequest(), uuid4())
         asked = {
-            "invitation": parse_qs(urlsplit(invitations.build_url(desk.connect_context, invitation)).query)[
-                "invitation"
-            ][0]
+            "invitation": parse_qs(
+                urlsplit(invitations.build_url(harness.connect_context, invitation)).query
+            )["invitation"][0]
         }
-        async with visitor(desk) as guest:
-            done = await connect(desk, guest, asked=asked, untick=untick)
+        async with visitor(harness) as guest:
+            done = await connect(harness, guest, asked=asked, untick=untick)
         assert (done.status_code, words in done.text) == (status, True)
         assert not re.search(r'href="/(mailboxes|oauth)', done.text)
 
@@ -100,20 +100,20 @@ async def test_browser_cookie_is_httponly_and_same_site(browser):
     assert "Secure" not in cookie, "the address is http on this machine"
 
 
-async def test_login_must_end_in_the_browser_that_started_it(desk, browser):
+async def test_login_must_end_in_the_browser_that_started_it(harness, browser):
     begun = await browser.get("/oauth/gmail/authorize")
-    answer = await consent(begun.headers["location"], desk.person(ProviderName.GMAIL))
-    async with visitor(desk) as other:
+    answer = await consent(begun.headers["location"], harness.person(ProviderName.GMAIL))
+    async with visitor(harness) as other:
         await other.get("/mailboxes")
         refused = await other.get("/oauth/gmail/callback", params=answer)
     assert refused.status_code == 400
     assert "This sign-in has expired" in refused.text
 
 
-async def test_two_logins_in_one_browser_both_succeed(desk, browser):
+async def test_two_logins_in_one_browser_both_succeed(harness, browser):
     urls = [(await browser.get("/oauth/gmail/authorize")).headers["location"] for _ in range(2)]
     for url in urls:
-        answer = await consent(url, desk.person(ProviderName.GMAIL))
+        answer = await consent(url, harness.person(ProviderName.GMAIL))
         assert (await browser.get("/oauth/gmail/callback", params=answer)).status_code == 303
 
 
@@ -123,16 +123,17 @@ async def test_unknown_provider_policy_or_mailbox_is_rejected(browser):
     assert "Unknown content policy" in (await browser.get("/oauth/gmail/authorize?policy=all")).text
     for mailbox in ("nonsense", "00000000-0000-4000-8000-000000000009"):
         answer = await browser.get("/oauth/gmail/authorize", params={"mailbox": mailbox})
-        assert (answer.status_code, "Mailbox not found" in answer.text) == (400, True)
+        assert answer.status_code == 400
+        assert re.search("Mailbox not found|There is no such mailbox", answer.text)
 
 
-async def mailbox_of(desk, browser):
-    done = await connect(desk, browser)
+async def mailbox_of(harness, browser):
+    done = await connect(harness, browser)
     return parse_qs(urlsplit(done.headers["location"]).query)["connected"][0]
 
 
-async def test_buttons_pause_resume_and_disconnect(desk, browser):
-    mailbox = await mailbox_of(desk, browser)
+async def test_buttons_pause_resume_and_disconnect(harness, browser):
+    mailbox = await mailbox_of(harness, browser)
     ours = {"origin": URL}
     for action, words in [("pause", "Paused"), ("resume", "Connected"), ("disconnect", "Disconnected")]:
         pressed = await browser.post(f"/mailboxes/{mailbox}/{action}", headers=ours)
@@ -142,8 +143,8 @@ async def test_buttons_pause_resume_and_disconnect(desk, browser):
     assert "No mailboxes connected yet" in (await browser.get("/mailboxes")).text
 
 
-async def test_ledger_records_the_actor_of_every_mailbox_action(desk, browser, owner):
-    mailbox = await mailbox_of(desk, browser)
+async def test_ledger_records_the_actor_of_every_mailbox_action(harness, browser, owner):
+    mailbox = await mailbox_of(harness, browser)
     for action in ("pause", "resume", "disconnect"):
         await browser.post(f"/mailboxes/{mailbox}/{action}", headers={"origin": URL})
     cursor = await owner.execute(
@@ -167,11 +168,11 @@ async def test_ledger_records_the_actor_of_every_mailbox_action(desk, browser, o
 @pytest.mark.parametrize(
     "headers", [{}, {"origin": "http://evil.example"}, {"origin": "null"}, {"origin": "http://127.0.0.1:10"}]
 )
-async def test_cross_site_actions_are_rejected(desk, browser, headers):
-    mailbox = await mailbox_of(desk, browser)
+async def test_cross_site_actions_are_rejected(harness, browser, headers):
+    mailbox = await mailbox_of(harness, browser)
     refused = await browser.post(f"/mailboxes/{mailbox}/purge", headers=headers)
     assert refused.status_code == 403
-    async with visitor(desk) as stranger:
+    async with visitor(harness) as stranger:
         refused = await stranger.post(f"/mailboxes/{mailbox}/purge", headers={"origin": URL})
     assert refused.status_code == 401, "nobody has signed in there"
     assert mailbox in (await browser.get("/mailboxes")).text
@@ -183,34 +184,34 @@ async def test_unknown_action_or_mailbox_returns_404(browser):
         assert (await browser.post(path, headers={"origin": URL})).status_code == 404
 
 
-async def test_lost_grant_is_shown_with_a_reconnect_link(desk, browser):
-    address = desk.person(ProviderName.GMAIL)
-    await connect(desk, browser, address=address)
-    [mailbox] = await found(desk)
-    desk.sim.post(f"mailboxes/{address}/revoke")
+async def test_lost_grant_is_shown_with_a_reconnect_link(harness, browser):
+    address = harness.person(ProviderName.GMAIL)
+    await connect(harness, browser, address=address)
+    [mailbox] = await found(harness)
+    harness.sim.post(f"mailboxes/{address}/revoke")
     with pytest.raises(Exception, match="Connect the mailbox again"):
-        await desk.source(mailbox).replace_rejected(await desk.source(mailbox).get_token())
+        await harness.source(mailbox).replace_rejected(await harness.source(mailbox).get_token())
     page = (await browser.get("/mailboxes")).text
     assert "Reconnect required" in page
     assert f"/oauth/gmail/authorize?policy=full&amp;mailbox={mailbox.id}" in page
-    done = await connect(desk, browser, address=address, asked={"mailbox": str(mailbox.id)})
+    done = await connect(harness, browser, address=address, asked={"mailbox": str(mailbox.id)})
     assert done.headers["location"] == f"/mailboxes?connected={mailbox.id}"
     assert "Reconnect required" not in (await browser.get("/mailboxes")).text
 
 
-async def found(desk):
+async def found(harness):
     from postroom.store import mailboxes as stored
 
-    async with desk.database.transaction(desk.organization) as connection:
+    async with harness.database.transaction(harness.organization) as connection:
         return await stored.list_all(connection)
 
 
-async def test_application_alert_is_shown_on_the_mailboxes_page(desk, browser):
-    desk.sim.post("microsoft/refusals", code=7000222)
+async def test_application_alert_is_shown_on_the_mailboxes_page(harness, browser):
+    harness.sim.post("microsoft/refusals", code=7000222)
     try:
-        refused = await connect(desk, browser, ProviderName.OUTLOOK)
+        refused = await connect(harness, browser, ProviderName.OUTLOOK)
     finally:
-        desk.sim.delete("microsoft/refusals")
+        harness.sim.delete("microsoft/refusals")
     assert refused.status_code == 503
     assert "Postroom is misconfigured" in refused.text
     assert "AADSTS7000222" in (await browser.get("/mailboxes")).text

@@ -1,5 +1,5 @@
 """The whole story in one browser: connect, mail arrives, its document is there without a reload, a person
-sees where each field stands, corrects and confirms, and another application is told.
+sees where each field is, corrects and confirms, and another application receives a webhook.
 """
 
 import asyncio
@@ -36,16 +36,16 @@ def sim():
 
 
 @pytest.fixture
-async def told():
-    """What an outside application is told: its address, and a queue of headers and bodies."""
+async def reported():
+    """What an outside application is reported: its address, and a queue of headers and bodies."""
     heard = asyncio.Queue()
 
     async def take(request):
         heard.put_nowait((dict(request.headers), await request.body()))
         return Response(status_code=204)
 
-    async with serve(Starlette(routes=[Route("/hook", take, methods=["POST"])])) as url:
-        yield f"{url}/hook", heard
+    async with serve(Starlette(routes=[Route("/events", take, methods=["POST"])])) as url:
+        yield f"{url}/events", heard
 
 
 @pytest.fixture
@@ -77,7 +77,7 @@ async def page(sim, database_url, tmp_path):
 
 
 async def usable(page):
-    """By everybody, on a phone too."""
+    """Check accessibility, on a phone too."""
     await page.set_viewport_size(PHONE)
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
     found = (await Axe().run(page)).response["violations"]
@@ -86,7 +86,7 @@ async def usable(page):
 
 
 async def connected(page):
-    """A mailbox, by the consent page of its provider; its push channel stands."""
+    """A mailbox, by the consent page of its provider; its subscription is active."""
     await page.goto("/mailboxes")
     await page.get_by_role("link", name="Full messages").last.click()
     await agree(page, ADDRESS)
@@ -98,7 +98,7 @@ async def connected(page):
 
 
 async def webhook_to(page, url):
-    """The secret of a webhook that is told of documents."""
+    """The secret of a webhook that is reported of documents."""
     body = {"url": url, "kinds": ["document.changed"]}
     address = page.url.partition("/mailboxes")[0]
     answer = await page.request.post("/api/v1/webhooks", data=body, headers={"origin": address})
@@ -107,7 +107,7 @@ async def webhook_to(page, url):
 
 
 async def reviewed(page):
-    """Where a field stands is shown, and back; one is put right; the rest is confirmed."""
+    """Fields and boxes highlight each other; one field is corrected, the rest is confirmed."""
     await page.get_by_role("link", name=re.compile(r"\.pdf$")).click()
     await expect(page.get_by_role("heading", name="Needs review")).to_be_visible()
     assert await page.locator(".sheet img").first.evaluate(
@@ -150,8 +150,8 @@ async def rows_typed(page):
     await refused.fill("40.00")
 
 
-async def test_mail_becomes_a_record_live(page, sim, told):
-    url, heard = told
+async def test_mail_becomes_a_record_live(page, sim, reported):
+    url, heard = reported
     await connected(page)
     secret = await webhook_to(page, url)
     await page.goto("/documents")
@@ -170,7 +170,7 @@ async def test_mail_becomes_a_record_live(page, sim, told):
             break
     assert json.loads(body)["data"]["entity_id"] == document
     await page.get_by_role("link", name="message").click()
-    await expect(page.frame_locator("iframe.letter").locator("body")).not_to_be_empty()
+    await expect(page.frame_locator("iframe.message-body").locator("body")).not_to_be_empty()
     await usable(page)
     await page.goto("/demo")
     await expect(page.get_by_role("cell", name="Connected")).to_be_visible()

@@ -1,4 +1,4 @@
-"""W1: server-sent events in commit order without gaps, resumed anywhere, cut when slow, and nobody else's."""
+"""W1: server-sent events in commit order without gaps, resumed anywhere, disconnected when slow, isolated per organization."""
 
 import asyncio
 import json
@@ -118,23 +118,23 @@ def follow(client, web, session):
 
 
 @pytest.fixture
-def tell(database, organization):
-    async def tell(*names, of=organization, kind="document"):
+def append_event(database, organization):
+    async def append_event(*names, of=organization, kind="document"):
         async with database.transaction(of) as connection:
             await feed.append_events(connection, [NewEvent(f"{kind}.changed", kind, name) for name in names])
 
-    return tell
+    return append_event
 
 
 def names(events):
     return [event.data["entity_id"] for event in events]
 
 
-async def test_committed_events_reach_every_client_in_order(follow, tell):
-    await tell("before")
+async def test_committed_events_reach_every_client_in_order(follow, append_event):
+    await append_event("before")
     async with follow() as first, follow() as second:
-        await tell("a", "b")
-        await tell("c")
+        await append_event("a", "b")
+        await append_event("c")
         for stream in (first, second):
             events = await stream.take(3)
             assert names(events) == ["a", "b", "c"]
@@ -142,11 +142,13 @@ async def test_committed_events_reach_every_client_in_order(follow, tell):
             assert events[0].event == "document.changed"
 
 
-async def test_reconnecting_client_misses_nothing_at_any_process(follow, tell, database_url, organization):
+async def test_reconnecting_client_misses_nothing_at_any_process(
+    follow, append_event, database_url, organization
+):
     async with follow() as stream:
-        await tell("a", "b", "c")
+        await append_event("a", "b", "c")
         [first] = await stream.take(1)
-    await tell("d")
+    await append_event("d")
     async with follow(after=first.id) as again:
         assert names(await again.take(3)) == ["b", "c", "d"]
     async with (
@@ -154,35 +156,35 @@ async def test_reconnecting_client_misses_nothing_at_any_process(follow, tell, d
         follow(after=first.id, url=url) as elsewhere,
     ):
         assert names(await elsewhere.take(3)) == ["b", "c", "d"]
-        await tell("e")
+        await append_event("e")
         assert names(await elsewhere.take(1)) == ["e"]
 
 
-async def test_stream_starts_after_a_given_position(follow, tell):
-    await tell("a", "b")
+async def test_stream_starts_after_a_given_position(follow, append_event):
+    await append_event("a", "b")
     async with follow("/events?after=1") as stream:
         assert names(await stream.take(1)) == ["b"]
 
 
-async def test_late_commit_is_delivered_late_and_not_lost(follow, tell, database, organization):
+async def test_late_commit_is_delivered_late_and_not_lost(follow, append_event, database, organization):
     async with follow() as stream:
         async with database.transaction(organization) as connection:
             await feed.append_event(connection, "document.changed", "document", "slow")
-            await tell("quick")
+            await append_event("quick")
             [quick] = await stream.take(1)
         [slow] = await stream.take(1)
         assert names([quick, slow]) == ["quick", "slow"]
         assert int(slow.id) == int(quick.id) + 1
 
 
-async def test_parallel_writers_and_readers_agree_on_one_order(follow, tell):
+async def test_parallel_writers_and_readers_agree_on_one_order(follow, append_event):
     async def read(after):
         async with follow(after=after) as stream:
             return [(event.id, event.data["entity_id"]) for event in await stream.take(80)]
 
     async def write(writer):
         for number in range(10):
-            await tell(f"{writer}-{number}", f"{writer}-{number}+")
+            await append_event(f"{writer}-{number}", f"{writer}-{number}+")
 
     readers = [asyncio.create_task(read(0)) for _ in range(12)]
     await asyncio.gather(*(write(number) for number in range(4)))
@@ -194,53 +196,57 @@ async def test_parallel_writers_and_readers_agree_on_one_order(follow, tell):
     assert late == results[0]
 
 
-async def test_long_backlog_is_read_page_by_page(follow, tell):
+async def test_long_backlog_is_read_page_by_page(follow, append_event):
     total = event_stream.PAGE_SIZE * 2 + 7
-    await tell(*(f"n{number}" for number in range(total)))
+    await append_event(*(f"n{number}" for number in range(total)))
     async with follow(after=0) as stream:
         assert names(await stream.take(total)) == [f"n{number}" for number in range(total)]
-        await tell("live")
+        await append_event("live")
         assert names(await stream.take(1)) == ["live"]
 
 
 @pytest.mark.parametrize("after", ["1", "99", "nonsense", "9" * 30, "\N{SUPERSCRIPT TWO}"])
-async def test_unknown_position_sends_a_reset(follow, tell, database, organization, move_clock, after):
-    await tell("a", "b")
+async def test_unknown_position_sends_a_reset(
+    follow, append_event, database, organization, move_clock, after
+):
+    await append_event("a", "b")
     async with database.transaction(organization) as connection:
         await feed.assign_positions(connection)
     await move_clock(1800)
-    await tell("c")
+    await append_event("c")
     async with database.transaction(organization) as connection:
         await feed.assign_positions(connection)
         await feed.prune(connection, older_than_seconds=900)
     async with follow(f"/events?after={after}") as stream:
         assert stream.last == "3"
-        await tell("d")
+        await append_event("d")
         assert names(await stream.take(1)) == ["d"]
 
 
-async def test_reset_event_carries_the_position(web, client, session, tell):
-    await tell("a")
+async def test_reset_event_carries_the_position(web, client, session, append_event):
+    await append_event("a")
     headers = {"cookie": f"postroom_session={session}", "last-event-id": "99"}
     async with client.get(f"{web[0]}/events", headers=headers) as answer:
         reset = await Stream(answer).next()
     assert (reset.event, reset.id, reset.data) == ("reset", "1", {"position": 1})
 
 
-async def test_document_stream_sends_only_document_events(follow, tell):
+async def test_document_stream_sends_only_document_events(follow, append_event):
     async with follow("/documents/events") as stream:
-        await tell("m1", kind="mailbox")
-        await tell("d1")
-        await tell("r1", kind="review")
+        await append_event("m1", kind="mailbox")
+        await append_event("d1")
+        await append_event("r1", kind="review")
         events = await stream.take(2)
         assert [(event.data["entity_id"], event.id) for event in events] == [("d1", "2"), ("r1", "3")]
 
 
-async def test_stream_never_sends_events_of_another_organization(follow, tell, database, other_organization):
+async def test_stream_never_sends_events_of_another_organization(
+    follow, append_event, database, other_organization
+):
     theirs = await create_session(database, other_organization, Role.READER, "bob@example.net")
     async with follow() as ours, follow(session=theirs) as other:
-        await tell("theirs", of=other_organization)
-        await tell("ours")
+        await append_event("theirs", of=other_organization)
+        await append_event("ours")
         assert names(await ours.take(1)) == ["ours"]
         assert names(await other.take(1)) == ["theirs"]
 
@@ -266,7 +272,7 @@ async def test_heartbeats_keep_the_stream_open_until_the_member_is_removed(
 
 
 async def test_client_that_does_not_read_is_disconnected_and_can_resume(
-    follow, web, tell, session, monkeypatch
+    follow, web, append_event, session, monkeypatch
 ):
     monkeypatch.setattr(event_stream, "SEND_TIMEOUT_SECONDS", 0.2)
     url, streams = web
@@ -278,7 +284,7 @@ async def test_client_that_does_not_read_is_disconnected_and_can_resume(
     async with follow() as brisk:
         sent = 0
         while streams.clients == 2:
-            await tell(*(f"{sent}-{number}-{'x' * 500}" for number in range(200)))
+            await append_event(*(f"{sent}-{number}-{'x' * 500}" for number in range(200)))
             sent += 200
             await brisk.take(200)
     lazy.close()
@@ -286,7 +292,7 @@ async def test_client_that_does_not_read_is_disconnected_and_can_resume(
         assert len(await again.take(sent)) == sent
 
 
-async def test_two_hundred_clients_are_served_by_one_process_and_leave_no_state(follow, web, tell):
+async def test_two_hundred_clients_are_served_by_one_process_and_leave_no_state(follow, web, append_event):
     _, streams = web
     async with asyncio.TaskGroup() as group:
         ready = asyncio.Semaphore(0)
@@ -302,17 +308,17 @@ async def test_two_hundred_clients_are_served_by_one_process_and_leave_no_state(
             await ready.acquire()
         assert streams.clients == 200
         for name in "abc":
-            await tell(name)
+            await append_event(name)
     async with asyncio.timeout(PATIENCE):
         while streams.clients:  # noqa: ASYNC110  the server notices by itself that they left
             await asyncio.sleep(0.01)
     assert streams._streams == {}
 
 
-async def test_lost_listener_connection_misses_no_event(follow, tell, owner):
+async def test_lost_listener_connection_misses_no_event(follow, append_event, owner):
     async with follow() as stream:
         await owner.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '% listen'"
         )
-        await tell("a")
+        await append_event("a")
         assert names(await stream.take(1)) == ["a"]

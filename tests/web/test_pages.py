@@ -145,17 +145,17 @@ async def test_failing_work_is_reported_as_a_problem(browser, database, organiza
 async def test_unhealthy_mailboxes_are_reported_to_their_organization_only(
     browser, owner, organization, other_organization, make_mailbox
 ):
-    async def ill(organization, health):
+    async def make_unhealthy(organization, health):
         mailbox = await make_mailbox(organization)
         await owner.execute("UPDATE mailboxes SET health = %s WHERE id = %s", [health, mailbox])
 
-    await ill(other_organization, "provider_error")
+    await make_unhealthy(other_organization, "provider_error")
     assert "the provider returns errors" not in (await browser.get("/health")).text
-    await ill(organization, "token_refresh_failed")
+    await make_unhealthy(organization, "token_refresh_failed")
     text = (await browser.get("/health")).text
     assert "One mailbox: reconnect required" in text
     assert "the provider returns errors" not in text
-    await ill(organization, "token_refresh_failed")
+    await make_unhealthy(organization, "token_refresh_failed")
     assert "2 mailboxes: reconnect required" in (await browser.get("/health/parts")).text
 
 

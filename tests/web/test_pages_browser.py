@@ -23,7 +23,7 @@ OUTSIDE = "http://tracker.invalid"
 # What a script says that runs: it is heard from every frame.
 RAN = "console.error('RAN')"
 HOSTILE = f"""
-<p>The text of the letter</p><script>{RAN}</script><img src="{OUTSIDE}/pixel.gif" onerror="{RAN}">
+<p>The text of the body</p><script>{RAN}</script><img src="{OUTSIDE}/pixel.gif" onerror="{RAN}">
 <svg onload="{RAN}"><script>{RAN}</script><image href="{OUTSIDE}/svg"/></svg>
 <style>@import '{OUTSIDE}/style.css'; body {{ background: url({OUTSIDE}/background) }}</style>
 <div style="background: url('{OUTSIDE}/css'); position: fixed; inset: 0">over everything</div>
@@ -168,7 +168,7 @@ async def test_thread_page_appends_new_messages_without_moving_open_ones(
         await page.get_by_role("link", name="Threads", exact=True).click()
         await page.locator("#threads th a").click()
         await expect(
-            page.frame_locator("iframe.message-body").get_by_text("The text of the letter")
+            page.frame_locator("iframe.message-body").get_by_text("The text of the body")
         ).to_be_visible()
         at = await page.locator("details.talk").bounding_box()
         newer = await one(
@@ -192,8 +192,8 @@ async def test_thread_page_appends_new_messages_without_moving_open_ones(
         await expect(answer).to_be_visible()
         assert await page.locator("details.talk").first.bounding_box() == at
         assert await answer.get_attribute("open") is None
-        letters = [each for each in asked if each.endswith("/body")]
-        assert len(letters) == 1, "what is closed is not loaded, and what is open not again"
+        bodies = [each for each in asked if each.endswith("/body")]
+        assert len(bodies) == 1, "what is closed is not loaded, and what is open not again"
         await answer.locator("summary").focus()
         await page.keyboard.press("Enter")
         await expect(answer.frame_locator("iframe").get_by_text("I agree.")).to_be_visible()
@@ -225,16 +225,14 @@ async def hostile(database_url, tmp_path):
 async def test_hostile_mail_runs_and_fetches_nothing(hostile_message, database_url, tmp_path):
     mailbox, message = hostile_message
     async with hostile(database_url, tmp_path) as (page, asked, done):
-        for path in (f"/mailboxes/{mailbox}", "/search?q=letter", f"/messages/{message}"):
+        for path in (f"/mailboxes/{mailbox}", "/search?q=body", f"/messages/{message}"):
             await page.goto(path, wait_until="load")
             assert done() == (False, False)
-        letter = page.frame_locator("iframe.message-body")
-        await expect(letter.get_by_text("The text of the letter")).to_be_visible()
-        found = letter.locator("script, iframe, object, form, input, svg, style ~ style, meta[http-equiv]")
+        body = page.frame_locator("iframe.message-body")
+        await expect(body.get_by_text("The text of the body")).to_be_visible()
+        found = body.locator("script, iframe, object, form, input, svg, style ~ style, meta[http-equiv]")
         assert await found.count() == 0
-        links = await letter.locator("a").evaluate_all(
-            "links => links.map(each => each.getAttribute('href'))"
-        )
+        links = await body.locator("a").evaluate_all("links => links.map(each => each.getAttribute('href'))")
         assert not [each for each in links if each and each.startswith("javascript:")]
         shown = NAME.replace("\u202e", "\ufffd")  # what would turn the words around is seen
         await expect(page.locator("h1 bdi")).to_have_text(shown)
@@ -242,7 +240,7 @@ async def test_hostile_mail_runs_and_fetches_nothing(hostile_message, database_u
 
 
 async def test_sanitizer_and_policy_each_stop_hostile_mail(hostile_message, database_url, tmp_path):
-    """The letter as it came, under our policy; cleaned, under none; neither, which the test must notice."""
+    """The body as it came, under our policy; cleaned, under none; neither, which the test must notice."""
     _, message = hostile_message
     address = f"/messages/{message}"
     async with hostile(database_url, tmp_path) as (page, _, done):

@@ -26,7 +26,7 @@ async def web(database_url):
 
 
 @pytest.fixture
-async def hook(web):
+async def server(web):
     async with open_push_server(web) as running:
         yield running
 
@@ -57,45 +57,47 @@ async def refusals(owner):
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/webhooks/outlook/not-yet-a-row"])
-async def test_handshake_echoes_the_decoded_token_as_plain_text(hook, path):
+async def test_handshake_echoes_the_decoded_token_as_plain_text(server, path):
     token = (
         "Validation: Testing client application reachability <b>for</b> subscription Request-Id: 522a+8e7e é"
     )
-    answer = await hook.client.post(path, params={"existing": "query", "validationToken": token})
+    answer = await server.client.post(path, params={"existing": "query", "validationToken": token})
     assert answer.status_code == 200
     assert answer.text == token
     assert answer.headers["content-type"].startswith("text/plain")
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
-async def test_handshake_decodes_plus_as_space_exactly_once(hook):
-    answer = await hook.client.post("/webhooks/outlook?validationToken=a+b%20c%2Bd%2520e")
+async def test_handshake_decodes_plus_as_space_exactly_once(server):
+    answer = await server.client.post("/webhooks/outlook?validationToken=a+b%20c%2Bd%2520e")
     assert answer.text == "a b c+d%20e"
 
 
-async def test_handshake_needs_no_database_and_limits_the_token(hook, web):
+async def test_handshake_needs_no_database_and_limits_the_token(server, web):
     await web.engine_pool.close()
-    assert (await hook.client.post("/webhooks/outlook?validationToken=x")).text == "x"
-    assert (await hook.client.post(f"/webhooks/outlook?validationToken={'x' * 5000}")).status_code == 414
+    assert (await server.client.post("/webhooks/outlook?validationToken=x")).text == "x"
+    assert (await server.client.post(f"/webhooks/outlook?validationToken={'x' * 5000}")).status_code == 414
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_every_path_accepts_a_genuine_notification(hook, owner, subscription, path):
+async def test_every_path_accepts_a_genuine_notification(server, owner, subscription, path):
     for address in (path, f"{path}/{subscription.id}"):
-        assert await hook.push(address, subscription.item("m1")) == 202
+        assert await server.push(address, subscription.item("m1")) == 202
     assert await list_due_mailboxes(owner) == {subscription.mailbox}
     assert await list_hinted_messages(owner, subscription.mailbox) == {"m1"}
-    assert (await hook.client.get(path)).status_code == 405
+    assert (await server.client.get(path)).status_code == 405
 
 
-async def test_items_of_a_batch_are_judged_separately(hook, owner, make_mailbox, organization, subscription):
+async def test_items_of_a_batch_are_judged_separately(
+    server, owner, make_mailbox, organization, subscription
+):
     other = await insert_subscription(
         owner, organization, await make_mailbox(organization, provider="outlook")
     )
     third = await insert_subscription(
         owner, organization, await make_mailbox(organization, provider="outlook")
     )
-    status = await hook.push(
+    status = await server.push(
         "/webhooks/outlook",
         subscription.item("m1"),
         subscription.item("m2", clientState="guessed"),
@@ -110,7 +112,7 @@ async def test_items_of_a_batch_are_judged_separately(hook, owner, make_mailbox,
     assert await list_hinted_messages(owner, third.mailbox) == {"m5"}
 
 
-async def test_wrong_secret_and_unknown_subscription_get_the_same_response(hook, owner, subscription):
+async def test_wrong_secret_and_unknown_subscription_get_the_same_response(server, owner, subscription):
     wrong = [
         subscription.item("m", clientState="guessed"),
         subscription.item("m", clientState=None),
@@ -118,22 +120,22 @@ async def test_wrong_secret_and_unknown_subscription_get_the_same_response(hook,
         subscription.item("m", subscriptionId="unknown"),
         {},
     ]
-    answers = [await hook.client.post("/webhooks/outlook", json={"value": [item]}) for item in wrong]
-    answers.append(await hook.client.post("/webhooks/outlook", json={"value": []}))
+    answers = [await server.client.post("/webhooks/outlook", json={"value": [item]}) for item in wrong]
+    answers.append(await server.client.post("/webhooks/outlook", json={"value": []}))
     assert {answer.status_code for answer in answers} == {401}
     assert len({(answer.text, str(sorted(set(answer.headers) - {"date"}))) for answer in answers}) == 1
     assert await list_due_mailboxes(owner) == set()
 
 
-async def test_rejected_push_is_in_the_ledger_with_source_and_without_content(hook, owner, subscription):
-    await hook.push(subscription.path, subscription.item("m", clientState="guessed-value"))
+async def test_rejected_push_is_in_the_ledger_with_source_and_without_content(server, owner, subscription):
+    await server.push(subscription.path, subscription.item("m", clientState="guessed-value"))
     assert await refusals(owner) == [(str(subscription.id), 1, "127.0.0.1")]
     cursor = await owner.execute("SELECT count(*) FROM ledger WHERE ledger::text LIKE '%%guessed%%'")
     assert await cursor.fetchone() == (0,)
 
 
-async def test_push_without_subscription_is_in_the_operators_ledger(hook, owner):
-    await hook.push("/webhooks/outlook", {"subscriptionId": "nobodys", "clientState": "guessed-value"})
+async def test_push_without_subscription_is_in_the_operators_ledger(server, owner):
+    await server.push("/webhooks/outlook", {"subscriptionId": "nobodys", "clientState": "guessed-value"})
     assert await refusals(owner) == [("outlook", 1, "127.0.0.1")]
     cursor = await owner.execute("SELECT count(*) FROM ledger WHERE ledger::text ~ 'guessed|nobodys'")
     assert await cursor.fetchone() == (0,)
@@ -160,49 +162,51 @@ async def test_rejections_are_written_later_if_the_database_is_down(
     assert len(await refusals(owner)) == 4
 
 
-async def test_slow_body_times_out(hook):
-    reader, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
+async def test_slow_body_times_out(server):
+    reader, writer = await asyncio.open_connection(*server.url.removeprefix("http://").split(":"))
     writer.write(b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n")
     assert (await asyncio.wait_for(reader.readline(), 60)).startswith(b"HTTP/1.1 408")
     writer.close()
 
 
-async def test_notification_may_arrive_before_the_subscription_response(hook, owner, organization, mailbox):
+async def test_notification_may_arrive_before_the_subscription_response(server, owner, organization, mailbox):
     early = await insert_subscription(owner, organization, mailbox, confirmed=False)
-    assert await hook.push("/webhooks/outlook", early.item("m")) == 401
-    assert await hook.push(early.path, early.item("m", clientState="guessed")) == 401
+    assert await server.push("/webhooks/outlook", early.item("m")) == 401
+    assert await server.push(early.path, early.item("m", clientState="guessed")) == 401
     assert await list_due_mailboxes(owner) == set()
-    assert await hook.push(early.path, early.item("m")) == 202
+    assert await server.push(early.path, early.item("m")) == 202
     assert await list_due_mailboxes(owner) == {mailbox}
 
 
-async def test_secret_of_a_replaced_subscription_is_valid_for_seven_days(hook, owner, organization, mailbox):
+async def test_secret_of_a_replaced_subscription_is_valid_for_seven_days(
+    server, owner, organization, mailbox
+):
     recent = await insert_subscription(owner, organization, mailbox, replaced_days=6.9)
     old = await insert_subscription(owner, organization, mailbox, replaced_days=7.1)
-    assert await hook.push(recent.path, recent.item("m")) == 202
-    assert await hook.push(old.path, old.item("m")) == 401
+    assert await server.push(recent.path, recent.item("m")) == 202
+    assert await server.push(old.path, old.item("m")) == 401
 
 
-async def test_subscription_without_a_secret_accepts_nothing(hook, owner, subscription):
+async def test_subscription_without_a_secret_accepts_nothing(server, owner, subscription):
     await owner.execute("UPDATE subscriptions SET client_state_sha256 = NULL")
     for secret in ("", None, subscription.secret):
-        assert await hook.push(subscription.path, subscription.item("m", clientState=secret)) == 401
+        assert await server.push(subscription.path, subscription.item("m", clientState=secret)) == 401
 
 
 async def test_account_in_two_organizations_is_queued_for_each_connected_one(
-    hook, owner, make_mailbox, other_organization, subscription
+    server, owner, make_mailbox, other_organization, subscription
 ):
     twin = await make_mailbox(other_organization, provider="outlook")
     await owner.execute(
         "UPDATE mailboxes SET account_id = (SELECT account_id FROM mailboxes WHERE id = %s) WHERE id = %s",
         [subscription.mailbox, twin],
     )
-    assert await hook.push(subscription.path, subscription.item("m1")) == 202
+    assert await server.push(subscription.path, subscription.item("m1")) == 202
     assert await list_due_mailboxes(owner) == {subscription.mailbox, twin}
     assert await list_hinted_messages(owner, twin) == {"m1"}
     await owner.execute("TRUNCATE work")
     await owner.execute("UPDATE mailboxes SET disconnected_at = now() WHERE id = %s", [subscription.mailbox])
-    assert await hook.push(subscription.path, subscription.item("m2")) == 202
+    assert await server.push(subscription.path, subscription.item("m2")) == 202
     assert await list_due_mailboxes(owner) == {twin}
 
 
@@ -218,10 +222,10 @@ async def test_account_in_two_organizations_is_queued_for_each_connected_one(
     ],
 )
 async def test_message_id_comes_from_resource_data_or_resource_path(
-    hook, owner, subscription, data, resource, expected
+    server, owner, subscription, data, resource, expected
 ):
     item = subscription.item("x", resourceData=data, resource=resource)
-    assert await hook.push(subscription.path, item) == 202
+    assert await server.push(subscription.path, item) == 202
     assert await list_hinted_messages(owner, subscription.mailbox) == expected
     assert await list_due_mailboxes(owner) == {subscription.mailbox}
 
@@ -245,25 +249,25 @@ OLD_SHAPE = {
     ],
 )
 async def test_lifecycle_events_queue_the_subscription_with_the_reason(
-    hook, owner, subscription, event, column, more
+    server, owner, subscription, event, column, more
 ):
-    assert await hook.push("/api/graph/lifecycle", subscription.lifecycle(event, **more)) == 202
+    assert await server.push("/api/graph/lifecycle", subscription.lifecycle(event, **more)) == 202
     assert await list_due_mailboxes(owner, "subscribe") == {subscription.mailbox}
     cursor = await owner.execute(
         "SELECT reauthorization_requested_at IS NOT NULL, removal_reported_at IS NOT NULL FROM subscriptions"
     )
-    told = dict(
+    reported = dict(
         zip(("reauthorization_requested_at", "removal_reported_at"), await cursor.fetchone(), strict=True)
     )
-    assert [name for name, is_told in told.items() if is_told] == [column]
+    assert [name for name, is_told in reported.items() if is_told] == [column]
 
 
 @pytest.mark.parametrize("more", [{}, OLD_SHAPE], ids=["documented", "observed"])
 async def test_missed_event_starts_a_sync_and_keeps_the_last_notification_time(
-    hook, web, owner, organization, subscription, more
+    server, web, owner, organization, subscription, more
 ):
     await owner.execute("UPDATE mailboxes SET last_synced_at = postroom_now() - interval '1 hour'")
-    assert await hook.push(subscription.path, subscription.lifecycle("missed", **more)) == 202
+    assert await server.push(subscription.path, subscription.lifecycle("missed", **more)) == 202
     assert await list_due_mailboxes(owner) == {subscription.mailbox}
     assert await list_due_mailboxes(owner, "subscribe") == set()
     async with web.transaction(organization) as connection:
@@ -277,53 +281,55 @@ async def test_missed_event_starts_a_sync_and_keeps_the_last_notification_time(
         assert (await notifications.get_hints(connection, subscription.mailbox)).complete
 
 
-async def test_hints_are_limited_and_a_sync_deletes_only_those_it_used(hook, web, organization, subscription):
-    assert await hook.push(subscription.path, subscription.item("m1"), subscription.item("m2")) == 202
+async def test_hints_are_limited_and_a_sync_deletes_only_those_it_used(
+    server, web, organization, subscription
+):
+    assert await server.push(subscription.path, subscription.item("m1"), subscription.item("m2")) == 202
     async with web.transaction(organization) as connection:
         used = await notifications.get_hints(connection, subscription.mailbox)
     assert used.message_ids == {"m1", "m2"}
-    assert await hook.push(subscription.path, *(subscription.item(f"n{n}") for n in range(5))) == 202
+    assert await server.push(subscription.path, *(subscription.item(f"n{n}") for n in range(5))) == 202
     async with web.transaction(organization) as connection:
         await notifications.clear_hints(connection, subscription.mailbox, used)
         left = await notifications.get_hints(connection, subscription.mailbox)
     assert left.message_ids == {f"n{n}" for n in range(5)}
     assert left.complete
     for start in range(0, 200, 10):
-        await hook.push(subscription.path, *(subscription.item(f"o{n}") for n in range(start, start + 10)))
+        await server.push(subscription.path, *(subscription.item(f"o{n}") for n in range(start, start + 10)))
     async with web.transaction(organization) as connection:
         full = await notifications.get_hints(connection, subscription.mailbox)
     assert len(full.message_ids) == notifications.MAX_HINTS
     assert not full.complete
 
 
-async def test_notification_during_a_sync_queues_another_sync(hook, web, owner, subscription):
-    await hook.push(subscription.path, subscription.item("m1"))
+async def test_notification_during_a_sync_queues_another_sync(server, web, owner, subscription):
+    await server.push(subscription.path, subscription.item("m1"))
     async with web.engine() as connection:
         [lease] = (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases
-        assert await hook.push(subscription.path, subscription.item("m2")) == 202
+        assert await server.push(subscription.path, subscription.item("m2")) == 202
         assert (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases == []
         await work.finish(connection, [FinishedWork(lease, again_after=900)])
         assert len((await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases) == 1
 
 
-async def test_subscription_and_mailbox_record_the_last_notification(hook, owner, subscription):
-    await hook.push(subscription.path, subscription.item("m1"))
+async def test_subscription_and_mailbox_record_the_last_notification(server, owner, subscription):
+    await server.push(subscription.path, subscription.item("m1"))
     for table in ("mailboxes", "subscriptions"):
         cursor = await owner.execute(f"SELECT last_notified_at > now() - interval '1 minute' FROM {table}")
         assert await cursor.fetchall() == [(True,)]
 
 
-async def test_locked_row_does_not_delay_the_response(hook, owner, subscription):
+async def test_locked_row_does_not_delay_the_response(server, owner, subscription):
     async with owner.transaction():
         await owner.execute("SELECT FROM mailboxes FOR NO KEY UPDATE")
         await owner.execute("SELECT FROM subscriptions FOR NO KEY UPDATE")
-        assert await hook.push(subscription.path, subscription.item("m1")) == 202
+        assert await server.push(subscription.path, subscription.item("m1")) == 202
 
 
-async def test_oversized_body_is_rejected_without_reading_it(hook):
-    declared = await hook.client.post("/webhooks/outlook", content=b"x" * (2**20 + 1))
+async def test_oversized_body_is_rejected_without_reading_it(server):
+    declared = await server.client.post("/webhooks/outlook", content=b"x" * (2**20 + 1))
     assert declared.status_code == 413
-    reader, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
+    reader, writer = await asyncio.open_connection(*server.url.removeprefix("http://").split(":"))
     writer.write(b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
     for _ in range(20):
         writer.write(b"10000\r\n" + b"x" * 65536 + b"\r\n")
@@ -331,26 +337,26 @@ async def test_oversized_body_is_rejected_without_reading_it(hook):
     writer.close()
 
 
-async def test_unreachable_database_returns_503_with_retry_after(hook, web, subscription):
+async def test_unreachable_database_returns_503_with_retry_after(server, web, subscription):
     await web.engine_pool.close()
-    answer = await hook.client.post(subscription.path, json={"value": [subscription.item("m")]})
+    answer = await server.client.post(subscription.path, json={"value": [subscription.item("m")]})
     assert answer.status_code == 503
     assert int(answer.headers["retry-after"]) >= 1
 
 
-async def test_stuck_database_returns_503_and_accepts_the_retry(hook, owner, subscription):
+async def test_stuck_database_returns_503_and_accepts_the_retry(server, owner, subscription):
     async with owner.transaction():
         await owner.execute("LOCK TABLE work IN EXCLUSIVE MODE")
         statuses = await asyncio.gather(
-            *(hook.push(subscription.path, subscription.item(f"m{n}"), again=False) for n in range(20))
+            *(server.push(subscription.path, subscription.item(f"m{n}"), again=False) for n in range(20))
         )
         assert set(statuses) == {503}
-    assert await hook.push(subscription.path, subscription.item("m")) == 202
+    assert await server.push(subscription.path, subscription.item("m")) == 202
     assert await list_due_mailboxes(owner) == {subscription.mailbox}
 
 
 @pytest.mark.skipif(databases.GIVEN != "", reason="the server may run elsewhere")
-async def test_frozen_database_server_returns_503_within_the_providers_timeout(hook, owner, subscription):
+async def test_frozen_database_server_returns_503_within_the_providers_timeout(server, owner, subscription):
     """No statement ends and no cancellation is heard; what comes meanwhile is sent away at once."""
     cursor = await owner.execute(
         "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
@@ -360,35 +366,35 @@ async def test_frozen_database_server_returns_503_within_the_providers_timeout(h
         os.kill(pid, signal.SIGSTOP)
     try:
         patience = {"again": False, "timeout": 3}  # no provider waits longer
-        first = asyncio.create_task(hook.push(subscription.path, subscription.item("m0"), **patience))
+        first = asyncio.create_task(server.push(subscription.path, subscription.item("m0"), **patience))
         await asyncio.wait([first], timeout=0.2)
-        later = [hook.push(subscription.path, subscription.item(f"m{n}"), **patience) for n in range(1, 30)]
+        later = [server.push(subscription.path, subscription.item(f"m{n}"), **patience) for n in range(1, 30)]
         assert {await first, *await asyncio.gather(*later)} == {503}
     finally:
         for pid in frozen:
             os.kill(pid, signal.SIGCONT)
-    assert await hook.push(subscription.path, subscription.item("m")) == 202
+    assert await server.push(subscription.path, subscription.item("m")) == 202
     assert await list_due_mailboxes(owner) == {subscription.mailbox}
 
 
 async def test_source_of_only_rejected_pushes_is_blocked_alone(web, owner, subscription):
     forged = subscription.item("m", clientState="guessed")
-    async with open_push_server(web, trusted=("127.0.0.0/8",)) as hook:
+    async with open_push_server(web, trusted=("127.0.0.0/8",)) as server:
         statuses = [
-            await hook.push(subscription.path, forged, headers={"x-forwarded-for": "192.0.2.1"})
+            await server.push(subscription.path, forged, headers={"x-forwarded-for": "192.0.2.1"})
             for _ in range(110)
         ]
         assert statuses[0] == 401
         assert statuses[-1] == 429
         genuine = subscription.item("m")
-        assert await hook.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.2"}) == 202
-        assert await hook.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.1"}) == 429
+        assert await server.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.2"}) == 202
+        assert await server.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.1"}) == 429
 
 
-async def test_forgers_behind_the_same_ip_address_do_not_block_the_provider(hook, subscription):
+async def test_forgers_behind_the_same_ip_address_do_not_block_the_provider(server, subscription):
     for _ in range(150):
-        assert await hook.push(subscription.path, subscription.item("m")) == 202
-        assert await hook.push(subscription.path, subscription.item("m", clientState="guessed")) == 401
+        assert await server.push(subscription.path, subscription.item("m")) == 202
+        assert await server.push(subscription.path, subscription.item("m", clientState="guessed")) == 401
 
 
 @pytest.mark.parametrize(
@@ -404,32 +410,32 @@ async def test_forgers_behind_the_same_ip_address_do_not_block_the_provider(hook
     ],
 )
 async def test_only_a_trusted_proxy_can_set_the_source(web, owner, subscription, trusted, forwarded, source):
-    async with open_push_server(web, trusted=trusted) as hook:
+    async with open_push_server(web, trusted=trusted) as server:
         forged = subscription.item("m", clientState="guessed")
-        await hook.push(subscription.path, forged, headers={"x-forwarded-for": forwarded})
+        await server.push(subscription.path, forged, headers={"x-forwarded-for": forwarded})
         assert await refusals(owner) == [(str(subscription.id), 1, source)]
 
 
-async def test_removed_mailbox_is_no_error(hook, owner, subscription):
+async def test_removed_mailbox_is_no_error(server, owner, subscription):
     await owner.execute("UPDATE mailboxes SET disconnected_at = now()")
-    assert await hook.push(subscription.path, subscription.item("m")) == 202
+    assert await server.push(subscription.path, subscription.item("m")) == 202
     assert await list_due_mailboxes(owner) == set()
 
 
-async def test_parallel_pushes_are_all_stored(hook, owner, make_mailbox, organization):
+async def test_parallel_pushes_are_all_stored(server, owner, make_mailbox, organization):
     subscriptions = [
         await insert_subscription(owner, organization, await make_mailbox(organization, provider="outlook"))
         for _ in range(30)
     ]
     statuses = await asyncio.gather(
-        *(hook.push(each.path, each.item(secrets.token_hex(4))) for each in subscriptions * 5)
+        *(server.push(each.path, each.item(secrets.token_hex(4))) for each in subscriptions * 5)
     )
     assert set(statuses) == {202}
     assert await list_due_mailboxes(owner) == {each.mailbox for each in subscriptions}
 
 
-async def test_work_without_a_handler_is_shown_but_not_late(hook, web, owner, subscription):
-    await hook.push(subscription.path, subscription.item("m"))
+async def test_work_without_a_handler_is_shown_but_not_late(server, web, owner, subscription):
+    await server.push(subscription.path, subscription.item("m"))
     await owner.execute("UPDATE work SET due_at = due_at - interval '1 hour'")
     found = await health.read_health(web)
     assert [each.kind for each in found.work] == ["sync"]

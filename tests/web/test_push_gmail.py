@@ -32,7 +32,7 @@ async def web(database_url):
 
 
 @pytest.fixture
-async def hook(web):
+async def server(web):
     async with open_push_server(web) as running:
         yield running
 
@@ -46,17 +46,17 @@ def change(address, history_id="17"):
     return envelope({"emailAddress": address, "historyId": history_id})
 
 
-async def push(hook, body, *, token=TOKEN, again=True):
+async def push(server, body, *, token=TOKEN, again=True):
     """The status, sent again when asked to, as the provider does."""
     for _ in range(30):
-        answer = await hook.client.post("/webhooks/gmail", params={"token": token}, json=body)
+        answer = await server.client.post("/webhooks/gmail", params={"token": token}, json=body)
         if answer.status_code != 503 or not again:
             break
     return answer.status_code
 
 
 async def test_push_queues_every_organization_with_the_address(
-    hook, owner, make_mailbox, organization, other_organization
+    server, owner, make_mailbox, organization, other_organization
 ):
     both = {
         await make_mailbox(organization, address="one@example.org"),
@@ -64,60 +64,60 @@ async def test_push_queues_every_organization_with_the_address(
     }
     await make_mailbox(organization, address="two@example.org")
     await make_mailbox(organization, provider="outlook", address="one@example.org")
-    assert await push(hook, change("One@Example.org")) == 200
+    assert await push(server, change("One@Example.org")) == 200
     assert await list_due_mailboxes(owner) == both
 
 
 @pytest.mark.parametrize("history_id", ["17", 17, None])
 @pytest.mark.parametrize("encode", [base64.b64encode, base64.urlsafe_b64encode])
 async def test_both_base64_alphabets_and_number_formats_are_parsed(
-    hook, owner, make_mailbox, organization, history_id, encode
+    server, owner, make_mailbox, organization, history_id, encode
 ):
     mailbox = await make_mailbox(organization, address="o?~o@example.org")
     data = {"emailAddress": "o?~o@example.org", "historyId": history_id}
-    assert await push(hook, envelope(data, encode=lambda text: encode(text).rstrip(b"="))) == 200
+    assert await push(server, envelope(data, encode=lambda text: encode(text).rstrip(b"="))) == 200
     assert await list_due_mailboxes(owner) == {mailbox}
 
 
-async def test_unknown_and_disconnected_addresses_are_acknowledged(hook, owner, make_mailbox, organization):
+async def test_unknown_and_disconnected_addresses_are_acknowledged(server, owner, make_mailbox, organization):
     await make_mailbox(organization, address="one@example.org")
     await owner.execute("UPDATE mailboxes SET disconnected_at = now()")
-    assert await push(hook, change("one@example.org")) == 200
-    assert await push(hook, change("nobody@example.org")) == 200
+    assert await push(server, change("one@example.org")) == 200
+    assert await push(server, change("nobody@example.org")) == 200
     assert await list_due_mailboxes(owner) == set()
 
 
 @pytest.mark.parametrize(
     "data", [b"", b"nonsense", {"emailAddress": 5}, {"emailAddress": ""}, {"emailAddress": "a\u0000@x"}, []]
 )
-async def test_authentic_push_without_content_is_acknowledged(hook, owner, data):
-    assert await push(hook, envelope(data)) == 200
+async def test_authentic_push_without_content_is_acknowledged(server, owner, data):
+    assert await push(server, envelope(data)) == 200
     assert await list_due_mailboxes(owner) == set()
 
 
-async def test_unauthenticated_push_is_rejected(hook, owner, make_mailbox, organization):
+async def test_unauthenticated_push_is_rejected(server, owner, make_mailbox, organization):
     await make_mailbox(organization, address="one@example.org")
     right = change("one@example.org")
-    assert await push(hook, right, token="guessed") == 403
-    assert (await hook.client.post("/webhooks/gmail", json=right)).status_code == 403
+    assert await push(server, right, token="guessed") == 403
+    assert (await server.client.post("/webhooks/gmail", json=right)).status_code == 403
     other = change("one@example.org") | {"subscription": "projects/mailsim/subscriptions/other"}
-    assert await push(hook, other) == 403
-    assert await push(hook, {"nothing": 1}) == 403
-    assert await push(hook, [right]) == 403
-    answer = await hook.client.post(f"/webhooks/gmail?token={TOKEN}", content=b"\xff{")
+    assert await push(server, other) == 403
+    assert await push(server, {"nothing": 1}) == 403
+    assert await push(server, [right]) == 403
+    answer = await server.client.post(f"/webhooks/gmail?token={TOKEN}", content=b"\xff{")
     assert answer.status_code == 403
     assert await list_due_mailboxes(owner) == set()
-    assert (await hook.client.post("/webhooks/gmail", content=b"x" * 70_000)).status_code == 413
+    assert (await server.client.post("/webhooks/gmail", content=b"x" * 70_000)).status_code == 413
 
 
-async def test_gmail_endpoint_has_no_graph_handshake(hook):
-    answer = await hook.client.post("/webhooks/gmail?validationToken=x")
+async def test_gmail_endpoint_has_no_graph_handshake(server):
+    answer = await server.client.post("/webhooks/gmail?validationToken=x")
     assert (answer.status_code, answer.text) == (403, "")
 
 
-async def test_unreachable_database_returns_503(hook, web):
+async def test_unreachable_database_returns_503(server, web):
     await web.engine_pool.close()
-    assert await push(hook, change("one@example.org"), again=False) == 503
+    assert await push(server, change("one@example.org"), again=False) == 503
 
 
 @pytest.fixture(scope="module")
@@ -130,8 +130,8 @@ def sim():
 @pytest.fixture
 async def signed(web, sim):
     """The webhooks of a subscription that signs, once they have the keys."""
-    async with open_push_server(web, settings=google_project(sim.http, signed=True)) as hook:
-        yield hook
+    async with open_push_server(web, settings=google_project(sim.http, signed=True)) as server:
+        yield server
 
 
 @pytest.fixture
@@ -166,16 +166,16 @@ async def signed_push(sim, receiver, address, wrong=None):
             return await receiver.pushes.get()
 
 
-async def forward(hook, given, **changed):
+async def forward(server, given, **changed):
     headers = {"authorization": given.authorization} if given.authorization else {}
-    return await hook.client.post(
+    return await server.client.post(
         "/webhooks/gmail", params={"token": TOKEN}, content=given.body, headers=headers | changed
     )
 
 
-async def until_keys_are_there(hook, given):
+async def until_keys_are_there(server, given):
     async with asyncio.timeout(60):
-        while (await forward(hook, given)).status_code == 503:  # noqa: ASYNC110  # another process tells
+        while (await forward(server, given)).status_code == 503:  # noqa: ASYNC110  # another process tells
             await asyncio.sleep(0.05)
 
 
@@ -222,8 +222,8 @@ async def test_token_of_an_unknown_key_gets_503_and_triggers_a_key_refresh(
 
 async def test_pushes_get_503_while_keys_cannot_be_fetched(web, sim, receiver):
     given = await signed_push(sim, receiver, "one@example.org")
-    async with open_push_server(web, settings=google_project("http://127.0.0.1:9", signed=True)) as hook:
-        assert (await forward(hook, given)).status_code == 503
+    async with open_push_server(web, settings=google_project("http://127.0.0.1:9", signed=True)) as server:
+        assert (await forward(server, given)).status_code == 503
 
 
 async def test_expired_token_is_rejected(sim, signed, receiver):

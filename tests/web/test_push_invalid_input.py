@@ -1,4 +1,4 @@
-"""Bodies, addresses and headers that nobody should send: never a 500, never a row without a valid secret."""
+"""Bodies, addresses and headers that are invalid: never a 500, never a row without a valid secret."""
 
 import asyncio
 import base64
@@ -58,7 +58,7 @@ def envelopes():
 
 
 @pytest.fixture
-async def hook(database_url, owner, organization, make_mailbox):
+async def server(database_url, owner, organization, make_mailbox):
     await make_mailbox(organization, address="one@example.org")
     async with (
         open_database(database_url, pool_size=10, name="postroom tests") as database,
@@ -91,15 +91,15 @@ def raw(method, path, headers, body):
     return head + b"".join(b"%s: %s\r\n" % each for each in headers) + b"\r\n" + body
 
 
-async def status_of(hook, sent):
-    reader, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
+async def status_of(server, sent):
+    reader, writer = await asyncio.open_connection(*server.url.removeprefix("http://").split(":"))
     writer.write(sent)
     answer = await reader.read(4096)
     writer.close()
     return int(answer[9:12])
 
 
-async def test_invalid_graph_push_is_rejected_and_queues_nothing(hook, owner, organization, make_mailbox):
+async def test_invalid_graph_push_is_rejected_and_queues_nothing(server, owner, organization, make_mailbox):
     real = await insert_subscription(
         owner, organization, await make_mailbox(organization, provider="outlook")
     )
@@ -111,59 +111,59 @@ async def test_invalid_graph_push_is_rejected_and_queues_nothing(hook, owner, or
     ]
     for number, body in enumerate([*odd, *examples(bodies(real.provider_id), 250)]):
         path = real.path if number % 2 else "/webhooks/outlook"
-        status = await status_of(hook, raw(b"POST", path.encode(), [], body))
+        status = await status_of(server, raw(b"POST", path.encode(), [], body))
         assert status in {401, 429}, body
     assert await list_due_mailboxes(owner) == await list_due_mailboxes(owner, "subscribe") == set()
 
 
-async def test_invalid_gmail_push_is_rejected_or_acknowledged_and_queues_nothing(hook, owner):
+async def test_invalid_gmail_push_is_rejected_or_acknowledged_and_queues_nothing(server, owner):
     for body in examples(envelopes(), 150):
         sent = raw(b"POST", b"/webhooks/gmail?token=guessed", [(b"Authorization", b"Bearer x.y.z")], body)
-        assert await status_of(hook, sent) in {403, 429}, body
+        assert await status_of(server, sent) in {403, 429}, body
     assert await list_due_mailboxes(owner) == set()
 
 
-async def test_invalid_authentic_push_is_acknowledged_or_rejected(hook, owner):
+async def test_invalid_authentic_push_is_acknowledged_or_rejected(server, owner):
     path = f"/webhooks/gmail?token={TOKEN}".encode()
     for body in examples(envelopes(), 150):
-        assert await status_of(hook, raw(b"POST", path, [], body)) in {200, 403, 429}, body
+        assert await status_of(server, raw(b"POST", path, [], body)) in {200, 403, 429}, body
 
 
-async def test_invalid_url_and_headers_cause_no_500(hook, owner):
+async def test_invalid_url_and_headers_cause_no_500(server, owner):
     odd = st.tuples(st.binary(max_size=30), st.binary(max_size=30))
     for query, value in examples(odd, 100):
         quoted = b"".join(b"%%%02X" % byte for byte in query)
         header = value.translate(None, b"\r\n\0")
         for path in (b"/webhooks/gmail?", b"/webhooks/outlook/" + quoted + b"?x=", b"/webhooks/gmail?token="):
             sent = raw(b"POST", path + quoted, [(b"Authorization", b"Bearer " + header)], b"{}")
-            assert await status_of(hook, sent) < 500
+            assert await status_of(server, sent) < 500
     assert await list_due_mailboxes(owner) == set()
 
 
-async def test_disconnecting_client_is_no_error(hook, owner):
+async def test_disconnecting_client_is_no_error(server, owner):
     for part in (b"POST /webhooks/outlook HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", b"POST "):
-        _, writer = await asyncio.open_connection(*hook.url.removeprefix("http://").split(":"))
+        _, writer = await asyncio.open_connection(*server.url.removeprefix("http://").split(":"))
         writer.write(part)
         await writer.drain()
         writer.close()
         with contextlib.suppress(ConnectionError):
             await writer.wait_closed()
-    assert await status_of(hook, raw(b"POST", b"/webhooks/outlook", [], b"{}")) == 401
+    assert await status_of(server, raw(b"POST", b"/webhooks/outlook", [], b"{}")) == 401
 
 
-async def test_push_content_is_never_logged(hook, owner, organization, make_mailbox, log: StringIO):
+async def test_push_content_is_never_logged(server, owner, organization, make_mailbox, log: StringIO):
     mark = "m4rk3d"
     real = await insert_subscription(
         owner, organization, await make_mailbox(organization, provider="outlook")
     )
     for secret in (real.secret, f"{mark}-secret"):
-        await hook.push(f"{real.path}?q={mark}", real.item(f"{mark}-message", clientState=secret))
-    await hook.push(f"/webhooks/outlook/{mark}", {"subscriptionId": mark, "clientState": mark})
+        await server.push(f"{real.path}?q={mark}", real.item(f"{mark}-message", clientState=secret))
+    await server.push(f"/webhooks/outlook/{mark}", {"subscriptionId": mark, "clientState": mark})
     data = base64.b64encode(json.dumps({"emailAddress": f"{mark}@example.org"}).encode()).decode()
     for token in (TOKEN, mark):
         body = {"message": {"data": data}, "subscription": SUBSCRIPTION}
         headers = {"authorization": f"Bearer {mark}", "user-agent": mark, "x-forwarded-for": "192.0.2.77"}
-        await hook.client.post(f"/webhooks/gmail?token={token}", json=body, headers=headers)
+        await server.client.post(f"/webhooks/gmail?token={token}", json=body, headers=headers)
     async with asyncio.timeout(30):
         while "push.rejected" not in log.getvalue():  # noqa: ASYNC110  # a task of the server's tells
             await asyncio.sleep(0.05)

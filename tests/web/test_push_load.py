@@ -11,7 +11,7 @@ from web.push_server import insert_subscription, list_due_mailboxes, open_push_s
 
 
 @pytest.fixture
-async def hook(database_url):
+async def server(database_url):
     async with (
         open_database(database_url, pool_size=10, name="postroom tests") as database,
         open_push_server(database) as running,
@@ -38,7 +38,7 @@ def batch(dice, kind, real, decoys):
     return items
 
 
-async def send_all(hook, batches):
+async def send_all(server, batches):
     """Every batch, until it is answered with something else than a plea to try again; the statuses."""
     limits = httpx2.Limits(max_connections=32)
     left = iter(enumerate(batches))
@@ -50,12 +50,12 @@ async def send_all(hook, batches):
                 answer = await client.post("/webhooks/outlook", json={"value": items})
                 statuses[number] = answer.status_code
 
-    async with httpx2.AsyncClient(base_url=hook.url, trust_env=False, limits=limits, timeout=60) as client:
+    async with httpx2.AsyncClient(base_url=server.url, trust_env=False, limits=limits, timeout=60) as client:
         await asyncio.gather(*(sender(client) for _ in range(32)))
     return [statuses[number] for number in range(len(batches))]
 
 
-async def weather(hook, owner, organization, make_mailbox, count):
+async def weather(server, owner, organization, make_mailbox, count):
     dice = random.Random(4711)
     made = [
         await insert_subscription(owner, organization, await make_mailbox(organization, provider="outlook"))
@@ -65,7 +65,7 @@ async def weather(hook, owner, organization, make_mailbox, count):
     kinds = ["genuine"] * (count // 2) + ["forged"] * (count // 4) + ["mixed"] * (count // 4)
     dice.shuffle(kinds)
     batches = [(kind, batch(dice, kind, real, decoys)) for kind in kinds]
-    statuses = await send_all(hook, batches)
+    statuses = await send_all(server, batches)
     expected = {"genuine": 202, "forged": 401, "mixed": 202}
     assert statuses == [expected[kind] for kind in kinds]
     assert await list_due_mailboxes(owner) == {each.mailbox for each in real}
@@ -82,10 +82,12 @@ async def weather(hook, owner, organization, make_mailbox, count):
     assert not any("forged" in message for ids in kept.values() for message in ids)
 
 
-async def test_small_load_queues_exactly_the_genuine_items(hook, owner, organization, make_mailbox):
-    await weather(hook, owner, organization, make_mailbox, 400)
+async def test_small_load_queues_exactly_the_genuine_items(server, owner, organization, make_mailbox):
+    await weather(server, owner, organization, make_mailbox, 400)
 
 
 @pytest.mark.soak
-async def test_ten_thousand_batches_queue_exactly_the_genuine_items(hook, owner, organization, make_mailbox):
-    await weather(hook, owner, organization, make_mailbox, 10_000)
+async def test_ten_thousand_batches_queue_exactly_the_genuine_items(
+    server, owner, organization, make_mailbox
+):
+    await weather(server, owner, organization, make_mailbox, 10_000)

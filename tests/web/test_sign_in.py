@@ -60,7 +60,7 @@ async def enter(browser, address="ann@example.org", password=PASSWORD, **more):
     return await browser.post("/sign-in", data=form, headers=OURS)
 
 
-async def told(database, organization):
+async def reported(database, organization):
     async with database.transaction(organization) as connection:
         return [each.event_type for each in reversed(await ledger.list_newest(connection, limit=50))]
 
@@ -74,7 +74,7 @@ async def test_password_signs_in_and_sign_out_ends_the_session(browser, ann, dat
     assert left.headers["location"] == "/sign-in"
     browser.cookies.set("postroom_session", session)
     assert (await browser.get("/who")).status_code == 401
-    events = await told(database, organization)
+    events = await reported(database, organization)
     assert events[-2:] == ["MEMBER_SIGNED_IN", "MEMBER_SIGNED_OUT"]
 
 
@@ -161,7 +161,7 @@ async def test_five_wrong_passwords_lock_with_the_same_response_for_unknown_addr
     answers.append(await enter(browser))
     answers.append(await enter(browser, address="nobody@example.org"))
     assert {(each.status_code, each.text) for each in answers} == {(403, answers[0].text)}
-    assert (await told(database, organization)).count("SIGN_IN_REFUSED") == 5
+    assert (await reported(database, organization)).count("SIGN_IN_REFUSED") == 5
     await move_clock(61)
     assert (await enter(browser)).status_code == 303
 
@@ -170,7 +170,7 @@ async def test_parallel_password_attempts_are_all_counted(browser, ann, database
     tries = [*(f"wrong password {number}" for number in range(10)), PASSWORD]
     answers = await asyncio.gather(*(enter(browser, password=each) for each in tries))
     assert {each.status_code for each in answers} == {403}
-    assert (await told(database, organization)).count("SIGN_IN_REFUSED") == 5
+    assert (await reported(database, organization)).count("SIGN_IN_REFUSED") == 5
 
 
 async def test_lock_doubles_with_each_failure_and_success_resets_it(browser, ann, move_clock):
@@ -281,8 +281,8 @@ async def test_unreachable_database_admits_only_recent_visitors(browser, ann, da
 
 
 async def test_every_route_needs_a_role_or_is_listed_as_open(site, database):
-    counter = MailboxPagesContext(None, None, site)
-    made = app.create(site, routes=mailboxes.routes(counter))
+    context = MailboxPagesContext(None, None, site)
+    made = app.create(site, routes=mailboxes.routes(context))
     while not hasattr(made, "routes"):
         made = made._app
     routes = made.routes

@@ -61,11 +61,18 @@ class Provider:
         if self.asked["code"] != ["good"]:
             return JSONResponse({"error": "invalid_grant"}, 400)
         now = int(time.time())
-        told = {"iss": self.url, "aud": "us", "sub": "s1", "iat": now, "exp": now + 60, "nonce": self.nonce}
-        told |= {"email": "Ann@example.org", "email_verified": True} | self.claims
+        reported = {
+            "iss": self.url,
+            "aud": "us",
+            "sub": "s1",
+            "iat": now,
+            "exp": now + 60,
+            "nonce": self.nonce,
+        }
+        reported |= {"email": "Ann@example.org", "email_verified": True} | self.claims
         key = self.key if self.algorithm == "RS256" else "x" * 32 if self.algorithm == "HS256" else ""
         token = jwt.encode(
-            {name: value for name, value in told.items() if value is not None},
+            {name: value for name, value in reported.items() if value is not None},
             key,
             self.algorithm,
             {"kid": "k1"},
@@ -198,8 +205,8 @@ async def test_unreachable_or_wrong_provider_is_reported(database, organization,
 async def test_member_signs_in_with_simulated_entra(database, organization, ann):
     with running() as sim:
         sim.create("outlook", "ann@example.org", messages=1)
-        told = sim.post("microsoft/tokens", address="ann@example.org")["id_token"]
-        tenant = jwt.decode(told, options={"verify_signature": False})["tid"]
+        reported = sim.post("microsoft/tokens", address="ann@example.org")["id_token"]
+        tenant = jwt.decode(reported, options={"verify_signature": False})["tid"]
         known = sim.ready["clients"]["outlook"]
         async with visitor(
             database,

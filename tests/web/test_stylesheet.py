@@ -1,4 +1,4 @@
-"""The stylesheet keeps WCAG AA, 4.5 to 1, for every text on every ground it stands on, light and dark."""
+"""The stylesheet keeps WCAG AA, 4.5 to 1, for every text on every background, light and dark."""
 
 import re
 

@@ -147,7 +147,7 @@ async def test_thread_list_reads_a_bounded_number_of_rows(
             [plan] = (await cursor.fetchone())[0]
             assert read_by(plan["Plan"]) < 500, (folder, plan)
     await owner.execute("UPDATE messages SET folder_id = NULL")
-    # A label that nobody has is looked for a stretch at a time.
+    # An unused label is searched for a stretch at a time.
     shown = (await visitor.get(f"/mailboxes/{mailbox}?view=threads&folder={rare}")).text
     assert "No matches among the newest messages" in shown
     older = re.search(r'href="([^"]+)">Older messages</a>', shown)[1].replace("&amp;", "&")

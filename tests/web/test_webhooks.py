@@ -18,15 +18,15 @@ from web.sign_in_support import URL, build_site, create_session_cookie
 
 @pytest.fixture
 async def receiver():
-    """An application's address, and what it was told: headers and bodies."""
-    told = []
+    """An application's address, and what it was reported: headers and bodies."""
+    reported = []
 
     async def take(request):
-        told.append((dict(request.headers), await request.body()))
+        reported.append((dict(request.headers), await request.body()))
         return Response(status_code=204)
 
-    async with serve(Starlette(routes=[Route("/hook", take, methods=["POST"])])) as url:
-        yield f"{url}/hook", told
+    async with serve(Starlette(routes=[Route("/events", take, methods=["POST"])])) as url:
+        yield f"{url}/events", reported
 
 
 async def stored(owner):
@@ -40,7 +40,7 @@ async def due(owner):
 
 
 async def test_webhook_is_added_tested_disabled_enabled_replayed_and_removed(visitor, owner, receiver):
-    url, told = receiver
+    url, reported = receiver
     assert "Add one below" in (await visitor.get("/webhooks")).text
     added = await visitor.post("/webhooks/add", data={"url": f"{url}?key=k", "about-document": "on"})
     secret = re.search(r"whsec_[^<]+", added.text)[0]
@@ -51,7 +51,7 @@ async def test_webhook_is_added_tested_disabled_enabled_replayed_and_removed(vis
 
     tried = await visitor.post(f"/webhooks/{webhook}/test")
     assert "Test succeeded" in tried.text
-    [(headers, body)] = told
+    [(headers, body)] = reported
     Referee(secret).verify(body, headers)
 
     assert (await visitor.post(f"/webhooks/{webhook}/off")).headers["location"] == "/webhooks"

@@ -203,7 +203,7 @@ def _describe_responses(operation: Operation, schemas: Mapping[str, Any]) -> dic
 
 
 def _list_problem_statuses(operation: Operation) -> list[str]:
-    """List the error statuses of an operation; `default` stands for unexpected ones."""
+    """List the error statuses of an operation; `default` covers unexpected ones."""
     statuses = {"400", "401", "403", "429", "503", "default"}
     if operation.writes:
         statuses |= {"409", "413", "422"}
