@@ -32,7 +32,7 @@ class WorkReference:
 
 @dataclass(frozen=True, slots=True)
 class QueueMessage:
-    """A received message. Without `named` it cannot be parsed, and SQS moves it to the dead-letter queue."""
+    """A received message. Without `named` it cannot be parsed, and the redrive policy removes it."""
 
     receipt: str
     named: WorkReference | None
@@ -44,7 +44,7 @@ class SqsQueue:
     url: str
 
     async def check(self) -> bool:
-        """Whether the queue has a dead-letter queue. Raises if the queue cannot be used."""
+        """Whether the queue has a redrive policy. Raises if the queue cannot be used."""
         names = ["RedrivePolicy"]
         answer = await _in_thread(self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=names)
         return "RedrivePolicy" in answer.get("Attributes", {})
