@@ -196,7 +196,7 @@ async def test_wrong_code_state_or_browser_is_rejected(browser, provider, ann):
 
 
 async def test_unreachable_or_wrong_provider_is_reported(database, organization, provider):
-    for issuer, words in (("http://127.0.0.1:9", "does not answer"), (f"{provider.url}/x", "must fix")):
+    for issuer, words in (("http://127.0.0.1:9", "is not responding"), (f"{provider.url}/x", "must fix")):
         async with visitor(database, organization, issuer) as browser:
             answer = await browser.get("/sign-in/openid")
             assert (answer.status_code, words in answer.text) == (503, True)
