@@ -210,7 +210,7 @@ class _Worker:
         """Run one step and write its outcome. Cancelled if the lease is lost or the worker must stop."""
         try:
             handler = self.handlers[lease.kind]
-            if handler.max_attempts is not None and lease.lost >= handler.max_attempts:
+            if handler.max_attempts is not None and lease.lost_leases >= handler.max_attempts:
                 # Claimed several times without an outcome: this work kills its worker.
                 await self._park(lease, "every worker that ran it crashed")
                 return
@@ -308,7 +308,7 @@ class _Worker:
         for _ in range(EXTEND_ATTEMPTS):
             async with self.database.engine() as connection:
                 extended = await work.extend(connection, leases, lease_seconds=seconds)
-            held |= extended.prolonged | extended.locked
+            held |= extended.extended | extended.locked
             leases = [lease for lease in leases if lease.id in extended.locked]
             if not leases:
                 break
@@ -317,7 +317,7 @@ class _Worker:
 
     async def listen(self) -> None:
         """Wake up on notifications of the database. While it is unavailable, polling takes over."""
-        async for _ in self.database.heard("postroom_work", every_seconds=3600):
+        async for _ in self.database.listen("postroom_work", every_seconds=3600):
             self.woken.set()
             self.announcement_due.set()
 
