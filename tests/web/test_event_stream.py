@@ -1,4 +1,4 @@
-"""W1: server-sent events in commit order without gaps, resumed anywhere, disconnected when slow, isolated per organization."""
+"""Server-sent events: ordered, without gaps, resumable anywhere, isolated per organization (W1)."""
 
 import asyncio
 import json

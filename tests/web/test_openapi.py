@@ -1,6 +1,11 @@
 """The OpenAPI document: schema names are published and independent of class names."""
 
+import json
+
+import pytest
+
 from postroom.web.api import OPERATIONS, openapi
+from web.api_client import build_client, open_api_application
 
 SCHEMAS = {
     "Accepted", "Arrival", "Attachment", "Confirmation", "Content", "Delivery", "Document", "Events",
@@ -15,6 +20,12 @@ PAGED = {
     "Message",
     "Order", "Record", "Review", "Subscription", "Thread", "Webhook",
 }  # fmt: skip
+
+
+@pytest.fixture
+async def served(database, organization, tmp_path):
+    async with open_api_application(database, organization, tmp_path) as application:
+        yield application
 
 
 def test_schema_names_are_the_published_ones():
@@ -44,3 +55,23 @@ def test_schema_titles_never_show_class_names():
     document = openapi.build_document(OPERATIONS, url="https://post.example")
     titles = [schema["title"] for schema in document["components"]["schemas"].values()]
     assert not [title for title in titles if "Resource" in title]
+
+
+async def test_openapi_document_is_public_and_complete(served):
+    async with build_client(served[0], {}) as stranger:
+        reported = json.loads((await stranger.get("/openapi.json")).text)
+    assert reported["openapi"] == "3.1.0"
+    described = {(path, method.upper()) for path, item in reported["paths"].items() for method in item}
+    assert described == {(each.path, each.method) for each in OPERATIONS}
+    assert all(operation["summary"] for item in reported["paths"].values() for operation in item.values())
+    sent = {
+        operation["operationId"]: {each["name"] for each in operation["parameters"] if each["in"] == "header"}
+        for item in reported["paths"].values()
+        for operation in item.values()
+    }
+    assert {name for name, headers in sent.items() if "If-Match" in headers} == {
+        "change_mailbox", "confirm_review", "reject_review", "close_order"
+    }  # fmt: skip
+    assert sent["add_webhook"] == {"Idempotency-Key"}
+    refusals = set(reported["paths"]["/mailboxes/{mailbox}"]["patch"]["responses"]) - {"200"}
+    assert refusals == {"400", "401", "403", "404", "409", "412", "413", "422", "429", "503", "default"}

@@ -177,5 +177,7 @@ def _with_count(count: int, what: str) -> str:
 
 def _count_by_state(connected: Sequence[Mailbox]) -> list[tuple[str, bool, int]]:
     """Count mailboxes by displayed state; states that need attention come first."""
-    counted = Counter((state, well) for state, _, well in map(describe_state, connected))
-    return sorted(((state, well, count) for (state, well), count in counted.items()), key=lambda row: row[1])
+    counted = Counter((state, is_healthy) for state, _, is_healthy in map(describe_state, connected))
+    return sorted(
+        ((state, is_healthy, count) for (state, is_healthy), count in counted.items()), key=lambda row: row[1]
+    )
