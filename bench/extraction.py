@@ -40,9 +40,9 @@ from postroom.documents.sandbox.file_sandbox import FileSandbox
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # `training` is no part of the installed package
 
-from training import generated_documents  # noqa: E402
-from training.scan_noise import add_noise  # noqa: E402
-from training.value_comparison import is_same_value  # noqa: E402
+from training import generated_documents
+from training.scan_noise import add_noise
+from training.value_comparison import is_same_value
 
 CORPORA = Path(__file__).parents[1].parent / "shared" / "corpora"
 CONFIRM_ABOVE = 0.95  # as in the built-in pipelines
