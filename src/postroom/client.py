@@ -1,8 +1,8 @@
 """A typed client of the REST API that needs only the standard library and msgspec: `Postroom(url, key)`.
 
 Lists are iterators that fetch page after page. Calls are retried when the server asks for it and when the
-response is lost or incomplete; writes carry an idempotency key, so a retry never executes them twice. Every other
-error is raised as `ApiError`.
+response is lost or incomplete; writes carry an idempotency key, so a retry never executes them twice. Every
+other error is raised as `ApiError`.
 """
 
 import http.client
@@ -56,7 +56,7 @@ QueryValue = str | int | float | bool | UUID | datetime | None
 
 
 class ApiError(Exception):
-    """An error response, or status 0 without any. `kind` is for programs (`not-found`), `detail` for people."""
+    """An error response; status 0 if there was none. `kind` is for programs, `detail` for people."""
 
     def __init__(self, status: int, kind: str, detail: str) -> None:
         super().__init__(f"{status} {kind}: {detail}")
