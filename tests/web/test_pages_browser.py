@@ -170,7 +170,7 @@ async def test_thread_page_appends_new_messages_without_moving_open_ones(
         await expect(
             page.frame_locator("iframe.message-body").get_by_text("The text of the body")
         ).to_be_visible()
-        at = await page.locator("details.talk").bounding_box()
+        at = await page.locator("details.thread-message").bounding_box()
         newer = await one(
             owner,
             """
@@ -190,7 +190,7 @@ async def test_thread_page_appends_new_messages_without_moving_open_ones(
         await page.evaluate("changed()")
         answer = page.locator(f"#message-{newer}")
         await expect(answer).to_be_visible()
-        assert await page.locator("details.talk").first.bounding_box() == at
+        assert await page.locator("details.thread-message").first.bounding_box() == at
         assert await answer.get_attribute("open") is None
         bodies = [each for each in asked if each.endswith("/body")]
         assert len(bodies) == 1, "what is closed is not loaded, and what is open not again"

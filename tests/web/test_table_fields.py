@@ -167,7 +167,7 @@ async def test_api_corrects_tables(site, database, organization, asked, kept):
     rates = [{"rate": "19", "net": "90.00", "vat": "17.10"}, {"rate": "7", "net": None, "vat": "0.70"}]
     async with build_client(site, headers) as program:
         for wrong, words in (
-            ([{"rate": "a fifth", "vat": "1"}], "rate in row 1 of vat_rates is a number"),
+            ([{"rate": "a fifth", "vat": "1"}], "rate in row 1 of vat_rates must be a number"),
             ([{"rate": "19"}], "vat in row 1 of vat_rates is required"),
             ([{"colour": "red"}], "vat_rates has no column colour"),
             ("garbage", "vat_rates is a table"),

@@ -110,7 +110,7 @@ async def test_thread_page_shows_messages_in_order_with_the_newest_open(
     shown = (await visitor.get(f"/threads/{made['t0']}")).text
     numbers = [int(each) for each in re.findall(r"snippet (\d+)", shown)]
     assert numbers == list(range(49, -1, -1))
-    assert len(re.findall(r"<details class=\"tile talk\"[^>]* open>", shown)) == 1
+    assert len(re.findall(r"<details class=\"tile thread-message\"[^>]* open>", shown)) == 1
     assert "does not store the text" in shown
     earlier = re.search(r'href="([^"]+)">Earlier messages<', shown)[1]
     before = (await visitor.get(earlier)).text

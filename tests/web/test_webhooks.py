@@ -63,7 +63,7 @@ async def test_webhook_is_added_tested_disabled_enabled_replayed_and_removed(vis
     assert ((await stored(owner))[1], await due(owner)) == (None, 1)
     assert "Disabled" not in (await visitor.get("/webhooks")).text
 
-    for how in ("The last 100 events", "Everything that is kept"):
+    for how in ("Last 100 events", "All stored events"):
         assert (await visitor.post(f"/webhooks/{webhook}/replay", data={"how": how})).status_code == 303
     assert (await visitor.post(f"/webhooks/{webhook}/replay", data={"how": "x"})).status_code == 400
     assert (await stored(owner))[4] == 2
