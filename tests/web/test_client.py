@@ -74,7 +74,7 @@ async def test_client_writes_and_reports_errors(postroom, filling):
         made = postroom.add_webhook("https://app.example.org/hook", ["document.*"])
         assert made.secret.startswith("whsec_")
         postroom.remove_webhook(made.webhook.id)
-        with pytest.raises(ApiError, match="There is no such mailbox") as refused:
+        with pytest.raises(ApiError, match="Mailbox not found") as refused:
             postroom.mailbox(made.webhook.id)
         assert (refused.value.status, refused.value.kind) == (404, "not-found")
         with pytest.raises(ApiError, match="401"):
