@@ -1,4 +1,4 @@
-"""How browser tests start Chromium. It must be installed, unless POSTROOM_TEST_BROWSER=skip says otherwise."""
+"""Starts Chromium for browser tests. It must be installed unless POSTROOM_TEST_BROWSER=skip is set."""
 
 import os
 import shutil

@@ -18,10 +18,10 @@ from uuid import UUID
 import psycopg
 
 from postroom.store import roles
-from postroom.store.connect import Connection, connect
-from postroom.store.embedded import attach
-from postroom.store.embedded.leftovers import processes_of
-from postroom.store.migrate import migrate, shipped
+from postroom.store.connection import Connection, connect
+from postroom.store.embedded import start_or_join
+from postroom.store.embedded.stale_processes import find_server_processes
+from postroom.store.schema_migrations import list_shipped, migrate
 
 # Moved to another name at once: Postroom's programs refuse settings that they do not know.
 GIVEN = os.environ.pop("POSTROOM_TEST_DATABASE_URL", "") or os.environ.get("TEST_DATABASE_URL", "")
@@ -73,7 +73,7 @@ def server(home: Path, major: int) -> Generator[Server]:
     else:
         with ExitStack() as stack:
             with _unmeasured():
-                attached = stack.enter_context(attach(home / str(major), major=major))
+                attached = stack.enter_context(start_or_join(home / str(major), major=major))
             yield stack.enter_context(_server(attached.url))
 
 
@@ -99,7 +99,7 @@ def _server(url: str) -> Generator[Server]:
 
 def _template(url: str, connection: psycopg.Connection) -> str:
     """Migrate a database once for all processes and runs that have the same migrations."""
-    digest = sha256("".join(each.sha256 for each in shipped()).encode()).hexdigest()[:12]
+    digest = sha256("".join(each.sha256 for each in list_shipped()).encode()).hexdigest()[:12]
     name, unfinished = f"postroom_template_{digest}", f"postroom_unfinished_{digest}"
     connection.execute("SELECT pg_advisory_lock(7001)")
     try:
@@ -132,7 +132,7 @@ def remove_home(home: Path) -> None:
 
 
 def _remove_if_unused(home: Path) -> bool:
-    if any(processes_of(data) for data in home.glob("*/postgres/data")):
+    if any(find_server_processes(data) for data in home.glob("*/postgres/data")):
         return False
     shutil.rmtree(home, ignore_errors=True)
     return True
@@ -144,7 +144,7 @@ async def session(
 ) -> AsyncGenerator[Connection]:
     """A connection that acts as the role for the organization until it is closed."""
     async with await connect(url, name="postroom tests") as connection:
-        await roles.take(connection, role)
+        await roles.assume(connection, role)
         if organization is not None:
             await connection.execute(
                 "SELECT set_config('postroom.organization', %s, false)", [str(organization)]
