@@ -94,7 +94,7 @@ def main() -> None:
     made = generated_documents.generate_documents(count, hard=0.3)
     counts = matrix([worn(document, dice) for document in made])
     seen = counts.getnnz(axis=0)
-    # What was hardly ever seen says nothing, and shall not make the rest small either.
+    # Rare n-grams carry no information and must not shrink the weight of the others.
     idf = np.where(seen >= 5, np.log((1 + counts.shape[0]) / (1 + seen)) + 1, 0)
     labels = [classifier.CLASSES.index(document.kind) for document in made]
     model = LogisticRegression(C=4.0, max_iter=400).fit(normalize(counts @ diags(idf)), labels)

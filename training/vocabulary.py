@@ -301,7 +301,7 @@ NOTE: Final[dict[str, Words]] = {
     },
 }
 
-# Papers that are neither: their titles and sentences. Many have amounts, dates and account numbers too.
+# Documents that are neither: their titles and sentences. Many have amounts, dates and account numbers too.
 OTHERS: Final[dict[str, tuple[str, ...]]] = {
     "de": (
         "Lieferschein|Wir liefern Ihnen wie folgt|Lieferscheinnummer|Menge Artikel Gewicht",

@@ -10,7 +10,7 @@ from reportlab.pdfgen import canvas
 
 A4 = (595.0, 842.0)
 A6 = (298.0, 420.0)
-LETTER = [
+PAGE_LINES = [
     "Muster GmbH, Lange Straße 12",
     "Rechnung Nr. RE-2026-0815",
     "Datum: 14.03.2026",
@@ -64,7 +64,7 @@ def with_files(content, **files):
     return written.getvalue()
 
 
-def letter(size=A6, lines=LETTER):
+def page_pdf(size=A6, lines=PAGE_LINES):
     return pdf([(24, size[1] - 40 - 36 * number, text) for number, text in enumerate(lines)], size=size)
 
 

@@ -15,7 +15,7 @@ from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import TransientError, UnreadableFile
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-LETTER = sample_files.letter()
+PAGE = sample_files.page_pdf()
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -26,14 +26,14 @@ async def readers():
 
 def right(text):
     """How many of the letter's words were read, of all of them."""
-    wanted = " ".join(sample_files.LETTER).split()
+    wanted = " ".join(sample_files.PAGE_LINES).split()
     found = text.split()
     return sum(word in found for word in wanted) / len(wanted)
 
 
 def assert_places_fit(transcript, page):
     """The words stand where the text layer of the letter has them."""
-    wanted = {word.text: word.box for word in pdf.read(LETTER, FileLimits()).reading.transcript.words}
+    wanted = {word.text: word.box for word in pdf.read(PAGE, FileLimits()).reading.transcript.words}
     found = {word.text: word.box for word in transcript.words if word.page == page}
     shared = [(wanted[text], found[text]) for text in wanted if text in found]
     assert len(shared) > 20
@@ -42,7 +42,7 @@ def assert_places_fit(transcript, page):
 
 
 async def test_every_page_of_a_tiff_is_read_upright(readers):
-    pages = [sample_files.picture(LETTER, turn=turn) for turn in (0, 90, 180)]
+    pages = [sample_files.picture(PAGE, turn=turn) for turn in (0, 90, 180)]
     transcript = (
         await readers.read(sample_files.encoded(pages[0], "TIFF", *pages[1:], dpi=(150, 150)))
     ).transcript
@@ -54,12 +54,12 @@ async def test_every_page_of_a_tiff_is_read_upright(readers):
         assert right(" ".join(words)) > 0.85
         assert_places_fit(transcript, number)
     lines = transcript.text.splitlines()
-    assert lines[:3] == sample_files.LETTER[:3]
+    assert lines[:3] == sample_files.PAGE_LINES[:3]
     assert all(0.5 < word.certainty <= 1 for word in transcript.words)
 
 
 async def test_pages_with_and_without_a_text_layer_mix(readers):
-    turned = sample_files.picture(LETTER, turn=270)
+    turned = sample_files.picture(PAGE, turn=270)
     scan = sample_files.scanned_pdf(
         turned, note="Scanned by somebody", size=sample_files.A6[::-1], last="Anhang 1"
     )
@@ -92,7 +92,7 @@ async def test_a_killed_ocr_process_is_replaced_and_the_page_read(readers):
     await readers.read(sample_files.encoded(sample_files.blank(), "PNG"))
     first = readers.ocr_processes[0].process.pid
     reading = asyncio.create_task(
-        readers.read(sample_files.encoded(sample_files.picture(LETTER), "JPEG", quality=80))
+        readers.read(sample_files.encoded(sample_files.picture(PAGE), "JPEG", quality=80))
     )
     while not readers.ocr_processes[0].pending:  # noqa: ASYNC110  # of what goes on inside there is no event
         await asyncio.sleep(0.005)
@@ -103,7 +103,7 @@ async def test_a_killed_ocr_process_is_replaced_and_the_page_read(readers):
 
 async def test_two_ocr_crashes_make_a_page_unreadable(readers):
     reading = asyncio.create_task(
-        readers.read(sample_files.encoded(sample_files.picture(LETTER), "JPEG", quality=80))
+        readers.read(sample_files.encoded(sample_files.picture(PAGE), "JPEG", quality=80))
     )
     killed = set()
     while not reading.done():

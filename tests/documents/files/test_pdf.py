@@ -144,7 +144,7 @@ def test_embedded_files_are_extracted_within_limits():
 
 
 def test_a_scanned_page_needs_ocr_and_an_empty_page_does_not():
-    scan = sample_files.scanned_pdf(sample_files.picture(sample_files.letter()), note="Scanned by somebody")
+    scan = sample_files.scanned_pdf(sample_files.picture(sample_files.page_pdf()), note="Scanned by somebody")
     assert read(scan).pages_without_text == (0,)
     assert read(sample_files.pdf([])).pages_without_text == ()
 

@@ -313,8 +313,8 @@ def _recipient_lines(document: DocumentText) -> dict[int, list[float]]:
     for line in document.lines:
         for _, start, end in search.find(line):
             left = line.box(start, end).left
-            standing_alone = start == 0 or line.text[start - 1] == " "
-            if standing_alone and line.text[end : end + 1] in {"", " ", ":", "/", "-"}:
+            starts_a_word = start == 0 or line.text[start - 1] == " "
+            if starts_a_word and line.text[end : end + 1] in {"", " ", ":", "/", "-"}:
                 for below in range(line.index, line.index + 5):
                     found[below].append(left)
     return found

@@ -66,16 +66,16 @@ def find_column_totals(
     same = {worth, *(worth * rate for rate in rates), *(worth / rate for rate in rates)}
     lines = sorted(below)
     for end, line in enumerate(lines):
-        wanted, total, is_told, changed = abs(float(below[line].number)), 0.0, False, False
+        wanted, total, is_stated, changed = abs(float(below[line].number)), 0.0, False, False
         for place in range(end - 1, max(end - _MAX_ROWS, -1), -1):
             amount = float(below[lines[place]].number)
             total += amount
             here = any(abs(abs(amount) - each) <= _CENT_TOLERANCE + 0.00003 * each for each in same)
-            is_told, changed = (
-                is_told or here,
+            is_stated, changed = (
+                is_stated or here,
                 changed or (here and abs(abs(amount) - worth) > _CENT_TOLERANCE),
             )
-            if end - place > 1 and is_told and wanted > 1 and abs(abs(total) - wanted) <= _CENT_TOLERANCE:
+            if end - place > 1 and is_stated and wanted > 1 and abs(abs(total) - wanted) <= _CENT_TOLERANCE:
                 yield SettlementStep(
                     wanted, changed, f"the sum of the {end - place} rows above is {wanted:.2f}"
                 )
