@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from postroom.providers.simulator import SimulatorControl
 
-# Runs the work of one lease. It commits through `work.fenced`, and either finishes the lease in its own last
-# transaction and returns None, or returns a result and leaves the finish to the worker.
+# Runs the work of one lease. It commits through `work.fenced_transaction`, and either finishes the lease in its
+# own last transaction and returns None, or returns a result and leaves the finish to the worker.
 Step = Callable[[Lease], Awaitable[StepResult | None]]
 
 

@@ -72,7 +72,7 @@ class RemoteMailbox(Protocol):
         ...
 
     async def renew(self, subscription: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
-        """Extend a subscription. Raises Gone if the provider no longer has it."""
+        """Extend a subscription. Raises NotFound if the provider no longer has it."""
         ...
 
     async def unsubscribe(self, subscription: RemoteSubscription) -> None:
@@ -95,7 +95,7 @@ class RemoteMailbox(Protocol):
         ...
 
     async def list_messages(self, scope: str, *, cursor: str | None, since: datetime | None) -> ChangePage:
-        """Return a page of everything in the scope, newest first. Raises CursorExpired, Gone.
+        """Return a page of everything in the scope, newest first. Raises CursorExpired, NotFound.
 
         Messages received before `since` may be included or not; pass None for a complete listing.
         """
@@ -104,7 +104,7 @@ class RemoteMailbox(Protocol):
     async def list_changes(self, scope: str, cursor: str) -> ChangePage:
         """Return a page of the changes after the cursor.
 
-        Raises CursorExpired, or Gone if the scope is gone.
+        Raises CursorExpired, or NotFound if the scope no longer exists.
         """
         ...
 
@@ -126,16 +126,16 @@ class RemoteMailbox(Protocol):
         """Fetch messages in groups, with as much content as the policy allows.
 
         Uses the cheapest requests and answers every key once. Raises only errors that concern the whole
-        mailbox: GrantLost, TransientError, ….
+        mailbox: InvalidGrant, TransientError, ….
         """
         ...
 
     def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
-        """Stream the bytes of an attachment that came without them. Raises Gone, PermanentError."""
+        """Stream the bytes of an attachment that came without them. Raises NotFound, PermanentError."""
         ...
 
     async def fetch_raw(self, key: str) -> bytes:
-        """Fetch the message as RFC 5322 bytes. Raises Gone."""
+        """Fetch the message as RFC 5322 bytes. Raises NotFound."""
         ...
 
     def quota_used(self) -> float:
@@ -168,7 +168,10 @@ class PushReader(Protocol):
     async def refresh_keys(self) -> None: ...
 
     def read(self, push: PushRequest) -> Sequence[Notification]:
-        """Raises PushRefused if the provider did not send this, PushUnclear if that cannot be determined."""
+        """Authenticate and parse a push.
+
+        Raises PushRejected if the provider did not send it, PushUnverifiable if that is unknown for now.
+        """
         ...
 
 
@@ -180,14 +183,14 @@ class ProviderLogin(Protocol):
     def authorization_url(self, login: Login) -> str: ...
 
     async def exchange(self, login: Login, code: Secret) -> Grant:
-        """Exchange a code for a grant. Raises LoginRefused if code, verifier or redirect URI are rejected."""
+        """Exchange a code for a grant. Raises LoginRejected if code, verifier or redirect URI are wrong."""
         ...
 
     async def refresh(self, refresh: Secret, scopes: frozenset[str]) -> Tokens:
         """Refresh the access token.
 
-        The error class says who must act: GrantLost the owner, OperatorError and PermanentError the operator;
-        a TransientError passes by itself.
+        The error class says who must act: InvalidGrant the owner, OperatorError and PermanentError the
+        operator; a TransientError passes by itself.
         """
         ...
 
@@ -248,7 +251,7 @@ class IdentityProvider(Protocol):
     async def authorization_url(self, request: IdentityRequest) -> str: ...
 
     async def identity(self, request: IdentityRequest, code: Secret) -> OpenIdIdentity:
-        """Exchange a code for an identity. Raises LoginRefused if code, token or signature are invalid."""
+        """Exchange a code for an identity. Raises LoginRejected if code, token or signature are invalid."""
         ...
 
 
@@ -263,8 +266,8 @@ class PostResult:
     def failure(self) -> str | None:
         """Why the delivery was not accepted; None if it was."""
         if self.status is None:
-            return self.error or "cannot be reached"
-        return None if 200 <= self.status < 300 else f"answered {self.status}"
+            return self.error or "the receiver cannot be reached"
+        return None if 200 <= self.status < 300 else f"the receiver returned status {self.status}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +355,7 @@ class BlobStore(Protocol):
     def read(
         self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
     ) -> AsyncGenerator[bytes]:
-        """Stream the bytes from `start` up to, not including, `end`. Raises Gone if there is no such blob."""
+        """Stream the bytes from `start` up to, not including, `end`. Raises NotFound without such a blob."""
         ...
 
     async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None: ...
@@ -388,7 +391,7 @@ class WatchedFolder(Protocol):
     async def list_files(self) -> Sequence[WatchedFile]: ...
 
     async def read(self, file: WatchedFile) -> bytes:
-        """Read a file. Raises Gone if this version no longer exists."""
+        """Read a file. Raises NotFound if this version no longer exists."""
         ...
 
 
@@ -400,5 +403,5 @@ class Archive(Protocol):
         ...
 
     async def fetch(self, path: str) -> bytes:
-        """Read a file. Raises Gone if the path does not exist."""
+        """Read a file. Raises NotFound if the path does not exist."""
         ...

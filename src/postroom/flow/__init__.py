@@ -14,5 +14,6 @@
 
 A module that does the work of one `WorkKind` has a function `run`, which the worker calls with a lease. If
 that work must always exist, its `keep_scheduled` runs for the life of the process and recreates it. Pushes,
-uploads and people only make work due; the step that runs it commits through `work.fenced`, under its lease.
+uploads and people only make work due; the step that runs it commits through `work.fenced_transaction`, under
+its lease.
 """

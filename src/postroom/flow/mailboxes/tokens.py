@@ -79,7 +79,7 @@ def get_provider(providers: Mapping[ProviderName, Provider], name: ProviderName)
     if provider is None:
         raise OperatorError(
             f"A {name} mailbox is connected, but {name} is not configured."
-            " `postroom config show` lists the missing settings."
+            " `postroom config show` lists the settings."
         )
     return provider
 
@@ -266,7 +266,7 @@ def _application_key_of(access: MailboxAccess) -> str:
 
 
 def _require_grant(access: MailboxAccess | None) -> MailboxAccess:
-    """Raise GrantLost without asking the provider if the grant is known to be lost.
+    """Raise InvalidGrant without asking the provider if the grant is known to be lost.
 
     Every attempt would be rejected, and only a reconnect by the owner helps.
     """
