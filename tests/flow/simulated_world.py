@@ -12,7 +12,8 @@ from postroom.config import Settings
 from postroom.engine import Engine
 from postroom.flow.mailboxes import connect
 from postroom.flow.mailboxes.connect import ConnectContext, ConnectedMailbox
-from postroom.flow.mailboxes.login_refusals import ConnectRequest, LoginRefusal
+from postroom.flow.mailboxes.connect_request import ConnectRequest
+from postroom.flow.mailboxes.login_checks import LoginRefusal
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import OrganizationId, ProviderName, Secret
 from postroom.providers.transport import open_client

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from flow.simulated_world import TOPIC
-from postroom.flow.mailboxes.login_refusals import ConnectRequest
+from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy, ProviderName
 from scenarios.mailbox_user import MailboxUser
 from scenarios.mirrored_mailbox import postroom

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from flow.simulated_world import URL, open_world, settings_given
 from postroom.flow.mailboxes import invitations
+from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.flow.mailboxes.invitations import Invitation
-from postroom.flow.mailboxes.login_refusals import ConnectRequest
 from postroom.model import ProviderName
 from postroom.store.database import open_database
 from postroom.web import app, mailboxes

@@ -167,11 +167,12 @@ async def _connect_mailbox(
     control: "SimulatorControl",
 ) -> None:
     """Sign in at the simulated provider as a browser would."""
-    from postroom.flow.mailboxes import connect, login_refusals
+    from postroom.flow.mailboxes import connect, login_checks
+    from postroom.flow.mailboxes.connect_request import ConnectRequest
 
     browser = Secret(uuid4().hex)
     consent_url = await connect.begin_login(
-        desk, organization, provider, login_refusals.ConnectRequest(), browser=browser, login_id=uuid4()
+        desk, organization, provider, ConnectRequest(), browser=browser, login_id=uuid4()
     )
     callback = await control.consent(consent_url, address)
     result = await connect.complete_login(
@@ -182,7 +183,7 @@ async def _connect_mailbox(
         code=Secret(callback["code"]) if "code" in callback else None,
         error=callback.get("error"),
     )
-    if isinstance(result, login_refusals.LoginRefusal):
+    if isinstance(result, login_checks.LoginRefusal):
         raise OperatorError(f"The simulated mailbox {address} could not be connected: {result.message}")
 
 

@@ -4,7 +4,7 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
 import typer
@@ -51,6 +51,16 @@ FolderOption = Annotated[
     ),
 ]
 POLL_SECONDS = 0.5
+_SIGN_IN_NOT_CONFIGURED: Final = {
+    ProviderName.GMAIL: (
+        "Sign-in at Google is not configured. Set POSTROOM_GOOGLE_CLIENT_ID, POSTROOM_GOOGLE_CLIENT_SECRET"
+        " and POSTROOM_PUBSUB_TOPIC; see docs/how-to/google.md."
+    ),
+    ProviderName.OUTLOOK: (
+        "Sign-in at Microsoft is not configured. Set POSTROOM_MICROSOFT_CLIENT_ID and"
+        " POSTROOM_MICROSOFT_CLIENT_SECRET; see docs/how-to/microsoft.md."
+    ),
+}
 
 
 class MailboxCommandContext(NamedTuple):
@@ -185,7 +195,7 @@ def pause(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCod
 
 @group.command(epilog="\b\nExamples:\n  postroom mailboxes resume ann@example.org")
 def resume(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode:
-    """Resume a paused mailbox, or retry one that failed, where it stopped."""
+    """Resume a paused mailbox, or retry a failed one. The sync continues where it stopped."""
 
     async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import lifecycle
@@ -210,9 +220,10 @@ def policy(
     *,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Change how much of a mailbox is kept. Less is purged at once, more is fetched by the next syncs.
+    """Change how much of a mailbox is kept.
 
-    To keep more than its owner allowed, connect the mailbox again.
+    A lower policy purges content at once; a higher one fetches it with the next syncs. To keep more than its
+    owner allowed, connect the mailbox again.
     """
 
     async def act(context: MailboxCommandContext) -> ExitCode:
@@ -243,7 +254,7 @@ def disconnect(
 ) -> ExitCode:
     """Disconnect a mailbox: remove its subscription, revoke and delete its grant.
 
-    Keep or purge its mail.
+    Stored mail is kept unless --purge is given.
     """
     if purge and not yes:
         if not sys.stdin.isatty():
@@ -381,15 +392,11 @@ async def _connect_by_sign_in(
 ) -> ExitCode:
     from postroom.flow.mailboxes import invitations
     from postroom.flow.mailboxes.connect import LOGIN_SECONDS
+    from postroom.flow.mailboxes.connect_request import ConnectRequest
     from postroom.flow.mailboxes.invitations import Invitation
-    from postroom.flow.mailboxes.login_refusals import ConnectRequest
 
     if provider not in context.engine.connect.sign_ins:
-        raise SettingsError(
-            f"Sign-in at {provider} is not configured. Set POSTROOM_GOOGLE_CLIENT_ID,"
-            " POSTROOM_GOOGLE_CLIENT_SECRET and POSTROOM_PUBSUB_TOPIC, or POSTROOM_MICROSOFT_CLIENT_ID and"
-            " POSTROOM_MICROSOFT_CLIENT_SECRET; see docs/how-to."
-        )
+        raise SettingsError(_SIGN_IN_NOT_CONFIGURED[provider])
     login = uuid4()
     link = invitations.build_url(
         context.engine.connect,

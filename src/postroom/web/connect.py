@@ -13,10 +13,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from postroom.errors import LoginRejected
-from postroom.flow.mailboxes import connect, invitations, login_refusals
+from postroom.flow.mailboxes import connect, invitations, login_checks
 from postroom.flow.mailboxes.connect import ConnectContext, ConnectedMailbox
+from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.flow.mailboxes.invitations import Invitation
-from postroom.flow.mailboxes.login_refusals import ConnectRequest, LoginRefusal, LoginRefusalReason
+from postroom.flow.mailboxes.login_checks import LoginRefusal, LoginRefusalReason
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import ContentPolicy, MailboxId, ProviderName, Role, Secret
 from postroom.web import csrf, pages
@@ -50,7 +51,7 @@ async def authorize(context: MailboxPagesContext, request: Request) -> Response:
         return await require_role(context.site, partial(_authorize_as_admin, context), Role.ADMIN)(request)
     invitation = await invitations.read(context.connect, request.query_params["invitation"])
     if invitation is None or invitation.provider is not get_provider(request):
-        return _refusal_page(request, get_provider(request), login_refusals.refuse_unknown_login())
+        return _refusal_page(request, get_provider(request), login_checks.refuse_unknown_login())
     return await _start_login(context, request, invitation)
 
 

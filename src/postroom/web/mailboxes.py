@@ -13,7 +13,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.flow.mailboxes import lifecycle
-from postroom.flow.mailboxes.login_refusals import ConnectRequest
+from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy, MailboxHealth, MailboxId, ProviderName, Role
 from postroom.store import alerts, mailboxes
 from postroom.store.mailboxes import Mailbox
@@ -43,7 +43,10 @@ _HEALTH: Final[Mapping[MailboxHealth, tuple[str, str]]] = {
         "Connected without push",
         "The provider sends no notifications. Sweeps fetch new mail until the subscription is restored.",
     ),
-    MailboxHealth.PROVIDER_ERROR: ("Provider error", "The provider returns errors. Postroom keeps retrying."),
+    MailboxHealth.PROVIDER_ERROR: (
+        "Provider error",
+        "The provider denies access to this mailbox. Postroom keeps retrying.",
+    ),
 }
 
 

@@ -8,7 +8,8 @@ from flow.simulated_world import state_of
 from postroom.errors import LoginRejected
 from postroom.flow.mailboxes import connect, lifecycle
 from postroom.flow.mailboxes.connect import ConnectedMailbox
-from postroom.flow.mailboxes.login_refusals import ConnectRequest, LoginRefusal, LoginRefusalReason
+from postroom.flow.mailboxes.connect_request import ConnectRequest
+from postroom.flow.mailboxes.login_checks import LoginRefusal, LoginRefusalReason
 from postroom.model import ContentPolicy, MailboxHealth, ProviderName, Secret
 from postroom.store import ledger, notifications, oauth_states
 from providers.consent import consent

@@ -13,8 +13,9 @@ from cryptography.x509.oid import NameOID
 
 import databases
 from postroom.errors import InvalidGrant, OperatorError, PermanentError
-from postroom.flow.mailboxes import connect, lifecycle, login_refusals
-from postroom.flow.mailboxes.login_refusals import ConnectRequest
+from postroom.flow.mailboxes import connect, lifecycle
+from postroom.flow.mailboxes.connect_request import ConnectRequest
+from postroom.flow.mailboxes.fixed_token import FixedToken
 from postroom.model import AppCredential, ContentPolicy, MailboxHealth, ProviderName, Secret
 from postroom.store import feed, ledger, mailboxes
 from scenarios.worker_pool import until
@@ -201,7 +202,7 @@ async def test_a_disconnected_gmail_mailbox_is_revoked_at_google(world):
         world.connect_context, world.tokens, world.organization, mailbox.id, purge=False
     )
     remote = world.connect_context.providers[ProviderName.GMAIL].mailbox(
-        mailbox.provider_user_id, login_refusals.FixedToken(token)
+        mailbox.provider_user_id, FixedToken(token)
     )
     with pytest.raises(InvalidGrant):
         await remote.check()

@@ -1,7 +1,9 @@
 """Mailboxes: from the login at the provider to the disconnect.
 
     connect          a login, or an application's own credential, becomes a mailbox
-    login_refusals   why a login does not connect a mailbox
+    connect_request  what a person or a command asks to connect
+    login_checks     the checks of a completed login, and the refusals that a person sees
+    fixed_token      a token source with one given token
     invitations      links with which a person who is not a member connects one mailbox
     tokens           access tokens, refreshed by one process for all
     subscribe        the push subscription: create, renew, recreate

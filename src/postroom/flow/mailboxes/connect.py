@@ -17,12 +17,12 @@ import msgspec
 
 from postroom.errors import LoginRejected, OperatorError, PostroomError, TransientError
 from postroom.flow.mail import policy as policies
-from postroom.flow.mailboxes.login_refusals import (
-    ConnectRequest,
-    FixedToken,
+from postroom.flow.mailboxes.connect_request import ConnectRequest
+from postroom.flow.mailboxes.fixed_token import FixedToken
+from postroom.flow.mailboxes.login_checks import (
     LoginRefusal,
     LoginRefusalReason,
-    find_problem,
+    check_grant,
     refuse_denied_consent,
     refuse_unknown_login,
 )
@@ -201,7 +201,7 @@ async def _exchange_code(
     login = Login(state, Secret(stored_grant.verifier), context.callback(provider), pending.policy)
     try:
         grant = await context.providers[provider].login.exchange(login, code)
-        problem = await find_problem(
+        problem = await check_grant(
             context.database, context.providers[provider], organization, grant, request
         )
     except PostroomError as failure:

@@ -12,10 +12,10 @@ from uuid import UUID
 import msgspec
 
 from postroom.flow.mailboxes.connect import LOGIN_SECONDS, ConnectContext
-from postroom.flow.mailboxes.login_refusals import ConnectRequest
+from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName
 from postroom.store import ledger
-from postroom.vault import sealed_tokens
+from postroom.vault import sealed_values
 
 _PURPOSE: Final = "invitation"
 
@@ -48,13 +48,13 @@ def build_url(context: ConnectContext, invitation: Invitation) -> str:
         request.address,
         request.mailbox,
     )
-    token = sealed_tokens.issue(context.sealer, _PURPOSE, msgspec.json.encode(payload), LOGIN_SECONDS)
+    token = sealed_values.seal(context.sealer, _PURPOSE, msgspec.json.encode(payload), LOGIN_SECONDS)
     return f"{context.url}/oauth/{invitation.provider}/authorize?{urlencode({'invitation': token})}"
 
 
 async def read(context: ConnectContext, token: str) -> Invitation | None:
     """Open an invitation; None if it is forged, expired, or its login has ended."""
-    value = sealed_tokens.redeem(context.sealer, _PURPOSE, token)
+    value = sealed_values.unseal(context.sealer, _PURPOSE, token)
     if value is None:
         return None
     payload = msgspec.json.decode(value, type=_InvitationPayload)

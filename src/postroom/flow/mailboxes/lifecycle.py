@@ -8,7 +8,7 @@ from typing import LiteralString
 from postroom.errors import PermanentError, PostroomError
 from postroom.flow.mail import policy as policies
 from postroom.flow.mailboxes.connect import INITIAL_WORK, ConnectContext
-from postroom.flow.mailboxes.login_refusals import FixedToken
+from postroom.flow.mailboxes.fixed_token import FixedToken
 from postroom.flow.mailboxes.tokens import AccessTokens, get_provider
 from postroom.logs import Log
 from postroom.model import (

@@ -335,12 +335,17 @@ class _SubscribeRun:
                 if await self._adopt_equal(id_, existing.provider_id):
                     return
             except NotFound as error:
-                raise PermanentError("The provider does not find this mailbox or its folder.") from error
+                raise PermanentError(
+                    "The provider cannot find this mailbox or its folder."
+                    " Check that both exist, then reconnect the mailbox."
+                ) from error
             else:
                 event = "SUBSCRIPTION_RECREATED" if again else "SUBSCRIPTION_CREATED"
                 await self._confirm(id_, remote_subscription, event, sync=again)
                 return
-        raise TransientError("The provider reports an equal subscription but neither lists nor removes it.")
+        raise TransientError(
+            "The provider reports an identical subscription but neither lists nor deletes it."
+        )
 
     async def _adopt_equal(self, id_: SubscriptionId, provider_id: str) -> bool:
         """Adopt an equal subscription if a live row knows its secret; otherwise remove it."""

@@ -1,10 +1,12 @@
-"""Why a login does not connect a mailbox: what was requested, what was granted, and each refusal."""
+"""The checks of a completed login (scopes, account, readable mailbox), and the refusals that people see."""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from postroom.errors import PermanentError, TransientError
-from postroom.model import Account, ContentPolicy, Grant, MailboxId, OrganizationId, Secret, Tokens
+from postroom.flow.mailboxes.connect_request import ConnectRequest
+from postroom.flow.mailboxes.fixed_token import FixedToken
+from postroom.model import Account, Grant, OrganizationId, Tokens
 from postroom.ports import Provider
 from postroom.store import mailboxes
 from postroom.store.database import Database
@@ -21,19 +23,6 @@ class LoginRefusalReason(StrEnum):
     NO_MAILBOX = "no_mailbox"  # the account has no readable mailbox
     APPLICATION = "application"  # the provider rejects this Postroom's application
     TRY_AGAIN = "try_again"  # the provider is unavailable
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectRequest:
-    """What to connect: any account, one address, or a mailbox that must be reconnected.
-
-    Without a policy, a known mailbox keeps its own and a new one gets `full`.
-    """
-
-    policy: ContentPolicy | None = None
-    address: str | None = None
-    mailbox: MailboxId | None = None
-    force_consent: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +63,7 @@ def refuse_denied_consent(error: str | None, request: ConnectRequest) -> LoginRe
     )
 
 
-async def find_problem(
+async def check_grant(
     database: Database,
     provider: Provider,
     organization: OrganizationId,
@@ -85,8 +74,8 @@ async def find_problem(
     if grant.missing_scopes:
         return LoginRefusal(
             LoginRefusalReason.SCOPES_MISSING,
-            "Permission to read mail is missing: a box on the consent page was not ticked. Postroom asks"
-            " only for read access and cannot work without it.",
+            "Permission to read mail is missing: a checkbox on the consent page was not selected. Postroom"
+            " asks only for read access and cannot work without it.",
             replace(request, force_consent=True),
         )
     if request.mailbox is not None:
@@ -108,10 +97,10 @@ async def find_problem(
             " it app-only (`postroom mailboxes connect outlook --app-only`), or sign in as that mailbox.",
             request,
         )
-    return await _find_read_problem(provider, grant.account, grant.tokens, request)
+    return await _check_readable(provider, grant.account, grant.tokens, request)
 
 
-async def _find_read_problem(
+async def _check_readable(
     provider: Provider, account: Account, tokens: Tokens, request: ConnectRequest
 ) -> LoginRefusal | None:
     try:
@@ -121,16 +110,3 @@ async def _find_read_problem(
     except PermanentError as error:
         return LoginRefusal(LoginRefusalReason.NO_MAILBOX, str(error), request)
     return None
-
-
-@dataclass(frozen=True)
-class FixedToken:
-    """The token of a login that has just completed; it cannot be refreshed yet."""
-
-    token: Secret
-
-    async def get_token(self) -> Secret:
-        return self.token
-
-    async def replace_rejected(self, rejected: Secret) -> Secret:
-        return rejected
