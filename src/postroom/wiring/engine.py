@@ -97,7 +97,6 @@ def _build_sync_context(
         database=database,
         remote=remote,
         blobs=blobs,
-        accept=sync.accepts_attachment,
         sweep_seconds={
             ProviderName.GMAIL: settings.gmail_sweep_minutes * 60,
             ProviderName.OUTLOOK: settings.outlook_sweep_minutes * 60,

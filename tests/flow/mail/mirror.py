@@ -43,7 +43,6 @@ class Mirror:
             "database": self.database,
             "remote": lambda _: self.remote,
             "blobs": self.blobs,
-            "accept": sync.accepts_attachment,
             "sweep_seconds": dict.fromkeys(ProviderName, 900.0),
             "backfill_days": 30,
             "slice_seconds": 60,

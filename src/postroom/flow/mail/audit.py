@@ -233,12 +233,12 @@ class _AuditRun:
 
         Messages that cannot be fetched are left out; the sync records those as failures.
         """
-        policy, accept = self.mailbox.policy, self.context.accept
+        policy = self.mailbox.policy
         return [
             _ObservedMessage(
                 MessageChange(each.key, Presence.PRESENT, each.version, each.state),
                 content_filter.filter_content(each.content, policy),
-                {part.part for part in content_filter.filter_attachments(each.content, policy, accept)},
+                {part.part for part in content_filter.filter_attachments(each.content, policy)},
             )
             async for group in self.remote.fetch(changes, policy)
             for each in group

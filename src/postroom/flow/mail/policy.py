@@ -16,9 +16,7 @@ from postroom.flow.mail.sync.content_filter import accepts_attachment
 from postroom.model import (
     ContentPolicy,
     MailboxId,
-    MessageContent,
     OrganizationId,
-    Person,
     StepResult,
     WorkKind,
 )
@@ -26,7 +24,6 @@ from postroom.store import cursors, ledger, mailboxes, message_contents, work
 from postroom.store.connection import Connection
 from postroom.store.cursors import CursorKind, CursorStart
 from postroom.store.database import Database
-from postroom.store.message_contents import AttachmentWithMessage
 from postroom.store.work import Lease, WorkRequest
 
 BATCH: Final = 500
@@ -112,7 +109,7 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
     gone = [
         each
         for each in await message_contents.list_attachments(connection, messages)
-        if not (some and accepts_attachment(_to_message_content(each), each.attachment))
+        if not (some and accepts_attachment(each.attachment))
     ]
     await message_contents.delete_attachments(
         connection, [(each.message, each.attachment.part) for each in gone]
@@ -120,20 +117,3 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
     names = [f"{each.message}/{each.attachment.part}" for each in gone]
     await ledger.purge_personal_of_many(connection, "attachment", names)
     return messages[-1]
-
-
-def _to_message_content(held: AttachmentWithMessage) -> MessageContent:
-    """Rebuild the content that an attachment filter may look at from a stored message."""
-    return MessageContent(
-        internet_message_id=held.internet_message_id,
-        sender=Person(held.from_name or "", held.from_address) if held.from_address else None,
-        to=(),
-        cc=(),
-        bcc=(),
-        subject=held.subject,
-        sent_at=None,
-        size=None,
-        has_attachments=True,
-        is_newsletter=held.is_newsletter,
-        is_automated=held.is_automated,
-    )

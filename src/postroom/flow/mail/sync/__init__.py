@@ -6,6 +6,7 @@ follows it. A crash before the commit repeats the page; after it, the sync conti
     sync_step        one step: live changes, retries, a slice of the listings, the finish
     sync_run         the state of a run, shared by all modules below
     folder_tree      the folders, and the scopes that report their changes
+    cursor_planning  the cursors that a new or expired scope needs
     live_changes     the hints of pushes, then the change feeds
     listing          backfill, full resync and its settling, refill
     page_fetch       what a page needs before its commit: lookups, messages, bytes
@@ -27,8 +28,7 @@ A message:  unknown ──fetch──▶ stored ⇄ moved, labels, flags ──�
                 └──(its fetch fails)──▶ failure ──retry with backoff──▶ stored, or waits for a person
 """
 
-from postroom.flow.mail.sync.content_filter import AttachmentFilter, accepts_attachment
 from postroom.flow.mail.sync.sync_run import SyncContext
 from postroom.flow.mail.sync.sync_step import run
 
-__all__ = ["AttachmentFilter", "SyncContext", "accepts_attachment", "run"]
+__all__ = ["SyncContext", "run"]

@@ -1,6 +1,6 @@
 """Reduce a message to what its content policy allows, as columns of the tables. Pure functions."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
 
@@ -11,14 +11,14 @@ from postroom.mime.text import searchable_text
 from postroom.model import ContentPolicy, MessageContent, Person, RemoteAttachment
 from postroom.store.messages import StoredContent
 
-# Whether the policy `documents` stores this attachment of this message.
-AttachmentFilter = Callable[[MessageContent, RemoteAttachment], bool]
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-def accepts_attachment(content: MessageContent, attachment: RemoteAttachment) -> bool:
-    """Judge an attachment by its name, declared type and first bytes, independent of pipelines."""
-    del content
+def accepts_attachment(attachment: RemoteAttachment) -> bool:
+    """Whether the policy `documents` stores an attachment, judged by its name, type and first bytes.
+
+    It does not depend on pipelines.
+    """
     file = screen.AttachmentFacts(
         attachment.kind,
         attachment.file_name or "",
@@ -31,14 +31,12 @@ def accepts_attachment(content: MessageContent, attachment: RemoteAttachment) ->
     return screen.screen_attachment(file).accepted
 
 
-def filter_attachments(
-    content: MessageContent, policy: ContentPolicy, accept: AttachmentFilter
-) -> list[RemoteAttachment]:
+def filter_attachments(content: MessageContent, policy: ContentPolicy) -> list[RemoteAttachment]:
     match policy:
         case ContentPolicy.METADATA:
             return []
         case ContentPolicy.DOCUMENTS:
-            return [each for each in content.attachments if accept(content, each)]
+            return [attachment for attachment in content.attachments if accepts_attachment(attachment)]
         case ContentPolicy.FULL:
             return list(content.attachments)
 

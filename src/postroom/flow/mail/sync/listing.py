@@ -30,7 +30,7 @@ from postroom.store import cursors, messages
 from postroom.store.cursors import Cursor, CursorAdvance, CursorKind, CursorStart
 
 STORED_PAGE: Final = 100  # stored messages that are looked up or fetched again at a time
-CONCURRENT_PAGES: Final = 2  # pages
+CONCURRENT_PAGES: Final = 2
 
 
 async def run(sync_run: SyncRun, *, seconds: float) -> None:
@@ -139,7 +139,7 @@ class _Prefetcher:
         """Start fetching a page, at most so many at a time, and commit fetched pages."""
         turn = FetchTurn(previous=self.in_flight[-1].turn.mostly_fetched if self.in_flight else None)
         task = asyncio.create_task(fetch_page(self.sync_run, observations, options, turn))
-        self.in_flight.append(_PageInFlight(task, turn, cursor_updates, options.refetches))
+        self.in_flight.append(_PageInFlight(task, turn, cursor_updates, options.refetch_known))
         while len(self.in_flight) >= together:
             await self._commit_next()
 
@@ -149,7 +149,7 @@ class _Prefetcher:
         try:
             await self._await_commit()
             fetched_page = await page.fetch
-            if not live_changes.has_known_folders(self.sync_run, fetched_page):
+            if not folder_tree.has_known_folders(self.sync_run, fetched_page):
                 await folder_tree.refresh_folders(self.sync_run)
         except BaseException:
             page.fetch.cancel()
@@ -195,7 +195,7 @@ class _Prefetcher:
             await folder_tree.handle_gone_scope(sync_run, scope)
             position.at_end = True
             return
-        options = FetchOptions(since, fetches_bare=not resync, looks_at_bare=resync)
+        options = FetchOptions(since, fetch_unknown_bare_keys=not resync, look_up_known_bare_keys=resync)
         position.value, position.listed = page.cursor, position.listed + max(len(page.changes), 1)
         position.at_end = not page.has_more
         # A resync looks up stored messages, so pages must be committed in the order they were read.
@@ -217,16 +217,16 @@ class _Prefetcher:
         kind, scope = position.cursor.kind, position.cursor.scope
         resync, done = kind is CursorKind.RESYNC, not page.has_more
         first = not resync and self.sync_run.cursor(CursorKind.LIVE, scope) is None
-        begins: list[CursorStart] = []
+        starts: list[CursorStart] = []
         if done and page.live_cursor and (resync or first):
-            begins.append(CursorStart(CursorKind.LIVE, scope, page.live_cursor))
+            starts.append(CursorStart(CursorKind.LIVE, scope, page.live_cursor))
         if done and page.live_cursor and first:
-            begins.append(CursorStart(CursorKind.RESYNC, scope, completed=True))
+            starts.append(CursorStart(CursorKind.RESYNC, scope, completed=True))
         return CursorUpdates(
             [CursorAdvance(kind, scope, page.cursor, len(page.changes), page.estimated_total, done)],
-            begins,
+            starts,
             listed=[(scope, fetched_page.shown)] if resync or first else (),
-            listed_first=first,
+            only_stored_keys=first,
         )
 
     async def _restart_listing(self, position: _ListingPosition) -> None:
@@ -237,16 +237,16 @@ class _Prefetcher:
         await self._drain()
         scope = position.cursor.scope
         if scope in self.sync_run.restarted_scopes:
-            raise TransientError("The provider's listing cursors expire while they are being read.")
+            raise TransientError("The provider's listing cursors expire before the listing is complete.")
         self.sync_run.restarted_scopes.add(scope)
         if self.sync_run.cursor(CursorKind.LIVE, scope) is not None:
-            begins = [CursorStart(position.cursor.kind, scope)]
+            starts = [CursorStart(position.cursor.kind, scope)]
         else:
-            begins = [
+            starts = [
                 CursorStart(CursorKind.BACKFILL, scope, completed=True),
                 CursorStart(CursorKind.RESYNC, scope),
             ]
-        await commit_page(self.sync_run, FetchedPage(), CursorUpdates(begins=begins))
+        await commit_page(self.sync_run, FetchedPage(), CursorUpdates(starts=starts))
         position.at_end = True
 
     async def _settle_unlisted(self, position: _ListingPosition) -> None:
@@ -263,12 +263,12 @@ class _Prefetcher:
                 limit=STORED_PAGE,
             )
         if not keys:
-            await commit_page(sync_run, FetchedPage(), CursorUpdates(drops=[(CursorKind.RESYNC, scope)]))
+            await commit_page(sync_run, FetchedPage(), CursorUpdates(deletes=[(CursorKind.RESYNC, scope)]))
             position.at_end = True
             return
         failed = FetchedPage()
         looked = await look_up(sync_run, keys, failed)
-        fetched_page = await live_changes.fetch_with_known_folders(sync_run, looked, FetchOptions(None))
+        fetched_page = await folder_tree.fetch_with_known_folders(sync_run, looked, FetchOptions(None))
         fetched_page.failures += failed.failures
         shown = [*fetched_page.shown, *(each.subject for each in failed.failures)]
         await commit_page(sync_run, fetched_page, CursorUpdates(listed=[(scope, shown)]))
@@ -280,10 +280,12 @@ class _Prefetcher:
             rows = await messages.list_keys_below(connection, sync_run.id, below=below, limit=STORED_PAGE)
         if not rows:
             await self._drain()
-            await commit_page(sync_run, FetchedPage(), CursorUpdates(drops=[(CursorKind.REFILL, "")]))
+            await commit_page(sync_run, FetchedPage(), CursorUpdates(deletes=[(CursorKind.REFILL, "")]))
             position.at_end = True
             return
         observations = to_certain_observations(MessageChange(key, Presence.PRESENT) for _, key in rows)
         position.value = str(rows[-1][0])
         cursor_updates = CursorUpdates([CursorAdvance(CursorKind.REFILL, "", position.value, len(rows))])
-        await self._start_fetch(observations, FetchOptions(None, refetches=True), lambda _: cursor_updates)
+        await self._start_fetch(
+            observations, FetchOptions(None, refetch_known=True), lambda _: cursor_updates
+        )

@@ -1,4 +1,4 @@
-"""Live changes: fetch the messages that pushes named, then read the change feeds.
+"""Live changes: fetch the messages that pushes named, read the change feeds, and retry due failures.
 
 A push only narrows where to look: its messages, and the feeds of the folders they are or were in. Feeds that
 were not read since the last sweep are read as well, so a mailbox with pushes all day is swept too. If the
@@ -13,14 +13,13 @@ from datetime import timedelta
 from typing import Final
 
 from postroom.errors import CursorExpired, NotFound
-from postroom.flow.mail.sync import folder_tree
+from postroom.flow.mail.sync import cursor_planning, folder_tree
 from postroom.flow.mail.sync.page_commit import CursorUpdates, commit_page
 from postroom.flow.mail.sync.page_fetch import (
     UNREADABLE_WAITS,
     FetchedPage,
     FetchOptions,
     Observation,
-    fetch_page,
     get_retry_wait,
     to_observations,
 )
@@ -31,21 +30,21 @@ from postroom.store.cursors import CursorAdvance, CursorKind
 from postroom.store.failures import DueFailure, Failure
 from postroom.store.notifications import SyncHints
 
-OVERLAP: Final = timedelta(minutes=10)  # reread what was received this long before the newest stored message
+OVERLAP: Final = timedelta(minutes=10)  # list again from this long before the newest stored message
 MAX_RETRIES: Final = 50
 
 
 async def run(sync_run: SyncRun) -> None:
     """Read what is new: only near the hints if they are complete, otherwise everywhere."""
     hints = await _load_hints(sync_run)
-    if folder_tree.is_stale(sync_run, CursorKind.FOLDERS):
+    if cursor_planning.is_stale(sync_run, CursorKind.FOLDERS):
         await folder_tree.refresh_folders(sync_run)
     scopes = _list_live_scopes(sync_run)
     narrow = bool(hints.message_ids) and hints.complete
     if hints.message_ids:
-        near, sure = await _fetch_hinted(sync_run, hints)
-        if narrow and sure:
-            scopes = [scope for scope in scopes if scope in near or _is_overdue(sync_run, scope)]
+        hinted_scopes, all_found = await _fetch_hinted(sync_run, hints)
+        if narrow and all_found:
+            scopes = [scope for scope in scopes if scope in hinted_scopes or _is_overdue(sync_run, scope)]
     await _fetch_recent(sync_run)
     await _follow_feeds(sync_run, scopes)
     if hints != notifications.NO_HINTS:
@@ -62,12 +61,12 @@ async def _load_hints(sync_run: SyncRun) -> SyncHints:
         return await notifications.get_hints(connection, sync_run.id)
 
 
-def _schedule_second_look(sync_run: SyncRun, woken_seconds: float | None) -> float | None:
+def _schedule_second_look(sync_run: SyncRun, seconds_since_enqueued: float | None) -> float | None:
     """Schedule another run for changes whose pushes the provider may have dropped."""
-    apart = sync_run.remote.push_interval_seconds
-    if woken_seconds is None or woken_seconds >= apart:
+    push_interval = sync_run.remote.push_interval_seconds
+    if seconds_since_enqueued is None or seconds_since_enqueued >= push_interval:
         return None
-    return time.monotonic() + apart - woken_seconds
+    return time.monotonic() + push_interval - seconds_since_enqueued
 
 
 def _list_live_scopes(sync_run: SyncRun) -> list[str]:
@@ -78,7 +77,9 @@ def _list_live_scopes(sync_run: SyncRun) -> list[str]:
 def _is_overdue(sync_run: SyncRun, scope: str) -> bool:
     """Whether it was not read since the last sweep, or a full sync was requested."""
     cursor = sync_run.cursor(CursorKind.LIVE, scope)
-    return cursor is None or cursor.value is None or folder_tree.is_stale(sync_run, CursorKind.LIVE, scope)
+    return (
+        cursor is None or cursor.value is None or cursor_planning.is_stale(sync_run, CursorKind.LIVE, scope)
+    )
 
 
 async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | None], bool]:
@@ -86,8 +87,8 @@ async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | 
     observations = [Observation(MessageChange(key, Presence.PRESENT)) for key in sorted(hints.message_ids)]
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
         before = await messages.find_by_keys(connection, sync_run.id, hints.message_ids)
-    fetched_page = await fetch_with_known_folders(
-        sync_run, observations, FetchOptions(sync_run.earliest(), looks_at_bare=True)
+    fetched_page = await folder_tree.fetch_with_known_folders(
+        sync_run, observations, FetchOptions(sync_run.earliest(), look_up_known_bare_keys=True)
     )
     early = [key for key in fetched_page.gone if key not in before]
     fetched_page.failures += [
@@ -97,23 +98,6 @@ async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | 
     await commit_page(sync_run, fetched_page, CursorUpdates())
     keys = fetched_page.folders() | {row.folder for row in before.values() if row.folder}
     return {sync_run.folders[key].scope for key in keys if key in sync_run.folders}, not early
-
-
-async def fetch_with_known_folders(
-    sync_run: SyncRun, observations: Sequence[Observation], options: FetchOptions
-) -> FetchedPage:
-    """Fetch a page, and refresh the folder tree if the page names an unknown folder."""
-    fetched_page = await fetch_page(sync_run, observations, options)
-    if not has_known_folders(sync_run, fetched_page):
-        await folder_tree.refresh_folders(sync_run)
-    return fetched_page
-
-
-def has_known_folders(sync_run: SyncRun, fetched_page: FetchedPage) -> bool:
-    """Whether all folders of a page are known."""
-    return all(
-        key in sync_run.folders and not sync_run.folders[key].deleted for key in fetched_page.folders()
-    )
 
 
 async def _fetch_recent(sync_run: SyncRun) -> None:
@@ -131,7 +115,7 @@ async def _fetch_recent(sync_run: SyncRun) -> None:
     # In one commit: after a partial one, the newest stored message would hide the missing ones.
     changes = [each async for page in sync_run.remote.list_recent(since) for each in page]
     if changes:
-        fetched_page = await fetch_with_known_folders(
+        fetched_page = await folder_tree.fetch_with_known_folders(
             sync_run, to_observations(changes, ""), FetchOptions(sync_run.earliest())
         )
         await commit_page(sync_run, fetched_page, CursorUpdates())
@@ -153,7 +137,7 @@ async def _follow_feeds(sync_run: SyncRun, scopes: Sequence[str]) -> None:
         await _commit_pages(sync_run, pages)
         for scope, answer in zip(values, answers, strict=True):
             if isinstance(answer, CursorExpired):
-                await _restart_expired(sync_run, scope)
+                await _restart_scope(sync_run, scope)
             elif isinstance(answer, NotFound):
                 await folder_tree.handle_gone_scope(sync_run, scope)
         values = {scope: page.cursor for scope, page in pages.items() if page.has_more}
@@ -162,7 +146,7 @@ async def _follow_feeds(sync_run: SyncRun, scopes: Sequence[str]) -> None:
 async def _load_page(
     sync_run: SyncRun, scope: str, value: str | None
 ) -> ChangePage | CursorExpired | NotFound:
-    if value is None:
+    if value is None:  # `sync_requests` takes the value away to request a full sync
         return CursorExpired("A full listing was requested.")
     try:
         return await sync_run.remote.list_changes(scope, value)
@@ -174,15 +158,17 @@ async def _commit_pages(sync_run: SyncRun, pages: dict[str, ChangePage]) -> None
     if not pages:
         return
     observations = [each for scope, page in pages.items() for each in to_observations(page.changes, scope)]
-    fetched_page = await fetch_with_known_folders(sync_run, observations, FetchOptions(sync_run.earliest()))
-    moves = [CursorAdvance(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
-    await commit_page(sync_run, fetched_page, CursorUpdates(moves))
+    fetched_page = await folder_tree.fetch_with_known_folders(
+        sync_run, observations, FetchOptions(sync_run.earliest())
+    )
+    advances = [CursorAdvance(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
+    await commit_page(sync_run, fetched_page, CursorUpdates(advances))
 
 
-async def _restart_expired(sync_run: SyncRun, scope: str) -> None:
-    begins = await folder_tree.restart_scope(sync_run, scope)
-    drops = [] if any(each.kind is CursorKind.LIVE for each in begins) else [(CursorKind.LIVE, scope)]
-    await commit_page(sync_run, FetchedPage(), CursorUpdates(begins=begins, drops=drops))
+async def _restart_scope(sync_run: SyncRun, scope: str) -> None:
+    starts = await cursor_planning.restart_scope(sync_run, scope)
+    deletes = [] if any(each.kind is CursorKind.LIVE for each in starts) else [(CursorKind.LIVE, scope)]
+    await commit_page(sync_run, FetchedPage(), CursorUpdates(starts=starts, deletes=deletes))
 
 
 async def retry_failures(sync_run: SyncRun) -> None:
@@ -194,8 +180,8 @@ async def retry_failures(sync_run: SyncRun) -> None:
     if not due:
         return
     observations = [Observation(MessageChange(key, Presence.PRESENT), certain=True) for key in sorted(keys)]
-    fetched_page = await fetch_with_known_folders(
-        sync_run, observations, FetchOptions(sync_run.earliest(), refetches=True)
+    fetched_page = await folder_tree.fetch_with_known_folders(
+        sync_run, observations, FetchOptions(sync_run.earliest(), refetch_known=True)
     )
     fetched_page.retried = due
     fetched_page.failures = [_with_next_wait(each, fetched_page) for each in fetched_page.failures]

@@ -43,20 +43,20 @@ _EVENT_TYPES = {"created": "message.created", "deleted": "message.deleted"}
 
 @dataclass(frozen=True, slots=True)
 class CursorUpdates:
-    """The cursors that a transaction moves, starts and drops."""
+    """The cursors that a transaction advances, starts and deletes."""
 
-    moves: Sequence[CursorAdvance] = ()
-    begins: Sequence[CursorStart] = ()
-    drops: Sequence[tuple[CursorKind, str]] = ()
+    advances: Sequence[CursorAdvance] = ()
+    starts: Sequence[CursorStart] = ()
+    deletes: Sequence[tuple[CursorKind, str]] = ()
     listed: Sequence[
         tuple[str, Sequence[str]]
     ] = ()  # by scope: keys that a listing returned, for settling later
-    listed_first: bool = False  # by a first listing: note only keys that are stored
+    only_stored_keys: bool = False  # a first listing records only the keys that are stored
 
     @property
     def makes_progress(self) -> bool:
         """Whether a page of a listing is done, even one without anything new."""
-        return any(each.kind is not CursorKind.LIVE for each in self.moves)
+        return any(each.kind is not CursorKind.LIVE for each in self.advances)
 
 
 @dataclass
@@ -311,12 +311,12 @@ async def _record_failures(
 async def _update_cursors(sync_run: SyncRun, connection: Connection, cursor_updates: CursorUpdates) -> None:
     for scope, keys in cursor_updates.listed:
         await cursors.record_listed(
-            connection, sync_run.id, "resync", scope, keys, stored_only=cursor_updates.listed_first
+            connection, sync_run.id, "resync", scope, keys, stored_only=cursor_updates.only_stored_keys
         )
-    await cursors.delete(connection, sync_run.id, cursor_updates.drops)
-    await cursors.start(connection, sync_run.id, cursor_updates.begins)
-    await cursors.advance(connection, sync_run.id, cursor_updates.moves)
-    if cursor_updates.begins or cursor_updates.drops or cursor_updates.moves:
+    await cursors.delete(connection, sync_run.id, cursor_updates.deletes)
+    await cursors.start(connection, sync_run.id, cursor_updates.starts)
+    await cursors.advance(connection, sync_run.id, cursor_updates.advances)
+    if cursor_updates.starts or cursor_updates.deletes or cursor_updates.advances:
         rows = await cursors.list_by_mailbox(connection, sync_run.id)
         sync_run.cursors = {(row.kind, row.scope): row for row in rows}
 

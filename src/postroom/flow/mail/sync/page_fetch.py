@@ -40,7 +40,8 @@ UNREADABLE_WAITS: Final = (2.0, 8.0, 30.0)
 class Observation:
     """One observation of a message.
 
-    A certain one comes from a lookup, or only names a message to fetch. The others come from a scope's feed.
+    A certain one comes from a lookup, a retry or a refill and is applied whatever its version. The others
+    come from a change feed, a listing or a push, and are applied only if they are newer.
     """
 
     change: MessageChange
@@ -98,14 +99,14 @@ class FetchOptions:
     """How to fetch a page.
 
     A listing may return bare keys, without any state. If such a message is not stored, it is fetched or left
-    to another listing (`fetches_bare`). If it is stored, it is looked up or assumed unchanged
-    (`looks_at_bare`).
+    to another listing (`fetch_unknown_bare_keys`). If it is stored, it is looked up or assumed unchanged
+    (`look_up_known_bare_keys`).
     """
 
     since: datetime | None
-    fetches_bare: bool = True
-    looks_at_bare: bool = False
-    refetches: bool = False
+    fetch_unknown_bare_keys: bool = True
+    look_up_known_bare_keys: bool = False
+    refetch_known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,16 +149,16 @@ async def _fetch_page(
         shown=[each.change.key for each in observations if each.change.presence is Presence.PRESENT]
     )
     known = await _load_stored(sync_run, {each.change.key for each in observations})
-    sorted_ = _plan_fetches(sync_run, observations, known, options)
-    if sorted_.lookups:
-        looked = await look_up(sync_run, list(sorted_.lookups), found)
+    plan = _plan_fetches(sync_run, observations, known, options)
+    if plan.lookups:
+        looked = await look_up(sync_run, list(plan.lookups), found)
         found.shown += [each.change.key for each in looked if each.change.presence is Presence.PRESENT]
-        again = _plan_fetches(sync_run, looked, known, options)
-        sorted_.changes = [each for each in sorted_.changes if each.change.key not in sorted_.lookups]
-        sorted_.changes += again.changes
-        sorted_.fetch.update(again.fetch)
-    found.changes = sorted_.changes
-    await _fetch_messages(sync_run, found, list(sorted_.fetch.values()), options, turn)
+        lookup_plan = _plan_fetches(sync_run, looked, known, options)
+        plan.changes = [each for each in plan.changes if each.change.key not in plan.lookups]
+        plan.changes += lookup_plan.changes
+        plan.fetch.update(lookup_plan.fetch)
+    found.changes = plan.changes
+    await _fetch_messages(sync_run, found, list(plan.fetch.values()), options, turn)
     return found
 
 
@@ -208,7 +209,7 @@ def _plan_unknown(change: MessageChange, options: FetchOptions, found: _FetchPla
     received = change.state.received_at
     if change.state.thread is None and change.labels_added | change.labels_removed:
         return
-    if _is_bare(change) and not options.fetches_bare:
+    if _is_bare(change) and not options.fetch_unknown_bare_keys:
         return
     if received is None or options.since is None or received >= options.since:
         found.fetch[change.key] = change
@@ -237,7 +238,7 @@ def _plan_known(
     if not is_newer(from_row(row), change):
         return
     if change.presence is Presence.PRESENT and _is_bare(change):
-        if options.looks_at_bare:
+        if options.look_up_known_bare_keys:
             found.lookups[change.key] = None
         return
     found.changes.append(observation)
@@ -255,9 +256,9 @@ def _plan_certain(
     here = change.presence is Presence.PRESENT
     if not here or not _is_bare(change):
         found.changes.append(observation)
-    written_on = row.is_draft and change.version > row.version
-    back = here and row.deleted and sync_run.mirrors(change.state.folder)
-    if options.refetches or written_on or back:
+    is_edited_draft = row.is_draft and change.version > row.version
+    is_restored = here and row.deleted and sync_run.mirrors(change.state.folder)
+    if options.refetch_known or is_edited_draft or is_restored:
         found.fetch[change.key] = change
 
 
@@ -331,7 +332,7 @@ def _add_failure(found: FetchedPage, unfetched: FetchFailure) -> None:
 async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[ReadyMessage, list[Failure]]:
     """Store the bytes of its attachments, so that only small values are left to commit."""
     policy = sync_run.mailbox.policy
-    kept = content_filter.filter_attachments(fetched.content, policy, sync_run.context.accept)
+    kept = content_filter.filter_attachments(fetched.content, policy)
     attachments: list[tuple[RemoteAttachment, bytes | None]] = []
     blobs: list[Blob] = []
     detected: dict[bytes, str] = {}

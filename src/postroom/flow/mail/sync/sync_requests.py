@@ -39,10 +39,10 @@ async def _expire_cursors(connection: Connection, mailbox: MailboxId) -> None:
     rows = await cursors.list_by_mailbox(connection, mailbox)
     live = {row.scope for row in rows if row.kind is CursorKind.LIVE}
     listing = {row.scope for row in rows if _is_backfill(row)} - live
-    begins = [CursorStart(CursorKind.LIVE, scope) for scope in live]
-    begins += [CursorStart(CursorKind.BACKFILL, scope, completed=True) for scope in listing]
-    begins += [CursorStart(CursorKind.RESYNC, scope) for scope in listing]
-    await cursors.start(connection, mailbox, begins)
+    starts = [CursorStart(CursorKind.LIVE, scope) for scope in live]
+    starts += [CursorStart(CursorKind.BACKFILL, scope, completed=True) for scope in listing]
+    starts += [CursorStart(CursorKind.RESYNC, scope) for scope in listing]
+    await cursors.start(connection, mailbox, starts)
 
 
 async def extend_backfill(
@@ -57,8 +57,8 @@ async def extend_backfill(
     later = [row.scope for row in rows if row.since is None or row.since > since]
     if not later:
         return False
-    begins = [CursorStart(CursorKind.BACKFILL, scope, since=since) for scope in later]
-    await cursors.start(connection, mailbox, begins)
+    starts = [CursorStart(CursorKind.BACKFILL, scope, since=since) for scope in later]
+    await cursors.start(connection, mailbox, starts)
     await work.restart(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
     return True
 

@@ -5,7 +5,6 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from postroom.flow.mail.sync.content_filter import AttachmentFilter
 from postroom.model import ContentPolicy, FolderRole, MailboxId, OrganizationId, ProviderName
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.connection import Connection
@@ -26,7 +25,6 @@ class SyncContext:
     database: Database
     remote: Callable[[Mailbox], RemoteMailbox]
     blobs: BlobStore
-    accept: AttachmentFilter
     sweep_seconds: Mapping[ProviderName, float]
     backfill_days: float
     slice_seconds: float

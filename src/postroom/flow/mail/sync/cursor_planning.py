@@ -1,0 +1,45 @@
+"""Which cursors a scope needs: to start it, to list it again after an expired cursor, and when one is stale.
+
+Asks the provider for its current cursor, but writes nothing.
+"""
+
+from datetime import timedelta
+from typing import Final
+
+from postroom.flow.mail.sync.sync_run import SyncRun, days_before, get_earliest_since
+from postroom.store.cursors import CursorKind, CursorStart
+
+FRESH_SHARE: Final = 0.8  # of the sweep interval
+
+
+def is_stale(sync_run: SyncRun, kind: CursorKind, scope: str = "") -> bool:
+    """Whether a cursor was not read for about one sweep interval."""
+    cursor = sync_run.cursor(kind, scope)
+    age = timedelta(seconds=FRESH_SHARE * sync_run.context.sweep_seconds[sync_run.mailbox.provider])
+    return cursor is None or cursor.updated_at < sync_run.now - age
+
+
+async def start_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
+    """Plan the first cursors of a scope: the live one is taken before listing, so that no change is missed.
+
+    Where the provider has no live cursor yet, the end of the listing yields it.
+    """
+    since = get_earliest_since(sync_run.of_kind(CursorKind.BACKFILL)) or days_before(
+        sync_run.now, sync_run.context.backfill_days
+    )
+    live_cursor = await sync_run.remote.get_current_cursor(scope)
+    backfill = CursorStart(CursorKind.BACKFILL, scope, since=since)
+    return [backfill] if live_cursor is None else [CursorStart(CursorKind.LIVE, scope, live_cursor), backfill]
+
+
+async def restart_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
+    """Plan the cursors for a full resync of a scope whose cursor expired.
+
+    With a new live cursor, the backfill window is listed too, for mail that arrived meanwhile; without one,
+    the resync lists it.
+    """
+    live_cursor = await sync_run.remote.get_current_cursor(scope)
+    resync = CursorStart(CursorKind.RESYNC, scope)
+    if live_cursor is None:
+        return [resync]
+    return [CursorStart(CursorKind.LIVE, scope, live_cursor), CursorStart(CursorKind.BACKFILL, scope), resync]
