@@ -186,12 +186,12 @@ async def test_disabled_webhook_shows_the_reason(visitor, owner, organization):
     await owner.execute(
         """
         UPDATE webhooks SET url = 'https://app.example.org/hooks?key=hidden-k', disabled_at = postroom_now(),
-            disabled_because = 'nothing was accepted for three days'
+            disabled_because = 'no delivery was accepted for three days'
         """
     )
     await owner.execute("UPDATE deliveries SET due_at = postroom_now()")
     shown = (await visitor.get("/webhooks")).text
-    for words in ("https://app.example.org/hooks<", "Disabled", "nothing was accepted for three days"):
+    for words in ("https://app.example.org/hooks<", "Disabled", "no delivery was accepted for three days"):
         assert words in shown
     assert 'data-label="Pending events">1<' in shown
     assert "hidden-k" not in shown

@@ -57,7 +57,7 @@ async def test_webhook_is_added_tested_disabled_enabled_replayed_and_removed(vis
     assert (await visitor.post(f"/webhooks/{webhook}/off")).headers["location"] == "/webhooks"
     shown = (await visitor.get("/webhooks")).text
     assert "Disabled" in shown
-    assert (await stored(owner))[1] == "switched off"
+    assert (await stored(owner))[1] == "disabled by hand"
     await owner.execute("DELETE FROM work")
     await visitor.post(f"/webhooks/{webhook}/on")
     assert ((await stored(owner))[1], await due(owner)) == (None, 1)

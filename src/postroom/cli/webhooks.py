@@ -1,4 +1,4 @@
-"""`postroom webhooks`: URLs of other applications that receive events."""
+"""`postroom webhooks`: add, list, remove, enable, disable, replay and test outgoing webhooks."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, NamedTuple
@@ -189,7 +189,7 @@ def test(webhook_name: WebhookArgument) -> ExitCode:
     if fault is None:
         typer.echo("Accepted.")
         return ExitCode.OK
-    typer.echo(f"Not accepted: the webhook {fault}.", err=True)
+    typer.echo(f"Test failed: {fault}.", err=True)
     return ExitCode.FAILED
 
 

@@ -20,6 +20,7 @@ from postroom.ports import PostResult
 SECONDS: Final = 15
 MAX_RESPONSE_BYTES: Final = 4096
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+_HTTPS_REQUIRED: Final = "the URL must be https; plain http is allowed only in POSTROOM_WEBHOOK_NETWORKS"
 Networks = Sequence[IPv4Network | IPv6Network]
 
 
@@ -47,12 +48,13 @@ class WebhookSender:
         except aiohttp.ClientConnectorError as error:
             refused = error.os_error
             return PostResult(
-                None, str(refused) if isinstance(refused, _AddressRefused) else "cannot be reached"
+                None,
+                str(refused) if isinstance(refused, _AddressRefused) else "the receiver cannot be reached",
             )
         except TimeoutError:
-            return PostResult(None, f"no response within {SECONDS} seconds")
+            return PostResult(None, f"the receiver did not respond within {SECONDS} seconds")
         except (aiohttp.ClientError, OSError, ValueError):
-            return PostResult(None, "cannot be reached, or its response was cut off")
+            return PostResult(None, "the receiver cannot be reached, or its response was cut off")
 
     def _client(self, *, plain: bool) -> aiohttp.ClientSession:
         """A new connection for each request: a reused one would not be checked again."""
@@ -69,16 +71,16 @@ class WebhookSender:
     def _check(self, scheme: str, host: str) -> None:
         """Check the scheme, and an IP address in place of a host name, which is not resolved."""
         if scheme not in {"https", "http"}:
-            raise _AddressRefused("is not an https URL")
+            raise _AddressRefused(_HTTPS_REQUIRED)
         try:
             address = ip_address(host)
         except ValueError:
             if scheme == "http" and not self.allowed:
-                raise _AddressRefused("is not an https URL") from None
+                raise _AddressRefused(_HTTPS_REQUIRED) from None
             return
         require_allowed_address(address, self.allowed)
         if scheme == "http" and not _is_in_networks(address, self.allowed):
-            raise _AddressRefused("is not an https URL")
+            raise _AddressRefused(_HTTPS_REQUIRED)
 
 
 class _CheckedResolver(AbstractResolver):
@@ -99,7 +101,7 @@ class _CheckedResolver(AbstractResolver):
             address = str(endpoint[0]).partition("%")[0]
             require_allowed_address(ip_address(address), self._allowed)
             if self._plain and not _is_in_networks(ip_address(address), self._allowed):
-                raise _AddressRefused("is not an https URL")
+                raise _AddressRefused(_HTTPS_REQUIRED)
             results.append(
                 ResolveResult(
                     hostname=host,
@@ -122,7 +124,7 @@ def require_allowed_address(address: IPv4Address | IPv6Address, allowed: Network
         return
     inner = _embedded_ipv4(address)
     if not address.is_global or address.is_multicast or (inner is not None and not inner.is_global):
-        raise _AddressRefused("is a private address; POSTROOM_WEBHOOK_NETWORKS can allow it")
+        raise _AddressRefused("the host has a private IP address; POSTROOM_WEBHOOK_NETWORKS can allow it")
 
 
 def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:

@@ -137,7 +137,7 @@ async def _send_test(context: WebhookPagesContext, request: Request, webhook: We
     error = await flow.send_test(context.deliver, get_visitor(request).organization, webhook)
     if error is None:
         return WebhookActionResult("Test succeeded: the receiver accepted the delivery.")
-    return WebhookActionResult(f"Test failed: the receiver {error}.", succeeded=False)
+    return WebhookActionResult(f"Test failed: {error}.", succeeded=False)
 
 
 async def _replay(context: WebhookPagesContext, request: Request, webhook: Webhook) -> None:

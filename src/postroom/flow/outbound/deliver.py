@@ -241,7 +241,8 @@ async def _send(context: DeliverContext, batch: _DeliveryBatch, item: _DeliveryI
 
 async def _disable(connection: Connection, lease: Lease, error: str) -> None:
     """Disable a webhook that has accepted nothing for too long, until a person enables it."""
-    await webhooks.disable(connection, UUID(lease.subject), f"nothing was accepted for three days: {error}")
+    reason = f"no delivery was accepted for three days: {error}"
+    await webhooks.disable(connection, UUID(lease.subject), reason)
     entry = NewLedgerEntry("WEBHOOK_DISABLED", "webhook", lease.subject, payload={"error": error})
     await ledger.append_entries(connection, lease.organization, [entry])
     await feed.append_event(connection, "webhook.disabled", "webhook", lease.subject)

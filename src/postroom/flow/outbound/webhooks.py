@@ -81,7 +81,7 @@ async def change(
     async with database.transaction(organization) as connection:
         await webhooks.update(connection, webhook.id, url=url, kinds=kinds)
         if enabled is False:
-            await webhooks.disable(connection, webhook.id, "switched off")
+            await webhooks.disable(connection, webhook.id, "disabled by hand")
         elif enabled and webhook.disabled_at is not None:
             await webhooks.enable(connection, webhook.id)
         await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook.id))])
