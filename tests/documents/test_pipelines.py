@@ -56,7 +56,7 @@ def test_whole_numbers_are_numbers_and_lists_are_lists():
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("[broken", "is not TOML"),
+        ("[broken", "is not valid TOML"),
         ("", "declares no pipeline"),
     ],
 )

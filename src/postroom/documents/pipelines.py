@@ -1,4 +1,7 @@
-"""Loads pipelines from a TOML file, one table each, and reports all errors at once."""
+"""Pipelines: which mail each accepts and what it does, and their loading from a TOML file.
+
+All errors of a file are reported at once.
+"""
 
 import tomllib
 from collections.abc import Collection, Iterator, Mapping
@@ -47,17 +50,17 @@ class Pipeline(BaseModel):
     shared_state_minutes: Annotated[float, Field(ge=1, le=1440)] = 60
 
     def takes_mailbox(self, address: str) -> bool:
-        return not self.mailboxes or any(fnmatchcase(address.lower(), each) for each in self.mailboxes)
+        return not self.mailboxes or any(fnmatchcase(address.lower(), pattern) for pattern in self.mailboxes)
 
     def takes_sender(self, address: str) -> bool:
-        return not self.senders or any(fnmatchcase(address.lower(), each) for each in self.senders)
+        return not self.senders or any(fnmatchcase(address.lower(), pattern) for pattern in self.senders)
 
     def takes_folder(self, names: Collection[str], roles: Collection[FolderRole]) -> bool:
         """Check a message's folders: by name or role if the pipeline names any, else received mail only."""
         if not self.folders:
             return not EXCLUDED_ROLES & set(roles)
-        asked = {each.lower() for each in self.folders}
-        return bool(asked & {each.lower() for each in names} or asked & {str(role) for role in roles})
+        accepted = {folder.lower() for folder in self.folders}
+        return bool(accepted & {name.lower() for name in names} or accepted & {str(role) for role in roles})
 
 
 Pipelines = Mapping[str, Pipeline]
@@ -86,9 +89,9 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise SettingsError(f"{place} is not TOML: {error}.") from error
+        raise SettingsError(f"{place} is not valid TOML: {error}.") from error
     faults: list[str] = []
-    found: dict[str, Pipeline] = {}
+    pipelines: dict[str, Pipeline] = {}
     for name, table in tables.items():
         if not isinstance(table, dict):
             faults.append(f"{name}: must be a table; start it with a line [{name}]")
@@ -96,14 +99,14 @@ def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
         declared = cast("dict[str, Any]", table)
         faults.extend(_find_kind_errors(name, declared, kinds))
         try:
-            found[name] = Pipeline.model_validate({**declared, "name": name})
+            pipelines[name] = Pipeline.model_validate({**declared, "name": name})
         except ValidationError as error:
             faults.extend(_to_messages(name, error))
     if not tables:
         faults.append('it declares no pipeline: add a table such as [invoices] with kind = "invoice"')
     if faults:
         raise SettingsError("\n  ".join([f"{place} has errors:", *faults]))
-    return found
+    return pipelines
 
 
 def _find_kind_errors(name: str, table: Mapping[str, Any], kinds: Collection[str]) -> Iterator[str]:

@@ -33,7 +33,9 @@ def in_doubt(found, name):
 
 
 def scales(found):
-    return [each for each in found.failed_checks if each.startswith("thousands or decimals of gross")]
+    return [
+        each for each in found.failed_checks if each.startswith("thousands or decimal separator in gross")
+    ]
 
 
 @pytest.mark.parametrize("sign", ["$", "¥", "GBP "])

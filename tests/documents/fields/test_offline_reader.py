@@ -214,7 +214,7 @@ def test_the_payment_is_confirmed_line_by_line_without_labels():
     fields = read(UNKNOWN_FEES, CONTRACT_NOTE)
     assert fields["net"].value == Decimal("152.63")
     assert fields["net"].signals.agreed
-    assert "line by line" in fields["net"].evidence
+    assert "running total" in fields["net"].evidence
     other = read(UNKNOWN_FEES.replace("0.23", "0.33"), CONTRACT_NOTE)
     assert not other["net"].signals.agreed
 

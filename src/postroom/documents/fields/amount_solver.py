@@ -1,4 +1,4 @@
-"""Assigns numbers to amount fields, using labels and arithmetic.
+"""Assigns the numbers of a document to its amount fields, by labels and arithmetic.
 
 Works on the candidates of `label_matching`. A matching product or sum is stronger evidence than any label.
 """
@@ -196,7 +196,7 @@ def _converted_products(
                     off = abs(result.size - wanted)
                     if result.size > 1 and off <= 0.011 + 0.0001 * wanted:
                         way = _product_solution(names, (left, right, result), min(off, 0.0051), factor)
-                        words = f"{left.size:g} x {right.size:g}, changed, = {result.size:.2f}"
+                        words = f"{left.size:g} x {right.size:g}, converted, = {result.size:.2f}"
                         yield replace(way, score=way.score - 0.1, words=dict.fromkeys(names, words))
 
 
@@ -410,7 +410,7 @@ def _reachable_amounts(
 ) -> dict[float, tuple[float, str]]:
     """Return the amounts that fees, taxes and conversion lead to, each with its weight and explanation."""
     extras = _fees_and_taxes(relation, money)
-    found: dict[float, tuple[float, str]] = {worth.size: (0.45, "equal to the worth")}
+    found: dict[float, tuple[float, str]] = {worth.size: (0.45, "equal to the gross amount")}
     bases = [worth]
     for _ in range(3):
         nexts: list[DistinctNumber] = []
@@ -473,5 +473,5 @@ def _explain_difference(
         for rate in rates:
             for changed in (base.size * rate, base.size / rate):
                 if abs(changed - each.size) <= 0.011 + 0.00003 * each.size:
-                    return 1.15, f"{base.size:.2f} changed at {rate:g} = {each.size:.2f}"
+                    return 1.15, f"{base.size:.2f} converted at {rate:g} = {each.size:.2f}"
     return None

@@ -48,7 +48,7 @@ def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Itera
         shape = kind.fields[name].shape
         said = f"{field.value:f}" if isinstance(field.value, Decimal) else str(field.value)
         if shape not in {"lines", "rates"} and (wanted := describe_expected_format(shape, said)):
-            yield FieldCheck(f"form of {name}", passed=False, words=f"{said} is not {wanted}")
+            yield FieldCheck(f"format of {name}", passed=False, words=f"{said} is not {wanted}")
 
 
 def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
@@ -106,7 +106,7 @@ def _check_product(left: Decimal, right: Decimal, result: Decimal, name: str) ->
     loose = max(_CENT_TOLERANCE, abs(result) * Decimal("0.005"), min(rounding, abs(result) / 20))
     right_one = any(abs(wanted * factor - result) <= loose for factor in _FACTORS)
     return FieldCheck(
-        name, right_one, f"{left} x {right} = {wanted.normalize():f}, but the document says {result}"
+        name, right_one, f"{left} x {right} = {wanted.normalize():f}; the document says {result}"
     )
 
 
@@ -126,9 +126,9 @@ def _check_settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator
     """
     if worth and Decimal("0.9") <= paid / worth <= Decimal("1.1") and paid != worth:
         yield FieldCheck(
-            "fees are on the right side",
+            "fees are added to a purchase, deducted from a sale",
             (paid > worth) == (direction == "buy"),
-            f"{direction}: worth {worth}, paid {paid}",
+            f"{direction}: gross {worth}, net {paid}",
         )
 
 
@@ -151,7 +151,7 @@ def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck |
 def _check_number_scale(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
     for name, field in fields.items():
         if field.ambiguity and kind.fields[name].shape in NUMBER_SHAPES:
-            yield FieldCheck(f"thousands or decimals of {name}", passed=False, words=field.ambiguity)
+            yield FieldCheck(f"thousands or decimal separator in {name}", passed=False, words=field.ambiguity)
 
 
 def _check_date_order(values: Mapping[str, Any]) -> Iterator[FieldCheck]:

@@ -1,4 +1,4 @@
-"""Finds the amounts that lead from the worth of a trade to the amount paid, line by line.
+"""Finds the amounts that lead from the value of a trade to the amount paid, line by line.
 
 This needs no labels: the amounts between the two are added, subtracted or converted, or the result does not
 match. Works on the numbers of `amount_solver` and does not choose.
@@ -56,7 +56,7 @@ def find_row_total(worth: ParsedValue, amounts: Sequence[ParsedValue]) -> Iterat
         for sign in (1, -1)
     ):
         words = " and ".join(f"{each:.2f}" for each in (abs(float(worth.number)), *row[:-1]))
-        yield SettlementStep(row[-1], changed=False, words=f"{words} lead to {row[-1]:.2f}")
+        yield SettlementStep(row[-1], changed=False, words=f"{words} add up to {row[-1]:.2f}")
 
 
 def find_column_totals(
@@ -103,7 +103,7 @@ def find_running_totals(
             amount = float(below[line].number)
             sum_, arrived = _advance(sum_, amount, rates, adds=line in interest)
             if arrived and sum_.steps:
-                words = f"{abs(start):.2f}, line by line, is {abs(amount):.2f}"
+                words = f"the running total from {abs(start):.2f} reaches {abs(amount):.2f}"
                 yield SettlementStep(abs(amount), sum_.changed, words)
 
 

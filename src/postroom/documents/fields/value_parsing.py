@@ -1,4 +1,4 @@
-"""Finds numbers, dates, currencies and codes in a document, by the document's own conventions.
+"""Finds numbers, dates, currencies and codes in a document's text, in the notation that the document uses.
 
 A number with two possible readings is found twice; the less likely reading is marked.
 """
@@ -333,7 +333,8 @@ def _number_readings(
     spellings = spellings[:1] if found["none"] else spellings
     decided = marks.comma is not None or first.percent or first.rate or first.currency in WITHOUT_CENTS
     decided = decided or any(mark in found["digits"] for mark in marks.thousands)
-    doubt = "" if decided or len(spellings) == 1 else f"{found['digits']} may have thousands or decimals"
+    doubt = f"the separator in {found['digits']} may mark thousands or decimals"
+    doubt = "" if decided or len(spellings) == 1 else doubt
     for likely, digits in spellings:
         amount = Decimal(digits)
         yield replace(

@@ -82,4 +82,4 @@ def _find_field_spec(hint: Any, name_: str) -> FieldSpec:
         for each in get_args(hint)[1:]:
             if isinstance(each, FieldSpec):
                 return each
-    raise SettingsError(f"the field {name_} of a document kind has no FieldSpec: annotate it with one")
+    raise SettingsError(f"The field {name_} of a document kind has no FieldSpec. Annotate it with one.")

@@ -26,11 +26,14 @@ def list_installed() -> dict[str, DocumentKind]:
             found = point.load()
         except Exception as error:
             raise SettingsError(
-                f"the kind {point.name} ({point.value}) cannot be imported ({type(error).__name__}): "
-                "repair or uninstall its package"
+                f"The document kind {point.name} ({point.value}) cannot be imported"
+                f" ({type(error).__name__}). Repair or uninstall its package."
             ) from error
         if not isinstance(found, DocumentKind):
-            raise SettingsError(f"the entry point {point.name} ({point.value}) is not a DocumentKind")
+            raise SettingsError(
+                f"The entry point {point.name} ({point.value}) is not a DocumentKind."
+                " Correct or uninstall its package."
+            )
         _ = found.fields
         kinds[found.name] = found
     return kinds

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from postroom.documents.fields import field_validation
+from postroom.documents.fields import field_validation, table_validation
 from postroom.errors import PermanentError
 from postroom.flow.documents.route import RecordIdentity, RouteContext
 from postroom.model import OrganizationId
@@ -27,10 +27,12 @@ def find_fault(kind: str, identity: RecordIdentity, order: OrderRequest) -> str 
     for name, value in order.fields.items():
         if name not in identity.shapes:
             return f"{name} is not a field of {kind}; its fields are {', '.join(identity.shapes)}"
+        if identity.shapes[name] in table_validation.TABLE_SHAPES:
+            return f"{name} is a table, which an order cannot contain"
         if right := field_validation.describe_expected_format(
             identity.shapes[name], value, identity.choices.get(name, ())
         ):
-            return f"{name} is {right}, not {value}"
+            return f"{name} must be {right}, not {value}"
     return None
 
 

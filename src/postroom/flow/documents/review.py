@@ -110,7 +110,7 @@ def _validate_correction(name: str, value: Any, identity: RecordIdentity) -> Any
     if not isinstance(value, str):
         raise InvalidField(f"{name} is not a table.", field=name)
     if right := field_validation.describe_expected_format(shape, value, identity.choices.get(name, ())):
-        raise InvalidField(f"{name} is {right}, not {value}.", field=name)
+        raise InvalidField(f"{name} must be {right}, not {value}.", field=name)
     return value
 
 
@@ -138,7 +138,7 @@ async def read_again(
     moved = await documents.change_state(connection, document, among=REPROCESSABLE, to=DocumentState.QUEUED)
     if moved is None:
         raise PermanentError(
-            f"The document is {found.state}. Only documents without a record can be read again."
+            f"The document is {found.state}. Only documents without a record can be reprocessed."
         )
     await reviews.withdraw(connection, document)
     await route.publish_state(connection, moved)
