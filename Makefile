@@ -10,7 +10,7 @@ INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
-demo: $(VENV)/.runtime ## start Postroom on the embedded database and print its address [PORT=8025]
+demo: $(VENV)/.runtime ## run Postroom on simulated mailboxes and print a sign-in link [PORT=8025]
 	@exec $(BIN)/postroom demo --port $(PORT)
 
 test: $(VENV)/.dev chromium ## every check and every test
@@ -20,14 +20,14 @@ test: $(VENV)/.dev chromium ## every check and every test
 check: $(VENV)/.dev ## format, lint, types, import rules
 	@scripts/check
 
-format: $(VENV)/.dev ## rewrite the sources as the formatter wants them
+format: $(VENV)/.dev ## format the sources
 	@$(BIN)/ruff check --quiet --fix-only src mailsim tests bench training scripts
 	@$(BIN)/ruff format --quiet src mailsim tests bench training scripts
 
 bench: $(VENV)/.dev ## every benchmark; each prints a ratio measured side by side
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-soak: $(VENV)/.dev ## the tests that take longer than a landing may
+soak: $(VENV)/.dev ## the slow tests that `make test` leaves out
 	@$(BIN)/python -m pytest -m soak -n 2 -o timeout=3600 tests
 
 clean: ## remove the environment and everything made by these commands

@@ -51,7 +51,7 @@ async def test_sync_mirrors_a_mailbox_and_prints_what_changed(room, run, owner, 
     stored = await box.one("SELECT count(*) FROM messages")
     assert (done.returncode, result["messages"], result["errors"], result["error"]) == (0, stored, 0, None)
     again = await run("sync", box.address, "--full")
-    assert (again.returncode, again.stdout.split()[:4]) == (0, ["WHAT", "COUNT", "threads", "0"])
+    assert (again.returncode, again.stdout.split()[:4]) == (0, ["ITEM", "COUNT", "threads", "0"])
     more = await run("mailboxes", "backfill", box.address, "--days", "90", "--json")
     assert json.loads(more.stdout)["messages"] == 25 - stored
     assert (

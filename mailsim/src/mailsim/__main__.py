@@ -25,7 +25,7 @@ from mailsim.tls import TlsFiles, issue_certificates
 EXAMPLES = """\
 examples:
   mailsim                                            use two free ports; the ready line names them
-  mailsim --http 127.0.0.1:8025 --seed 7             use a fixed port and reproducible IDs and mail
+  mailsim --http 127.0.0.1:8026 --seed 7             use a fixed port and reproducible IDs and mail
   mailsim --clock manual --start 2026-01-05T09:00Z   stop the clock; move it with POST /_sim/clock
   mailsim --quota old --latency-ms 30                use Gmail's quotas for older projects, answer slowly
 """

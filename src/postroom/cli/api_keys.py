@@ -1,4 +1,4 @@
-"""`postroom keys`: API keys."""
+"""`postroom keys`: create, list and revoke API keys."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +32,7 @@ Examples:
   postroom keys create robot --scope read --scope documents"""
 )
 def create(
-    name: Annotated[str, typer.Argument(help="Name that says what the key is for.")],
+    name: Annotated[str, typer.Argument(help="Name of the key, such as its purpose.")],
     scope: Annotated[
         list[Scope] | None, typer.Option(help="Permission of the key; repeatable [default: read]")
     ] = None,

@@ -86,7 +86,7 @@ def _print_findings(findings: "AuditFindings", repaired: int | None, *, json: bo
     for name, keys in kinds.items():
         more = f" and {len(keys) - MAX_IDS_SHOWN} more" if len(keys) > MAX_IDS_SHOWN else ""
         rows.append((name, len(keys), " ".join(keys[:MAX_IDS_SHOWN]) + more))
-    output.print_table(("WHAT", "COUNT", "IDS"), rows)
+    output.print_table(("ITEM", "COUNT", "IDS"), rows)
     if repaired is not None:
         typer.echo(f"Repaired: {repaired}.")
     elif findings.all_keys:

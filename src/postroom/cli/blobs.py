@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="blobs",
-    help="Verify and move the stored content of attachments and documents.",
+    help="Verify stored attachments and documents, or record a new location for them.",
     no_args_is_help=True,
     epilog="""\b
 Examples:

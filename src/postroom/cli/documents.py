@@ -1,4 +1,7 @@
-"""`postroom documents`: add, list, show, review, retry and export documents."""
+"""`postroom documents`: add, list, show, confirm, reject, retry and reprocess documents.
+
+The command `export` is in `export`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -45,12 +48,12 @@ Examples:
 )
 def add(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="PDF, PNG, JPEG, TIFF, XML or zip files.")
+        list[Path], typer.Argument(metavar="FILE", help="PDF, PNG, JPEG, TIFF, XML or zip files.")
     ],
     pipeline: Annotated[str, typer.Option(help="Pipeline that processes the files.")] = "invoices",
     sender: Annotated[str, typer.Option(help="Sender to record in the archive.")] = "upload@localhost",
 ) -> ExitCode:
-    """Add files by hand.
+    """Upload files.
 
     They are processed like attachments. Exit code 1 if a file is rejected.
     """
@@ -165,7 +168,7 @@ def confirm(
     ] = None,
     actor: ActorOption = "command line",
 ) -> None:
-    """Confirm a document, with corrections.
+    """Confirm a document, optionally with corrections.
 
     Postroom learns from them for this supplier or layout.
     """
@@ -213,12 +216,12 @@ Examples:
 )
 def retry(
     document: Annotated[
-        str | None, typer.Argument(metavar="[DOCUMENT]", help="ID, or start of the ID.")
+        str | None, typer.Argument(metavar="DOCUMENT", help="ID, or start of the ID.")
     ] = None,
     state: StateOption = None,
     actor: ActorOption = "command line",
 ) -> ExitCode:
-    """Process documents without a record again: one document, or all in a state."""
+    """Reprocess documents that have no record: one document, or all in a state."""
     return _requeue(document, state, None, actor)
 
 

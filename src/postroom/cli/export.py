@@ -114,7 +114,7 @@ def _write_parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
         arrow: Any = import_module("pyarrow")
         parquet: Any = import_module("pyarrow.parquet")
     except ImportError:
-        raise OperatorError("Parquet requires pyarrow. Run `pip install postroom[parquet]`.") from None
+        raise OperatorError("Parquet requires pyarrow. Run `pip install 'postroom[parquet]'`.") from None
     columns, flat = _flatten(rows)
     table = arrow.table({name: [_to_text(row.get(name)) for row in flat] for name in columns})
     parquet.write_table(table, output)

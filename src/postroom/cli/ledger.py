@@ -37,7 +37,7 @@ OrganizationOption = Annotated[
     epilog="""\b
 Examples:
   postroom ledger verify
-  postroom ledger verify --head 41:9f2c…  (also detects entries cut off since that head)
+  postroom ledger verify --head 41:9f2c…   # also detects entries cut off since that head
   postroom ledger verify --json | jq '.[].head'"""
 )
 def verify(

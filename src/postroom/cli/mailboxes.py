@@ -1,4 +1,7 @@
-"""`postroom mailboxes`: connect, list, show, pause, resume and disconnect."""
+"""`postroom mailboxes`: connect, list, show, pause, resume, disconnect, and set the content policy.
+
+Also how other commands find the mailbox that their argument names.
+"""
 
 import asyncio
 import sys

@@ -43,7 +43,7 @@ class MemberCommandContext(NamedTuple):
     epilog="""\b
 Examples:
   postroom members add ann@example.org --role admin
-  postroom members add bob@example.org --name "Bob" """
+  postroom members add bob@example.org --name Bob"""
 )
 def add(
     address: AddressArgument,
@@ -81,7 +81,7 @@ Examples:
   postroom members list --json | jq -r '.[].address'""",
 )
 def list_(*, json: JsonOption = False) -> None:
-    """List members with their roles, sign-in methods and last visit."""
+    """List members with their roles, sign-in methods and when they were last seen."""
 
     async def act(context: MemberCommandContext) -> "list[Member]":
         from postroom.store import members
@@ -99,7 +99,7 @@ def list_(*, json: JsonOption = False) -> None:
         (member.address, member.name, member.role, _describe_sign_in_methods(member), member.last_seen_at)
         for member in members
     ]
-    output.print_table(("ADDRESS", "NAME", "ROLE", "SIGNS IN BY", "LAST SEEN"), rows)
+    output.print_table(("ADDRESS", "NAME", "ROLE", "SIGN-IN METHODS", "LAST SEEN"), rows)
 
 
 @group.command(

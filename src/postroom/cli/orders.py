@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="orders",
-    help="Import, list and close orders, which documents are matched with.",
+    help="Import, list and close the orders that documents are matched with.",
     no_args_is_help=True,
     epilog="""\b
 Examples:

@@ -1,4 +1,4 @@
-"""`postroom parked`: work that failed too often and waits for the operator."""
+"""`postroom parked`: list and retry work that failed too often."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -50,7 +50,7 @@ def list_parked(*, json: Annotated[bool, typer.Option("--json", help="Print JSON
     epilog="""\b
 Examples:
   postroom parked retry sync 6f1c2a4e-…
-  postroom parked retry sync  (all syncs)"""
+  postroom parked retry sync   # all syncs"""
 )
 def retry(
     kind: Annotated[str, typer.Argument(help="Work kind, as shown by `postroom parked list`.")],

@@ -1,4 +1,4 @@
-"""`postroom pipelines`: list, check and try pipelines."""
+"""`postroom pipelines`: list and check pipelines, show watched folders, and try one on a file."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -97,7 +97,7 @@ def _or_all(values: tuple[str, ...]) -> str:
 def check(
     file: Annotated[Path | None, typer.Argument(help="Pipelines file [default: POSTROOM_PIPELINES]")] = None,
 ) -> None:
-    """Check a pipelines file and report all faults with their positions."""
+    """Check a pipelines file and report all errors with their positions."""
     from postroom import config
     from postroom.documents import pipelines
     from postroom.documents.kinds import kind_registry

@@ -27,8 +27,8 @@ def purge() -> None:
 @group.command(
     epilog="""\b
 Examples:
-  postroom purge person jane@example.org         (shows what would be deleted)
-  postroom purge person jane@example.org --yes   (deletes it)"""
+  postroom purge person jane@example.org         # shows what would be deleted
+  postroom purge person jane@example.org --yes   # deletes it"""
 )
 def person(
     address: Annotated[str, typer.Argument(help="Email address of the person.")],

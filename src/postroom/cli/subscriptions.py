@@ -25,7 +25,7 @@ WAIT_SECONDS = 90
 
 group = typer.Typer(
     name="subscriptions",
-    help="Manage push subscriptions, by which providers announce new mail.",
+    help="Manage push subscriptions, through which providers announce new mail.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -36,7 +36,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 MailboxArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[MAILBOX]",
+        metavar="MAILBOX",
         help="Address, ID or start of the ID of one mailbox [default: all mailboxes]",
         show_default=False,
     ),
@@ -66,7 +66,7 @@ Examples:
   postroom subscriptions create jane@example.org"""
 )
 def create(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Check the public URL and the webhook handshake, then create missing subscriptions.
+    """Check the public URL and the push handshake, then create missing subscriptions.
 
     Workers do this on their own. This command shows at once whether it works, and needs no running worker.
     Exit code 1 if anything failed.

@@ -1,4 +1,4 @@
-"""`postroom sync` and `postroom mailboxes backfill`: request and run a sync."""
+"""`postroom sync` and `postroom mailboxes backfill`: request a sync, run it, and follow its progress."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -113,7 +113,7 @@ def _print_result(totals: "SyncTotals", error: str | None) -> None:
     from postroom.cli import output
 
     names = ("threads", "messages", "attachments", "events", "errors")
-    output.print_table(("WHAT", "COUNT"), [(name, getattr(totals, name)) for name in names])
+    output.print_table(("ITEM", "COUNT"), [(name, getattr(totals, name)) for name in names])
     if error:
         typer.echo(f"The sync failed: {error}", err=True)
 

@@ -67,11 +67,11 @@ Examples:
 def rotate(
     *,
     finish: Annotated[
-        bool, typer.Option("--finish", help="Create no new key; encrypt again what older keys still encrypt.")
+        bool, typer.Option("--finish", help="Create no new key; re-encrypt values that still use older keys.")
     ] = False,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Create a new key and encrypt everything with it again. Postroom may keep running.
+    """Create a new key and re-encrypt everything with it. Postroom may keep running.
 
     If POSTROOM_VAULT_KEYS is set, its first key is used and none is created. Exit code 1 if older keys are
     still needed.

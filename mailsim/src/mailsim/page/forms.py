@@ -1,4 +1,4 @@
-"""Actions of the page's forms.
+"""The actions of the web page's forms, which call the handlers of the control API.
 
 Each returns a sentence to display; invalid input is a SimulatorError.
 """
@@ -97,7 +97,7 @@ async def inject_fault(sim: Simulator, fields: FormData) -> str:
 async def cancel_fault(sim: Simulator, fields: FormData) -> str:
     number = _read_text(fields, "number")
     await simulation.remove_fault(ControlCall(sim, {"number": number}))
-    return f"Fault {number} canceled."
+    return f"Fault {number} cancelled."
 
 
 async def move_clock(sim: Simulator, fields: FormData) -> str:
