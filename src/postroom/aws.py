@@ -1,4 +1,4 @@
-"""Opens boto3 clients of AWS services. boto3 is an optional dependency."""
+"""Opens boto3 clients of AWS services, with clear errors. boto3 is an optional dependency."""
 
 from importlib import import_module
 from typing import Any
@@ -22,7 +22,7 @@ def open_client(
         errors: Any = import_module("botocore.exceptions")
     except ImportError:
         raise SettingsError(
-            f"{setting} requires the library boto3. Run `pip install postroom[aws]`."
+            f"{setting} requires the library boto3. Run `pip install 'postroom[aws]'`."
         ) from None
     limits = config.Config(
         connect_timeout=5,

@@ -93,7 +93,7 @@ def start_with_processor(process: str, build_processor: Callable[[], Any]) -> No
         span_processor = build_processor()
     except ImportError:
         raise SettingsError(
-            "POSTROOM_TRACES_URL requires the OpenTelemetry SDK. Run `pip install postroom[otel]`."
+            "POSTROOM_TRACES_URL requires the OpenTelemetry SDK. Run `pip install 'postroom[otel]'`."
         ) from None
     resource = resources.Resource.create({"service.name": f"postroom-{process}"})
     provider = sdk.TracerProvider(resource=resource)

@@ -49,7 +49,7 @@ async def test_worker_rejects_another_blob_location_until_it_is_adopted(run, own
     await owner.execute("INSERT INTO blob_location (location) VALUES ('disk:of-another-machine')")
     done = run("work")
     assert done.returncode == 1
-    assert "error: This process stores blobs in another place" in done.stderr
+    assert "error: This process uses a different blob location" in done.stderr
     assert "POSTROOM_BLOBS" in done.stderr
     found = doctor(run)
     assert (found["state"], "adopt" in found["remedy"]) == ("fail", True)

@@ -1,4 +1,6 @@
-"""The blob store in a bucket of Google Cloud Storage. Its library is synchronous and runs in threads.
+"""The bucket of Google Cloud Storage, as blob store, archive and watched folder.
+
+Its library is synchronous and runs in threads.
 
 The library's errors are translated here. Their messages are dropped: they quote whole responses.
 """
@@ -38,7 +40,7 @@ def connect(
         anonymous: Any = import_module("google.auth.credentials")
     except ImportError:
         raise SettingsError(
-            "POSTROOM_BLOBS=gs://… requires google-cloud-storage. Run `pip install postroom[gcs]`."
+            "gs://… requires google-cloud-storage. Run `pip install 'postroom[gcs]'`."
         ) from None
     try:
         if credentials_file is not None:
@@ -51,7 +53,7 @@ def connect(
             credentials, _ = auth.default()
     except (OSError, ValueError, auth.exceptions.GoogleAuthError) as error:
         raise SettingsError(
-            f"POSTROOM_BLOBS=gs://… found no credentials ({type(error).__name__})."
+            f"No Google credentials were found for gs://{bucket} ({type(error).__name__})."
             " Set POSTROOM_GCS_CREDENTIALS_FILE to the key of a service account."
         ) from None
     options = {"api_endpoint": endpoint} if endpoint else None
@@ -79,7 +81,7 @@ class GcsBlobStore:
 
     def _no_bucket(self) -> OperatorError:
         return OperatorError(
-            f"The bucket of {self._place} does not exist. Create it, or correct POSTROOM_BLOBS."
+            f"The bucket of {self._place} does not exist. Create it, or correct its URL in the settings."
         )
 
     async def put(self, organization: OrganizationId, content: Content) -> Blob:

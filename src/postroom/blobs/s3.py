@@ -1,4 +1,6 @@
-"""The blob store in a bucket of S3 or a compatible service, through obstore with boto3's credentials.
+"""The bucket of S3 or a compatible service, as blob store, archive and watched folder.
+
+Uses obstore with boto3's credentials.
 
 The library's errors are translated here. Their messages are dropped: they quote whole responses.
 """
@@ -27,15 +29,15 @@ def connect(bucket: str, prefix: str, endpoint: str | None, *, retries: int = 3)
         auth: Any = import_module("obstore.auth.boto3")
     except ImportError:
         raise SettingsError(
-            "POSTROOM_BLOBS=s3://… requires the libraries obstore and boto3. Run `pip install postroom[aws]`."
+            "s3://… requires the libraries obstore and boto3. Run `pip install 'postroom[aws]'`."
         ) from None
     session = boto3.session.Session()
     if session.get_credentials() is None:
         raise SettingsError(
-            "POSTROOM_BLOBS=s3://… found no credentials. Set AWS_PROFILE, or give this machine a role."
+            f"No AWS credentials were found for s3://{bucket}. Set AWS_PROFILE, or give this machine a role."
         )
     if session.region_name is None and endpoint is None:
-        raise SettingsError("POSTROOM_BLOBS=s3://… needs a region. Set AWS_REGION, such as eu-west-1.")
+        raise SettingsError(f"s3://{bucket} requires a region. Set AWS_REGION, such as eu-west-1.")
     options: dict[str, Any] = {"timeout": "60s", "connect_timeout": "5s"}
     if endpoint is not None and endpoint.startswith("http://"):
         options["allow_http"] = True
@@ -143,16 +145,16 @@ class S3BlobStore:
         with self._errors():
             return [
                 WatchedFile(
-                    each["path"],
+                    entry["path"],
                     tag,
-                    each["size"],
+                    entry["size"],
                     generation=tag.strip('"'),
-                    modified_at=each["last_modified"],
+                    modified_at=entry["last_modified"],
                 )
                 async for page in self._store.list(chunk_size=1000)
-                for each in page
-                for tag in [each["e_tag"] or ""]
-                if not each["path"].endswith("/")
+                for entry in page
+                for tag in [entry["e_tag"] or ""]
+                if not entry["path"].endswith("/")
             ]
 
     async def read_file(self, file: WatchedFile) -> bytes:
@@ -178,7 +180,8 @@ class S3BlobStore:
         except (FileNotFoundError, self._obstore.exceptions.BaseError) as error:
             if "NoSuchBucket" in str(error):
                 raise OperatorError(
-                    f"The bucket of {self._place} does not exist. Create it, or correct POSTROOM_BLOBS."
+                    f"The bucket of {self._place} does not exist."
+                    " Create it, or correct its URL in the settings."
                 ) from None
             if isinstance(error, FileNotFoundError):
                 raise NotFound("the bucket has no such object") from None

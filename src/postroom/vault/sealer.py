@@ -36,8 +36,9 @@ class Sealer:
         key = self.keys.find(sealed.key_id)
         if key is None:
             raise OperatorError(
-                f"The vault lacks the key {sealed.key_id!a}, which sealed a value in the database. Restore it"
-                f" in {self.keys.source} from a backup or another machine, or reconnect its mailboxes."
+                f"The vault lacks the key {sealed.key_id!a}, which sealed a value in the database."
+                f" Restore it in {self.keys.source} from a backup or another machine,"
+                " or reconnect the affected mailboxes."
             )
         if sealed.value[:1] != FORMAT:
             raise OperatorError(

@@ -145,8 +145,8 @@ def _to_error(answer: dict[str, Any]) -> PostroomError:
         return TransientError(f"AWS SSM is busy ({code}).", retry_after=_retry_after(meta))
     if code in _DENIED:
         return OperatorError(
-            f"AWS SSM denies access ({code}). Give this process credentials that may ssm:PutParameter,"
-            " ssm:GetParameter and ssm:DeleteParameter below POSTROOM_SSM_PREFIX, and use the KMS key."
+            f"AWS SSM denies access ({code}). Give this process credentials that allow ssm:PutParameter,"
+            " ssm:GetParameter and ssm:DeleteParameter below POSTROOM_SSM_PREFIX, and the use of the KMS key."
         )
     return OperatorError(
         f"AWS SSM rejected the request ({code})."

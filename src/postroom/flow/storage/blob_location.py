@@ -7,7 +7,7 @@ from postroom.ports import BlobStore
 from postroom.store import blobs as blob_rows
 from postroom.store.database import Database
 
-MISMATCH: Final = "This process stores blobs in another place than the installation"
+MISMATCH: Final = "This process uses a different blob location than the one recorded in the database"
 MISMATCH_REMEDY: Final = (
     "If workers run on several machines, set POSTROOM_BLOBS to the same bucket on all of them, or share the"
     " directory. After moving the blobs, run `postroom blobs adopt`."

@@ -44,7 +44,9 @@ def start_or_join(
 ) -> "ServerHandle":
     """Start the server of this home or join the running one. `say` reports slow steps."""
     if sys.platform != "linux":
-        raise DatabaseUnavailable(f"The embedded database runs on Linux only. Use that, {OWN_SERVER}.")
+        raise DatabaseUnavailable(
+            f"The embedded database runs on Linux only. Run Postroom on Linux, {OWN_SERVER}."
+        )
     database_home = homes.prepare_home(home)
     deadline = time.monotonic() + wait_seconds
     with homes.explain_disk_errors(f"Cannot use {database_home.root}"):
