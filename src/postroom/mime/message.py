@@ -24,7 +24,7 @@ _KINDS: dict[str, AttachmentKind] = {
 
 @dataclass(frozen=True)
 class MimeAttachment:
-    """A file, an attached message (`item`), or a link to a file in another place (`reference`).
+    """A file, an attached message (`item`), or a link to a file stored elsewhere (`reference`).
 
     `part` is Gmail's partId, "" if the whole message is one file. `content` decodes everything; `pieces`
     decodes a large attachment piece by piece.

@@ -118,8 +118,8 @@ class OpenIdConnect:
                 ) from error
             if configuration.issuer.rstrip("/") != self.issuer.rstrip("/"):
                 raise OperatorError(
-                    "The OpenID provider's configuration names another issuer than POSTROOM_OIDC_ISSUER."
-                    " Set it to the issuer in the configuration."
+                    "The OpenID provider's configuration names a different issuer than POSTROOM_OIDC_ISSUER."
+                    " Set POSTROOM_OIDC_ISSUER to the `issuer` of that configuration."
                 )
             self._configurations[self.issuer] = configuration
         return self._configurations[self.issuer]

@@ -1,4 +1,4 @@
-"""Google's JSON structures, and the errors that its responses mean. Pure.
+"""Google's JSON structures, and the translation of its error responses to our errors. Pure.
 
 64-bit numbers are strings in them, and empty values are absent.
 """
@@ -102,7 +102,7 @@ class GmailMessage(msgspec.Struct, rename="camel"):
 
 
 # Too many concurrent requests, in contrast to too many per minute.
-TOO_MANY_CONCURRENT = "Gmail rejects so many concurrent requests"
+TOO_MANY_CONCURRENT = "Gmail rejects this many concurrent requests"
 _RATE = {"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"}
 _NOT_COVERED = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
 _OPERATOR = {"dailyLimitExceeded", "accessNotConfigured", "SERVICE_DISABLED"}
@@ -128,12 +128,13 @@ def to_error(response: HttpResponse) -> PostroomError | None:
 def _request_error(status: int, reason: str, message: str) -> PostroomError:
     if "PubSub" in message or "topicName" in message:
         return OperatorError(
-            "Gmail cannot publish to the Pub/Sub topic. It must exist, in the project of the OAuth client,"
-            " and let gmail-api-push@system.gserviceaccount.com publish."
+            "Gmail cannot publish to the Pub/Sub topic. Create it in the project of the OAuth client, and"
+            " grant roles/pubsub.publisher to gmail-api-push@system.gserviceaccount.com."
         )
     if "Only one user push notification client" in message:
         return OperatorError(
-            "Another topic of this project already receives this mailbox's pushes; stop it first."
+            "Gmail already publishes this mailbox to another Pub/Sub topic of this project. Set"
+            " POSTROOM_PUBSUB_TOPIC to that topic, or stop the other watch (users.stop)."
         )
     match status:
         case 401:
@@ -145,7 +146,7 @@ def _request_error(status: int, reason: str, message: str) -> PostroomError:
         case 404 | 410:
             return NotFound("Gmail no longer has this item")
         case 400 if message == "Invalid id value":  # no item has such an id
-            return NotFound("Gmail has never had this item")
+            return NotFound("Gmail does not know this item")
         case 400 if "pageToken" in message:
             return CursorExpired("Gmail no longer accepts this page token")
         case 400 if reason == "failedPrecondition":
@@ -156,9 +157,12 @@ def _request_error(status: int, reason: str, message: str) -> PostroomError:
 
 def _access_error(reason: str, message: str) -> PostroomError:
     if reason in _OPERATOR:
-        return OperatorError("The Gmail API is not enabled for this project, or its daily limit is used up.")
+        return OperatorError(
+            "The Gmail API is not enabled for this project, or its daily limit is used up."
+            " Enable it or raise the limit in the Google Cloud console."
+        )
     if "Metadata scope does not support" in message:
-        return UnsupportedByProvider("Gmail does not search with the metadata scope")
+        return UnsupportedByProvider("Gmail does not support search with the metadata scope")
     if reason in _NOT_COVERED or "Metadata scope" in message:
         return InvalidGrant("Gmail reports that the consent does not cover this. Connect the mailbox again.")
     return PermanentError(f"Gmail denies access: {reason}" if reason else "Gmail denies access")
@@ -177,11 +181,13 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
             )
         case "invalid_client" | "unauthorized_client" | "deleted_client":
             return OperatorError(
-                "Google rejects the client id and secret. Check POSTROOM_GOOGLE_CLIENT_SECRET."
+                "Google rejects the client ID and secret."
+                " Check POSTROOM_GOOGLE_CLIENT_ID and POSTROOM_GOOGLE_CLIENT_SECRET."
             )
         case "redirect_uri_mismatch":
             return OperatorError(
-                "The callback URL is not registered at Google for this client id. Register it there."
+                "The callback URL is not registered for this OAuth client at Google."
+                " Add it to the client's authorized redirect URIs."
             )
         case "internal_failure" | "server_error" | "temporarily_unavailable":
             return TransientError("Google's token endpoint returned a server error")

@@ -109,7 +109,7 @@ class GraphApi:
     def relative(self, link: str) -> str:
         """A link without the API's URL. Raises if it leads to another host, which would receive our token."""
         if not link.startswith(f"{self.url}/"):
-            raise PermanentError("Microsoft sent a link to another host than POSTROOM_GRAPH_URL.")
+            raise PermanentError("Microsoft returned a link to a host other than that of POSTROOM_GRAPH_URL.")
         return link.removeprefix(f"{self.url}/")
 
 

@@ -264,7 +264,7 @@ async def translate_ids(api: GraphApi, keys: Sequence[str]) -> Mapping[str, str]
 async def stream_attachment(api: GraphApi, key: str, wanted: RemoteAttachment) -> AsyncGenerator[bytes]:
     """The bytes of a file attachment or the MIME of an item attachment. Reference attachments have none."""
     if wanted.kind == "reference":
-        raise UnsupportedByProvider("this attachment is a link to a file in another place")
+        raise UnsupportedByProvider("this attachment is a link to a file stored elsewhere")
     path = api.path("messages", key, "attachments", wanted.part, "$value")
     if wanted.kind == "item" or wanted.size < _STREAMED_BYTES:
         yield await _download_verified(api, path, wanted.size)

@@ -1,4 +1,4 @@
-"""Microsoft's JSON structures, and the errors that its responses mean. Pure."""
+"""Microsoft's JSON structures, and the translation of its error responses to our errors. Pure."""
 
 import re
 from typing import Any, Final, cast
@@ -206,7 +206,7 @@ def _request_error(status: int, code: str, message: str) -> PostroomError:
         case 404:
             return NotFound("Microsoft no longer has this item")
         case 400 if code == "errorinvalididmalformed":  # no item has such an id
-            return NotFound("Microsoft has never had this item")
+            return NotFound("Microsoft does not know this item")
         case 405:
             return UnsupportedByProvider("Microsoft does not support this request")
         case _:

@@ -351,7 +351,10 @@ async def test_a_mailbox_or_folder_that_is_not_there_is_said_so(subscribed):
     assert await subscribed.run() == []
     assert await subscribed.health() == (
         "provider_error",
-        "The provider does not find this mailbox or its folder.",
+        (
+            "The provider cannot find this mailbox or its folder."
+            " Check that both exist, then reconnect the mailbox."
+        ),
     )
 
 
