@@ -150,11 +150,11 @@ async def test_unhealthy_mailboxes_are_reported_to_their_organization_only(
         await owner.execute("UPDATE mailboxes SET health = %s WHERE id = %s", [health, mailbox])
 
     await make_unhealthy(other_organization, "provider_error")
-    assert "the provider returns errors" not in (await browser.get("/health")).text
+    assert "the provider denies access" not in (await browser.get("/health")).text
     await make_unhealthy(organization, "token_refresh_failed")
     text = (await browser.get("/health")).text
     assert "One mailbox: reconnect required" in text
-    assert "the provider returns errors" not in text
+    assert "the provider denies access" not in text
     await make_unhealthy(organization, "token_refresh_failed")
     assert "2 mailboxes: reconnect required" in (await browser.get("/health/parts")).text
 

@@ -20,7 +20,7 @@ ANSWER_SECONDS = 3
 _MAILBOX_PROBLEMS: Final[Mapping[MailboxHealth, str]] = {
     MailboxHealth.TOKEN_REFRESH_FAILED: "{}: reconnect required. The grant has expired or was revoked.",
     MailboxHealth.SUBSCRIPTION_EXPIRED: "{}: no push notifications. Sweeps fetch new mail meanwhile.",
-    MailboxHealth.PROVIDER_ERROR: "{}: the provider returns errors. Postroom keeps retrying.",
+    MailboxHealth.PROVIDER_ERROR: "{}: the provider denies access. Postroom keeps retrying.",
 }
 
 
@@ -152,7 +152,9 @@ def _find_work_problems(kinds: Sequence[WorkKindCounts], performed: Collection[s
             and counts.oldest_due_seconds is not None
             and counts.oldest_due_seconds > LATE_SECONDS
         ):
-            problems.append(f"{name}: late. The workers do not keep up.")
+            problems.append(
+                f"{name}: overdue. The workers cannot keep up; add workers, or check for failing work."
+            )
     return problems
 
 

@@ -57,5 +57,6 @@ def _explain(host: str, port: int, error: OSError) -> OperatorError:
         cause = "the host name does not resolve. Choose an address of this machine (--host, POSTROOM_HOST)"
     else:
         number = error.errno or 0
-        cause = _REMEDIES.get(number, f"{os.strerror(number).lower()}. Choose another with --host and --port")
-    return OperatorError(f"cannot listen on {host} port {port}: {cause}.")
+        unknown = f"{os.strerror(number).lower()}. Choose another address (--host) or port (--port)"
+        cause = _REMEDIES.get(number, unknown)
+    return OperatorError(f"Cannot listen on {host} port {port}: {cause}.")

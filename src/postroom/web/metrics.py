@@ -60,7 +60,7 @@ _GAUGES: Final[Mapping[str, tuple[str, str, Sequence[str]]]] = {
     "review_age": ("postroom_review_age_seconds", "Age of the oldest document that needs review.", ()),
     "failures_open": (
         "postroom_failures_open",
-        "Failed messages and attachments, by kind and fate.",
+        "Failed messages and attachments, by kind and outcome.",
         ("kind", "fate"),
     ),
     "webhooks": ("postroom_webhooks", "Outgoing webhooks by state.", ("state",)),

@@ -47,7 +47,10 @@ _PROBLEMS: Final = {
     ),
     403: (
         "Request blocked",
-        "The form was not sent by this Postroom. Open it at its public URL (POSTROOM_PUBLIC_URL).",
+        (
+            "The form was submitted from another site."
+            " Open Postroom at its public URL (POSTROOM_PUBLIC_URL) and try again."
+        ),
     ),
     404: ("Page not found", "The URL may be mistyped, or the item may have been deleted."),
     421: (
@@ -149,7 +152,7 @@ def role_missing_page(needed: Role) -> Response:
 
 def problem_page(status: int, headers: Mapping[str, str] | None = None) -> Response:
     """Say that an error happened and what to do. The error's own message goes to the log only."""
-    title, advice = _PROBLEMS.get(status, (HTTPStatus(status).phrase, "Go back and try something else."))
+    title, advice = _PROBLEMS.get(status, (HTTPStatus(status).phrase, "Go back and try again."))
     return HTMLResponse(_render("problem.html", title=title, advice=advice), status, headers)
 
 

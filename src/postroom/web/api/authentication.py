@@ -135,6 +135,6 @@ class ApiAuthenticator:
             raise ApiProblem(
                 429,
                 "too-many",
-                "Rate limit exceeded. Retry after the seconds in Retry-After.",
+                "Rate limit exceeded. Wait the number of seconds in `Retry-After`, then retry.",
                 retry_after=str(int(wait) + 1),
             )
