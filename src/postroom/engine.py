@@ -1,7 +1,7 @@
 """The `Engine`: everything one process needs, built once by `wiring` and passed down explicitly.
 
-Holds no logic. Parts that only some processes need (readers, watched folders, the queue) are not here:
-the functions of `wiring` that are named after them build them.
+Holds no logic. Parts that only some processes need (the sandbox, watched folders, the queue) are not here: the
+functions of `wiring` that are named after them build them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
     from postroom.providers.simulator import SimulatorControl
 
-# Runs the work of one lease. It commits through `work.fenced_transaction`, and either finishes the lease in its
-# own last transaction and returns None, or returns a result and leaves the finish to the worker.
+# Runs the work of one lease. It commits through `work.fenced_transaction`, and either finishes the lease in
+# its own last transaction and returns None, or returns a result and leaves the finish to the worker.
 Step = Callable[[Lease], Awaitable[StepResult | None]]
 
 

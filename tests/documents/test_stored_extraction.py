@@ -3,7 +3,7 @@
 from postroom.documents import record_matching, stored_extraction
 from postroom.documents.kinds import kind_registry
 from postroom.documents.stored_extraction import StoredCheck, StoredExtraction, StoredField
-from postroom.flow.documents.process import lesson_applies
+from postroom.flow.documents.process import correction_applies
 from postroom.store.reviews import FieldCorrection
 
 SHAPES = {name: each.shape for name, each in kind_registry.list_installed()["invoice"].fields.items()}
@@ -43,6 +43,6 @@ def test_issuer_keys_are_valid_identifiers_in_order_of_reliability():
 
 def test_corrections_do_not_apply_to_another_supplier_with_the_same_layout():
     lesson = FieldCorrection("supplier", "Seite 1", "Xenon GmbH", "vat_id=de136695976")
-    assert lesson_applies(lesson, {"vat_id": "vat_id=de136695976"})
-    assert lesson_applies(lesson, {})
-    assert not lesson_applies(lesson, {"vat_id": "vat_id=de811128135"})
+    assert correction_applies(lesson, {"vat_id": "vat_id=de136695976"})
+    assert correction_applies(lesson, {})
+    assert not correction_applies(lesson, {"vat_id": "vat_id=de811128135"})

@@ -11,16 +11,16 @@ from postroom.cli import output, startup
 from postroom.documents import record_matching
 from postroom.documents.analysis import DocumentAnalysis, analyze_with
 from postroom.documents.fields.extraction_result import ModelUsage
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds import kind_registry as kinds
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.record_matching import OrderMatch
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import PermanentError
 from postroom.flow.documents import extraction, intake, screen, unpack, upload
-from postroom.flow.documents.process import read_blob
 from postroom.flow.documents.screen import ScreeningAction, ScreeningVerdict
 from postroom.flow.documents.upload import Upload
+from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import OrganizationId
 from postroom.ports import BlobStore
 from postroom.store import documents
@@ -59,7 +59,7 @@ def screen_file(file: Path, pipelines: Sequence[Pipeline]) -> list[DryRunFile]:
             inner.name,
             inner.media_type,
             ScreeningVerdict(
-                ScreeningAction.LEAVE if inner.content is None else ScreeningAction.TAKE, inner.reason
+                ScreeningAction.IGNORE if inner.content is None else ScreeningAction.TAKE, inner.reason
             ),
             inner.content,
         )
@@ -101,7 +101,7 @@ async def _screen_attachment(
     verdict = screen.screen_attachment(intake.to_attachment_facts(file))
     if verdict.accepted and file.sha256 is None:
         verdict = ScreeningVerdict(
-            ScreeningAction.LEAVE, "the mailbox's content policy does not keep its content"
+            ScreeningAction.IGNORE, "the mailbox's content policy does not keep its content"
         )
     media_type = intake.choose_media_type(file.detected, file.media_type)
     files = [(file.name, media_type, verdict, None)]

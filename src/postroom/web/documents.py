@@ -17,9 +17,9 @@ from starlette.routing import Route
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import InvalidField, NotFound, PermanentError, UnreadableFile
 from postroom.flow.documents import review
-from postroom.flow.documents.process import read_blob
 from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.route import MACHINE, RecordIdentity
+from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import DocumentState, Role
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews
@@ -73,7 +73,7 @@ class DocumentPagesContext:
 
     site: SiteContext
     blobs: BlobStore
-    readers: FileSandbox
+    sandbox: FileSandbox
     review: ReviewContext
 
 
@@ -336,7 +336,7 @@ async def page_image(context: DocumentPagesContext, request: Request) -> Respons
     rotation: Literal[0, 90, 180, 270] = page_layouts[number][2]
     content = await read_blob(context.blobs, organization, document.sha256)
     try:
-        image = await context.readers.page_image(content, page=number, width=IMAGE_WIDTH, rotation=rotation)
+        image = await context.sandbox.page_image(content, page=number, width=IMAGE_WIDTH, rotation=rotation)
     except UnreadableFile:
         raise HTTPException(404) from None
     # The bytes of a document never change, but reading it again may detect another page rotation.

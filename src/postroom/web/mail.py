@@ -16,8 +16,8 @@ from postroom.api_types import AttachmentResource, FolderResource, MessageResour
 from postroom.documents.files.html_sanitizer import INLINE_IMAGE_BYTES
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import NotFound
-from postroom.flow.documents.process import read_blob
 from postroom.flow.mail.sync.sync_requests import request_sync
+from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role, WorkKind
 from postroom.ports import BlobStore
 from postroom.store import audits, documents, failures, search, sync_progress
@@ -46,7 +46,7 @@ class MailPagesContext:
 
     site: SiteContext
     blobs: BlobStore
-    readers: FileSandbox
+    sandbox: FileSandbox
 
 
 def routes(context: MailPagesContext) -> list[Route]:
@@ -194,7 +194,7 @@ async def message_body_frame(context: MailPagesContext, request: Request) -> Res
         attachments = await views.list_attachments(connection, id_)
     images = await _load_inline_images(context, organization, attachments)
     shown = await message_body.render_frame(
-        context.readers,
+        context.sandbox,
         content.body_html if content else None,
         content.body_plain if content else None,
         images,

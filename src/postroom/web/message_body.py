@@ -19,7 +19,7 @@ _PLAIN_TEXT_NOTICE: Final = (
 
 
 async def render_frame(
-    readers: FileSandbox,
+    sandbox: FileSandbox,
     body_html: str | None,
     body_plain: str | None,
     images: Mapping[str, tuple[str, bytes]],
@@ -28,7 +28,7 @@ async def render_frame(
     content = f"<pre>{html.escape((body_plain or '')[:MAX_CHARACTERS])}</pre>"
     if body_html and body_html.strip():
         try:
-            content = await readers.sanitize_html(MessageHtml(body_html[:MAX_CHARACTERS], images))
+            content = await sandbox.sanitize_html(MessageHtml(body_html[:MAX_CHARACTERS], images))
         except UnreadableFile:
             content = _PLAIN_TEXT_NOTICE + content
     return (

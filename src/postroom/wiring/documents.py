@@ -88,20 +88,20 @@ def build_field_reader(settings: Settings) -> "Callable[[SpentToday], FieldReade
 
 
 def build_handlers(
-    engine: Engine, readers: "FileSandbox", folders: Mapping[str, WatchedFolder]
+    engine: Engine, sandbox: "FileSandbox", folders: Mapping[str, WatchedFolder]
 ) -> Mapping[WorkKind, WorkHandler]:
-    """The handlers of document work, for a process that has document readers."""
+    """The handlers of document work, for a process that has a file sandbox."""
     settings, database, blobs, pipelines = engine.settings, engine.database, engine.blobs, engine.pipelines
     sharing = SharedStateContext(database, pipelines, engine.remote, archives=settings.archive != "none")
-    fields = ExtractionContext(
-        kind_registry.list_installed(), build_field_reader(settings), readers, database
+    extracting = ExtractionContext(
+        kind_registry.list_installed(), build_field_reader(settings), sandbox, database
     )
     processing = ProcessDocumentContext(
         database=database,
         blobs=blobs,
         pipelines=pipelines,
-        read=partial(extraction.read_file, readers),
-        understand=partial(extraction.extract_fields, fields),
+        read_file=partial(extraction.read_file, sandbox),
+        extract_fields=partial(extraction.extract_fields, extracting),
         routing=engine.review.routing,
         max_attempts=settings.max_attempts,
         sharing=sharing if any(pipeline.shared_state for pipeline in pipelines.values()) else None,

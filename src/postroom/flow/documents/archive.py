@@ -11,8 +11,8 @@ from uuid import UUID
 from postroom.documents import archive_path
 from postroom.documents.archive_path import ArchiveItem
 from postroom.errors import PermanentError, PostroomError
-from postroom.flow.documents.process import read_blob
 from postroom.flow.documents.route import get_origin, wake_shared_state
+from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import OrganizationId, StepResult
 from postroom.ports import Archive, BlobStore
 from postroom.store import documents, feed, ledger, records, work
@@ -43,7 +43,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
         arrivals = await documents.list_arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
     first, sender = get_origin(arrivals)
-    parcel = ArchiveItem(
+    item = ArchiveItem(
         sender=sender,
         received_at=first.received_at or document.created_at,
         file_name=first.file_name or "",  # `archive_path` supplies a name
@@ -55,7 +55,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
         bucket_generation=first.bucket_generation,
     )
     try:
-        path = await _write_and_verify(context, lease.organization, document, parcel)
+        path = await _write_and_verify(context, lease.organization, document, item)
     except PostroomError as error:
         async with work.fenced_transaction(context.database, lease) as connection:
             await documents.record_archive_error(connection, document_id, f"Not archived yet: {error}")
@@ -82,13 +82,13 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
 
 
 async def _write_and_verify(
-    context: ArchiveContext, organization: OrganizationId, document: Document, parcel: ArchiveItem
+    context: ArchiveContext, organization: OrganizationId, document: Document, item: ArchiveItem
 ) -> str:
     """Write to the first free name, or find the name that already holds these bytes; verify by reading."""
     content = await read_blob(context.blobs, organization, document.sha256)
-    metadata = archive_path.build_metadata(parcel, processed_at=document.state_since)
+    metadata = archive_path.build_metadata(item, processed_at=document.state_since)
     for number in range(1, MAX_SAME_NAME):
-        path = archive_path.build_path(parcel, number=number)
+        path = archive_path.build_path(item, number=number)
         await context.archive.put_once(path, content, metadata)
         if sha256(await context.archive.fetch(path)).digest() == document.sha256:
             return path

@@ -1,11 +1,14 @@
-"""Read the fields of a document with the configured reader, on its organization's budget."""
+"""Read a file in the sandbox, and extract its fields with the configured reader, within the daily budget.
+
+The two functions that `process` calls; it commits what they return.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from postroom import traces
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.pipelines import Pipeline
 from postroom.model import OrganizationId
@@ -27,14 +30,14 @@ PAGE_IMAGE_WIDTH: Final = 1400
 class ExtractionContext:
     kinds: Mapping[str, DocumentKind]
     field_reader: "Callable[[SpentToday], FieldReader]"
-    readers: "FileSandbox"
+    sandbox: "FileSandbox"
     database: Database
 
 
-async def read_file(readers: "FileSandbox", content: bytes) -> FileReading:
+async def read_file(sandbox: "FileSandbox", content: bytes) -> FileReading:
     """The transcript of a file, read in a sandbox."""
     with traces.span("read"):
-        return await readers.read(content)
+        return await sandbox.read(content)
 
 
 async def extract_fields(
@@ -51,21 +54,21 @@ async def extract_fields(
         async with context.database.transaction(organization) as connection:
             return await records.sum_cost_today(connection)
 
-    file = to_viewable_file(context.readers, reading, content)
+    file = to_viewable_file(context.sandbox, reading, content)
     with traces.span("understand", {"postroom.pipeline": pipeline.name}):
         reader = context.field_reader(spent_today)
-        found = await analyze_with(reader, reading, [context.kinds[pipeline.kind]], file=file)
-    return stored_extraction.to_stored(found, pipeline.kind, reading.transcript)
+        analysis = await analyze_with(reader, reading, [context.kinds[pipeline.kind]], file=file)
+    return stored_extraction.to_stored(analysis, pipeline.kind, reading.transcript)
 
 
-def to_viewable_file(readers: "FileSandbox", reading: FileReading, content: bytes) -> "SourceFile | None":
+def to_viewable_file(sandbox: "FileSandbox", reading: FileReading, content: bytes) -> "SourceFile | None":
     """The file with images of its first pages; None for a type without pages."""
     from postroom.documents.fields.field_reader import SourceFile
     from postroom.documents.files.file_type import FileType, detect
 
     async def render_pages() -> list[bytes]:
         return [
-            await readers.page_image(content, page=number, width=PAGE_IMAGE_WIDTH, rotation=page.rotation)
+            await sandbox.page_image(content, page=number, width=PAGE_IMAGE_WIDTH, rotation=page.rotation)
             for number, page in enumerate(reading.transcript.pages[:MAX_PAGE_IMAGES])
         ]
 

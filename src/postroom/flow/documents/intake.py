@@ -52,7 +52,7 @@ async def take_in(
     await work.enqueue(
         connection, [WorkRequest(organization, WorkKind.UNPACK, subject) for subject in sorted(opened)]
     )
-    await work.enqueue(connection, _list_shared_state_wakes(pipelines, organization, decided))
+    await work.enqueue(connection, _list_shared_state_requests(pipelines, organization, decided))
 
 
 async def record_arrivals(
@@ -73,7 +73,7 @@ async def record_arrivals(
     return taken
 
 
-def _list_shared_state_wakes(
+def _list_shared_state_requests(
     pipelines: Pipelines, organization: OrganizationId, decided: Sequence["_ScreeningResult"]
 ) -> list[WorkRequest]:
     """List the accepted messages whose pipeline shares its state with another scheduler."""
@@ -126,7 +126,7 @@ def _screen_file(pipeline: Pipeline, message: IncomingMessage, file: StoredAttac
     found = screen.screen_attachment(to_attachment_facts(file))
     if found.accepted and file.sha256 is None:
         found = screen.ScreeningVerdict(
-            ScreeningAction.LEAVE, "the mailbox's content policy does not store its bytes"
+            ScreeningAction.IGNORE, "the mailbox's content policy does not store its bytes"
         )
     verdict = Verdict(message.message_id, file.part, pipeline.name, found.accepted, found.reason)
     if found.action is ScreeningAction.TAKE and file.sha256 is not None:

@@ -13,9 +13,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import UUID
 
-from postroom.documents import record_matching
-from postroom.documents import stored_extraction as lessons
-from postroom.documents.files.transcript import FileReading, Transcript
+from postroom.documents import record_matching, stored_extraction
+from postroom.documents.files.file_reading import FileReading, Transcript
 from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.stored_extraction import StoredExtraction
@@ -23,6 +22,7 @@ from postroom.errors import LeaseLost, PermanentError, PostroomError
 from postroom.flow.documents import route, shared_state
 from postroom.flow.documents.route import DocumentCase, RouteContext
 from postroom.flow.documents.shared_state import SharedStateContext
+from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import DocumentState, OrganizationId, StepResult
 from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews, work
@@ -38,7 +38,7 @@ PROCESSABLE: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
 LEARNABLE_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban"})
 
 ReadFunction = Callable[[bytes], Awaitable[FileReading]]
-UnderstandFunction = Callable[[FileReading, Pipeline, bytes, OrganizationId], Awaitable[StoredExtraction]]
+ExtractFunction = Callable[[FileReading, Pipeline, bytes, OrganizationId], Awaitable[StoredExtraction]]
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class ProcessDocumentContext:
     database: Database
     blobs: BlobStore
     pipelines: Pipelines
-    read: ReadFunction
-    understand: UnderstandFunction
+    read_file: ReadFunction
+    extract_fields: ExtractFunction
     routing: RouteContext
     max_attempts: int
     sharing: SharedStateContext | None = None  # if a pipeline shares its state with another scheduler
@@ -63,9 +63,9 @@ async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
     try:
         pipeline = _get_pipeline(context, lease, document)
         content = await read_blob(context.blobs, lease.organization, document.sha256)
-        reading = await context.read(content)
-        understood = await context.understand(reading, pipeline, content, lease.organization)
-        await _commit_result(context, lease, document, pipeline, reading, understood)
+        reading = await context.read_file(content)
+        extraction = await context.extract_fields(reading, pipeline, content, lease.organization)
+        await _commit_result(context, lease, document, pipeline, reading, extraction)
     except PermanentError as error:
         await _fail(context, lease, document, str(error))
     except LeaseLost:
@@ -85,17 +85,13 @@ async def _commit_result(
     document: Document,
     pipeline: Pipeline,
     reading: FileReading,
-    understood: StoredExtraction,
+    extraction: StoredExtraction,
 ) -> None:
     async with work.fenced_transaction(context.database, lease) as connection:
-        understood = await _apply_lessons(connection, context.routing, understood)
-        await _store_extraction(connection, document, reading.transcript, understood)
+        extraction = await _apply_corrections(connection, context.routing, extraction)
+        await _store_extraction(connection, document, reading.transcript, extraction)
         case = DocumentCase(lease.organization, document)
-        await route.route_document(connection, context.routing, pipeline, case, understood)
-
-
-async def read_blob(blobs: BlobStore, organization: OrganizationId, sha256: bytes) -> bytes:
-    return b"".join([piece async for piece in blobs.read(organization, sha256)])
+        await route.route_document(connection, context.routing, pipeline, case, extraction)
 
 
 async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | None:
@@ -118,42 +114,42 @@ def _get_pipeline(context: ProcessDocumentContext, lease: Lease, document: Docum
     return pipeline
 
 
-async def _fail(context: ProcessDocumentContext, lease: Lease, document: Document, words: str) -> None:
+async def _fail(context: ProcessDocumentContext, lease: Lease, document: Document, reason: str) -> None:
     async with work.fenced_transaction(context.database, lease) as connection:
-        await route.fail_document(connection, DocumentCase(lease.organization, document), words)
+        await route.fail_document(connection, DocumentCase(lease.organization, document), reason)
 
 
-async def _apply_lessons(
-    connection: Connection, context: RouteContext, understood: StoredExtraction
+async def _apply_corrections(
+    connection: Connection, context: RouteContext, extraction: StoredExtraction
 ) -> StoredExtraction:
     """Apply corrections that people made in other documents of this supplier, except to e-invoices."""
-    if understood.skip_reason is not None or understood.is_exact:
-        return understood
-    shapes = context.identities[understood.kind].shapes
-    known = record_matching.issuer_keys(understood.values, shapes)
+    if extraction.skip_reason is not None or extraction.is_exact:
+        return extraction
+    shapes = context.identities[extraction.kind].shapes
+    known = record_matching.issuer_keys(extraction.values, shapes)
     learned = await reviews.find_corrections(
-        connection, parties=list(known.values()), layout=understood.layout
+        connection, parties=list(known.values()), layout=extraction.layout
     )
     corrected = {
         name: {
-            str(each.read_value or ""): each.right_value
-            for each in reversed(found)
-            if lesson_applies(each, known)
+            str(correction.read_value or ""): correction.right_value
+            for correction in reversed(corrections)
+            if correction_applies(correction, known)
         }
-        for name, found in learned.items()
+        for name, corrections in learned.items()
         if shapes.get(name) in LEARNABLE_SHAPES
     }
-    return lessons.apply_corrections(understood, corrected, shapes)
+    return stored_extraction.apply_corrections(extraction, corrected, shapes)
 
 
-def lesson_applies(lesson: FieldCorrection, known: Mapping[str, str]) -> bool:
-    """Whether a lesson applies: documents of two suppliers may look alike."""
-    name = (lesson.party or "").partition("=")[0]
-    return name not in known or known[name] == lesson.party
+def correction_applies(correction: FieldCorrection, known: Mapping[str, str]) -> bool:
+    """Whether a correction applies: documents of two suppliers may look alike."""
+    name = (correction.party or "").partition("=")[0]
+    return name not in known or known[name] == correction.party
 
 
 async def _store_extraction(
-    connection: Connection, document: Document, transcript: Transcript, understood: StoredExtraction
+    connection: Connection, document: Document, transcript: Transcript, extraction: StoredExtraction
 ) -> None:
     await records.store_transcript(
         connection,
@@ -163,8 +159,8 @@ async def _store_extraction(
         text=transcript.text.replace("\0", ""),
         words=to_stored_words(transcript),
     )
-    if understood.skip_reason is None:
-        await records.store_extraction(connection, document.id, _to_extraction(understood))
+    if extraction.skip_reason is None:
+        await records.store_extraction(connection, document.id, _to_extraction(extraction))
 
 
 def to_stored_words(transcript: Transcript) -> Mapping[str, Any]:
@@ -178,17 +174,17 @@ def to_stored_words(transcript: Transcript) -> Mapping[str, Any]:
     return {"pages": pages, "words": words}
 
 
-def _to_extraction(understood: StoredExtraction) -> ExtractionRow:
+def _to_extraction(extraction: StoredExtraction) -> ExtractionRow:
     return ExtractionRow(
-        kind=understood.kind,
-        reader=understood.reader,
-        layout=understood.layout,
-        fields={name: asdict(each) for name, each in understood.fields.items()},
+        kind=extraction.kind,
+        reader=extraction.reader,
+        layout=extraction.layout,
+        fields={name: asdict(each) for name, each in extraction.fields.items()},
         checks=[
-            *(asdict(each) for each in understood.checks),
-            *({"words": each, "passed": False} for each in understood.differences),
+            *(asdict(each) for each in extraction.checks),
+            *({"words": each, "passed": False} for each in extraction.differences),
         ],
-        input_tokens=understood.input_tokens,
-        output_tokens=understood.output_tokens,
-        cost=understood.cost,
+        input_tokens=extraction.input_tokens,
+        output_tokens=extraction.output_tokens,
+        cost=extraction.cost,
     )

@@ -93,22 +93,22 @@ async def look_up_record(
         doubted=extracted.doubted,
     )
     conflict: str | None = None
-    for candidate in await records.find_by_identifiers(connection, pipeline.name, marks):
-        others = await _find_differing_values(connection, identity, candidate, extracted)
+    for record in await records.find_by_identifiers(connection, pipeline.name, marks):
+        others = await _find_differing_values(connection, identity, record, extracted)
         if any(other.is_sure and name not in extracted.doubted for name, other in others.items()):
             continue  # such as another fill of the same order: all equal, except the note's number
         wrong = record_matching.find_disagreements(
-            extracted.values, candidate.fields, identity.required, identity.shapes
+            extracted.values, record.fields, identity.required, identity.shapes
         )
-        instead = {name: candidate.fields[name] for name in wrong}
+        instead = {name: record.fields[name] for name in wrong}
         instead |= {name: other.value for name, other in others.items()}
         if not instead:
-            return RecordLookup(marks, record=candidate)
+            return RecordLookup(marks, record=record)
         words = ", ".join(
             f"{name} {extracted.values[name]} instead of {other}" for name, other in instead.items()
         )
         same = " and ".join(identity.fingerprint)
-        conflict = conflict or f"the same {same} as record {candidate.key or candidate.id}, but {words}"
+        conflict = conflict or f"the same {same} as record {record.key or record.id}, but {words}"
     return RecordLookup(marks, conflict=conflict)
 
 
@@ -119,15 +119,15 @@ async def _find_differing_values(
     if not identity.distinguishing_fields:
         return {}
     found: dict[str, list[ReadValue]] = {name: [] for name in identity.distinguishing_fields}
-    for candidate in await records.list_extractions(connection, record.id):
-        unsure = find_uncertain_fields(candidate.fields, identity, is_ocr=candidate.is_ocr)
+    for stored in await records.list_extractions(connection, record.id):
+        unsure = find_uncertain_fields(stored.fields, identity, is_ocr=stored.is_ocr)
         for name in identity.distinguishing_fields:
-            if name in candidate.fields:
-                found[name].append(ReadValue(candidate.fields[name]["value"], name not in unsure))
+            if name in stored.fields:
+                found[name].append(ReadValue(stored.fields[name]["value"], name not in unsure))
     for name, statements in found.items():
         value = record.fields.get(name)
-        if value not in [candidate.value for candidate in statements]:
-            statements.append(ReadValue(value, is_sure=True))  # a person extracted so
+        if value not in [statement.value for statement in statements]:
+            statements.append(ReadValue(value, is_sure=True))  # a person confirmed this value
     shapes = identity.shapes
     differing = {
         name: record_matching.find_contradiction(extracted.values.get(name), statements, shapes[name])
@@ -142,8 +142,8 @@ def find_uncertain_fields(
     """Find the fields that were not read reliably: codes in a scan have no check digits to verify."""
     return frozenset(
         name
-        for name, candidate in fields.items()
-        if candidate["confidence"] < CERTAIN_CONFIDENCE or (is_ocr and identity.shapes.get(name) == "code")
+        for name, extracted in fields.items()
+        if extracted["confidence"] < CERTAIN_CONFIDENCE or (is_ocr and identity.shapes.get(name) == "code")
     )
 
 
@@ -152,39 +152,37 @@ async def route_document(
     context: RouteContext,
     pipeline: Pipeline,
     case: DocumentCase,
-    understood: StoredExtraction,
+    extraction: StoredExtraction,
 ) -> None:
     """Move a document to the state that follows from its fields."""
-    if understood.skip_reason is not None:
+    if extraction.skip_reason is not None:
         await finish_document(
             connection,
             case,
             DocumentState.SKIPPED,
-            kind=understood.kind,
-            skip_reason=understood.skip_reason,
+            kind=extraction.kind,
+            skip_reason=extraction.skip_reason,
         )
         return
-    orders = await records.list_open_orders(connection, understood.kind)
-    identity = context.identities[understood.kind]
-    expected = [ExpectedOrder(candidate.reference, candidate.fields) for candidate in orders]
-    match = record_matching.match_order(understood.values, expected, identity.shapes)
-    read = {name: {"confidence": candidate.confidence} for name, candidate in understood.fields.items()}
-    unsure = find_uncertain_fields(read, identity, is_ocr=understood.is_ocr)
-    extracted = ExtractedValues(understood.kind, understood.values, unsure)
+    orders = await records.list_open_orders(connection, extraction.kind)
+    identity = context.identities[extraction.kind]
+    expected = [ExpectedOrder(order.reference, order.fields) for order in orders]
+    match = record_matching.match_order(extraction.values, expected, identity.shapes)
+    read = {name: {"confidence": value.confidence} for name, value in extraction.fields.items()}
+    unsure = find_uncertain_fields(read, identity, is_ocr=extraction.is_ocr)
+    extracted = ExtractedValues(extraction.kind, extraction.values, unsure)
     known = await look_up_record(connection, context, pipeline, extracted)
     doubts = record_matching.find_review_reasons(
         required=identity.required,
-        confidences={name: candidate.confidence for name, candidate in understood.fields.items()},
+        confidences={name: value.confidence for name, value in extraction.fields.items()},
         confirm_above=pipeline.confirm_above,
-        failed_checks=[
-            candidate.words for candidate in understood.checks if candidate.is_severe and not candidate.passed
-        ],
-        differences=[*understood.differences, *([known.conflict] if known.conflict else [])],
+        failed_checks=[check.words for check in extraction.checks if check.is_severe and not check.passed],
+        differences=[*extraction.differences, *([known.conflict] if known.conflict else [])],
         match=match,
     )
     if doubts:
         await reviews.request(connection, case.document.id, str(doubts))
-        await finish_document(connection, case, DocumentState.NEEDS_REVIEW, kind=understood.kind)
+        await finish_document(connection, case, DocumentState.NEEDS_REVIEW, kind=extraction.kind)
         return
     await confirm_record(connection, context, pipeline, case, extracted, known, orders, match)
 
@@ -201,7 +199,7 @@ async def confirm_record(
 ) -> UUID:
     """Confirm the values as a record: the one that other bytes already made, or a new one."""
     identity, values = context.identities[extracted.kind], extracted.values
-    order = next((candidate for candidate in orders if candidate.reference == match.reference), None)
+    order = next((order for order in orders if order.reference == match.reference), None)
     _, sender = get_origin(await documents.list_arrivals(connection, case.document.id))
     username = order.username if order and order.username else sender.partition("@")[0]
     record, is_new = (known.record.id, False) if known.record else (None, True)
@@ -239,13 +237,13 @@ async def confirm_record(
 
 def get_origin(arrivals: Sequence[Arrival]) -> tuple[Arrival, str]:
     """Return the first arrival whose sender is still known, and that sender."""
-    first = next((candidate for candidate in arrivals if candidate.sender is not None), arrivals[0])
+    first = next((arrival for arrival in arrivals if arrival.sender is not None), arrivals[0])
     return first, UNKNOWN_SENDER if first.sender is None else first.sender
 
 
-async def fail_document(connection: Connection, case: DocumentCase, words: str) -> None:
+async def fail_document(connection: Connection, case: DocumentCase, reason: str) -> None:
     """Mark a document as unreadable. A person may have it read again."""
-    await finish_document(connection, case, DocumentState.FAILED, error=words)
+    await finish_document(connection, case, DocumentState.FAILED, error=reason)
 
 
 async def finish_document(

@@ -1,4 +1,4 @@
-"""Screening: which messages and attachments a pipeline accepts, each with a reason. Pure functions.
+"""Screening: which messages and attachments a pipeline accepts and why; file types by first bytes. Pure.
 
 When in doubt, it accepts: what is ignored here is never read. docs/pipelines.md shows the rules as a table.
 """
@@ -56,7 +56,7 @@ class ScreeningAction(Enum):
 
     TAKE = "take"  # it becomes a document
     OPEN = "open"  # its files are screened in turn
-    LEAVE = "leave"  # it is ignored
+    IGNORE = "leave"  # `postroom pipelines try` prints these values
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class ScreeningVerdict:
 
     @property
     def accepted(self) -> bool:
-        return self.action is not ScreeningAction.LEAVE
+        return self.action is not ScreeningAction.IGNORE
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,4 +183,4 @@ def _explain_folder(pipeline: Pipeline, roles: Collection[FolderRole]) -> str:
 
 
 def _ignore(reason: str) -> ScreeningVerdict:
-    return ScreeningVerdict(ScreeningAction.LEAVE, reason)
+    return ScreeningVerdict(ScreeningAction.IGNORE, reason)

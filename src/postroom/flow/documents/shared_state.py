@@ -1,4 +1,4 @@
-"""The work `share_state`: share the state of messages with another scheduler; one of both reads each.
+"""The work `share_state`: agree with another scheduler on who processes each message, in a shared table.
 
 For each message of such a pipeline, one work item claims its row in the shared table, sends heartbeats, and
 completes the row once every document of the message is done. A document is read only while one of its
@@ -92,7 +92,7 @@ async def defer_or_skip(context: SharedStateContext, lease: Lease) -> StepResult
                 return None
             case _ReadPermission.WAIT:
                 return StepResult(again_after=POLL_SECONDS)
-            case _ReadPermission.LEAVE:
+            case _ReadPermission.SKIP:
                 case = DocumentCase(lease.organization, document)
                 await route.finish_document(
                     connection, case, DocumentState.SKIPPED, skip_reason=PROCESSED_ELSEWHERE
@@ -103,7 +103,7 @@ async def defer_or_skip(context: SharedStateContext, lease: Lease) -> StepResult
 class _ReadPermission(Enum):
     READ = "read"
     WAIT = "wait"
-    LEAVE = "leave"
+    SKIP = "skip"
 
 
 async def _check_permission(
@@ -121,15 +121,19 @@ async def _check_permission(
         if each.foreign_id is not None
     ]
     # The work of each message completes its row later, and finds ids that are not known yet.
-    await work.ensure_scheduled(connection, [_build_wake(organization, shared, each) for each in messages])
+    await work.ensure_scheduled(
+        connection, [_build_work_request(organization, shared, each) for each in messages]
+    )
     if not messages or SharedClaim.CLAIMED in claims or SharedClaim.DONE_BY_US in claims:
         return _ReadPermission.READ
     if SharedClaim.HELD_BY_OTHER in claims or len(claims) < len(messages):
         return _ReadPermission.WAIT
-    return _ReadPermission.LEAVE
+    return _ReadPermission.SKIP
 
 
-def _build_wake(organization: OrganizationId, shared: _SharedPipeline, message: SharedMessage) -> WorkRequest:
+def _build_work_request(
+    organization: OrganizationId, shared: _SharedPipeline, message: SharedMessage
+) -> WorkRequest:
     delay = 0 if message.foreign_id is None else POLL_SECONDS
     return WorkRequest(organization, WorkKind.SHARE_STATE, f"{shared.pipeline.name}/{message.id}", delay)
 

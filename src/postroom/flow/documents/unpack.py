@@ -14,8 +14,8 @@ from postroom.documents.files.file_type import FileType, detect
 from postroom.documents.files.unpack import AttachedFile, ContainerDecoders, SkippedEntry, UnpackedFile
 from postroom.documents.pipelines import Pipelines
 from postroom.flow.documents import intake, screen
-from postroom.flow.documents.process import read_blob
 from postroom.flow.documents.screen import AttachmentFacts, ScreeningAction
+from postroom.flow.storage.blob_reading import read_blob
 from postroom.mime import tnef
 from postroom.model import StepResult
 from postroom.ports import Blob, BlobStore
@@ -73,7 +73,7 @@ def unpack_container(content: bytes, container: StoredAttachment) -> list[Screen
 def _screen_file(part: str, found: UnpackedFile | SkippedEntry) -> ScreenedFile:
     if isinstance(found, SkippedEntry):
         return ScreenedFile(
-            part, found.name, "", screen.ScreeningVerdict(ScreeningAction.LEAVE, found.reason)
+            part, found.name, "", screen.ScreeningVerdict(ScreeningAction.IGNORE, found.reason)
         )
     file = AttachmentFacts(
         "file",
@@ -87,7 +87,7 @@ def _screen_file(part: str, found: UnpackedFile | SkippedEntry) -> ScreenedFile:
     verdict = screen.screen_attachment(file)
     if verdict.action is ScreeningAction.OPEN:
         # Everything that can be opened was opened before this point.
-        verdict = screen.ScreeningVerdict(ScreeningAction.LEAVE, detect(found.content, found.name).reason)
+        verdict = screen.ScreeningVerdict(ScreeningAction.IGNORE, detect(found.content, found.name).reason)
     taken = found.content if verdict.action is ScreeningAction.TAKE else None
     return ScreenedFile(
         part, found.name, intake.choose_media_type(file.detected, found.media_type), verdict, taken

@@ -120,7 +120,7 @@ def screen_upload(upload: Upload) -> list[UploadedFile]:
             return [
                 UploadedFile(name, intake.choose_media_type(detected, ""), verdict.reason, upload.content)
             ]
-        case ScreeningAction.LEAVE:
+        case ScreeningAction.IGNORE:
             raise PermanentError(f"{name} was not accepted: {verdict.reason}.")
         case ScreeningAction.OPEN:
             return _unpack_upload(upload, name, detected)

@@ -41,15 +41,15 @@ class WatchContext:
 
 async def keep_scheduled(database: Database, organization: OrganizationId, context: Sequence[str]) -> None:
     """Ensure that every watched folder has its work, forever."""
-    wakes = [
+    requests = [
         WorkRequest(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}") for pipeline in context
     ]
     while True:
-        if wakes:
+        if requests:
             with suppress(DatabaseUnavailable, TransientError):
                 async with database.transaction(organization) as connection:
                     await organizations.ensure(connection, organization, "Postroom")
-                    await work.ensure_scheduled(connection, wakes)
+                    await work.ensure_scheduled(connection, requests)
         await asyncio.sleep(3600)
 
 

@@ -89,12 +89,12 @@ class PushGroup:
         else:
             self.lifecycle[known.id, event] = known.owner
 
-    def build_wakes(self) -> list[WorkRequest]:
-        return [self._build_wake(WorkKind.SYNC, mailbox) for mailbox in self.hints] + [
-            self._build_wake(WorkKind.SUBSCRIBE, mailbox) for mailbox in self.lifecycle.values()
+    def build_work_requests(self) -> list[WorkRequest]:
+        return [self._build_work_request(WorkKind.SYNC, mailbox) for mailbox in self.hints] + [
+            self._build_work_request(WorkKind.SUBSCRIBE, mailbox) for mailbox in self.lifecycle.values()
         ]
 
-    def _build_wake(self, kind: str, mailbox: NotifiedMailbox) -> WorkRequest:
+    def _build_work_request(self, kind: str, mailbox: NotifiedMailbox) -> WorkRequest:
         return WorkRequest(mailbox.organization, kind, str(mailbox.mailbox), trace=self.traced.get(mailbox))
 
 
@@ -243,8 +243,12 @@ async def _write_group(connection: Connection, group: PushGroup) -> None:
         MailboxNotification(mailbox, ids, mailbox in group.missed) for mailbox, ids in group.hints.items()
     ]
     if not group.lifecycle:
-        await notifications.record_notifications(connection, hints, group.subscriptions, group.build_wakes())
+        await notifications.record_notifications(
+            connection, hints, group.subscriptions, group.build_work_requests()
+        )
         return
     async with connection.transaction():
         await notifications.record_lifecycle_events(connection, group.lifecycle)
-        await notifications.record_notifications(connection, hints, group.subscriptions, group.build_wakes())
+        await notifications.record_notifications(
+            connection, hints, group.subscriptions, group.build_work_requests()
+        )

@@ -442,5 +442,5 @@ async def _record_connection(
         connection, mailbox.organization, application_key(mailbox.provider, credential.client_id), None
     ):
         await work.resume_waiting_for_operator(connection)
-    wakes = [WorkRequest(mailbox.organization, kind, str(mailbox.id)) for kind in INITIAL_WORK]
-    await work.restart(connection, wakes)
+    requests = [WorkRequest(mailbox.organization, kind, str(mailbox.id)) for kind in INITIAL_WORK]
+    await work.restart(connection, requests)

@@ -1,6 +1,7 @@
-"""Storage: upkeep of stored bytes and of sealed secrets.
+"""Storage: reading and upkeep of stored bytes, and upkeep of sealed secrets.
 
     blob_location       require that all processes use the same blob store
+    blob_reading        read a whole blob into memory
     blob_gc             remove blobs that nothing refers to
     blob_verification   check every blob against its digest
     key_rotation        seal secrets again with the current vault key
