@@ -4,8 +4,8 @@
           ├──▶ not stored ──lookup──▶ missing                         └───────▶ gone: extra
           └──▶ stored differently or incompletely ──lookup──▶ different
 
-An audit neither reads nor moves the cursors of the sync. It does not repair either: it hands its findings to
-the sync as failures that are due, and the sync looks up, fetches and resolves them one by one.
+An audit neither reads nor advances the cursors of the sync. It does not repair either: it hands its findings
+to the sync as failures that are due, and the sync looks up, fetches and resolves them one by one.
 """
 
 import asyncio
@@ -140,11 +140,11 @@ async def keep_scheduled(database: Database, interval_seconds: float) -> None:
             async with database.engine() as connection:
                 found = await subscriptions.list_mailboxes_without_work(connection, WorkKind.AUDIT)
                 delays = [random.uniform(0, interval_seconds) for _ in found]
-                wakes = [
+                requests = [
                     WorkRequest(organization, WorkKind.AUDIT, str(mailbox), delay)
                     for (organization, mailbox), delay in zip(found, delays, strict=True)
                 ]
-                await work.enqueue(connection, wakes)
+                await work.enqueue(connection, requests)
         await asyncio.sleep(SCHEDULE_SECONDS)
 
 
@@ -171,15 +171,15 @@ class _AuditRun:
         oldest = self.context.oldest_kept(self.mailbox.policy, found.started_at)
         since = get_latest(get_earliest_since(backfills), oldest)
         mirrored = {folder.key for folder in tree if folder.scope is not None and not folder.deleted}
-        async for changes in self._listed([row.scope for row in backfills], since):
+        async for changes in self._list_messages([row.scope for row in backfills], since):
             await self._compare(changes, since, mirrored, found)
         await self._find_extra(since, mirrored, found)
-        found.missing = await self._not_left_out(await self._still_missing(found))
+        found.missing = await self._without_purged_senders(await self._still_missing(found))
         found.different = await self._still_different(found)
-        await self._keep(found)
+        await self._store_findings(found)
         return found
 
-    async def _listed(
+    async def _list_messages(
         self, scopes: Collection[str], since: datetime | None
     ) -> AsyncIterator[Sequence[MessageChange]]:
         """List everything since, without touching the change feeds that syncs follow."""
@@ -207,28 +207,28 @@ class _AuditRun:
         keys = [change.key for change in changes]
         async with self.context.database.transaction(self.mailbox.organization) as connection:
             await cursors.record_listed(connection, self.mailbox.id, "audit", "", keys)
-        seen = await self._seen(changes)
+        seen = await self._observe(changes)
         found.listed += len(seen)
         wanted = [each for each in seen if _is_mirrored(each.change.state, since, mirrored)]
-        missing, different = await self._unlike(wanted)
+        missing, different = await self._find_missing_and_different(wanted)
         found.missing += missing
         found.different += different
 
-    async def _seen(self, changes: Sequence[MessageChange]) -> Sequence[_ObservedMessage]:
+    async def _observe(self, changes: Sequence[MessageChange]) -> Sequence[_ObservedMessage]:
         """Observe the listed messages as thoroughly as the depth requires."""
         if self.depth is AuditDepth.CONTENTS:
-            return await self._fetched(changes)
+            return await self._fetch(changes)
         bare = any(not change.version for change in changes)
         if bare and (self.depth is AuditDepth.STATES or random.random() < SAMPLED_SHARE):
-            looked = await self._looked([change.key for change in changes])
+            looked = await self._look_up([change.key for change in changes])
             changes = [each for each in looked if each.presence is Presence.PRESENT]
         return [_ObservedMessage(change) for change in changes]
 
-    async def _looked(self, keys: Sequence[str]) -> list[MessageChange]:
+    async def _look_up(self, keys: Sequence[str]) -> list[MessageChange]:
         """Look up messages. Those whose lookup fails are left out: they cannot be judged."""
         return [each for each in await self.remote.look_up(keys) if isinstance(each, MessageChange)]
 
-    async def _fetched(self, changes: Sequence[MessageChange]) -> Sequence[_ObservedMessage]:
+    async def _fetch(self, changes: Sequence[MessageChange]) -> Sequence[_ObservedMessage]:
         """Fetch messages exactly as a sync does, so that they compare equal.
 
         Messages that cannot be fetched are left out; the sync records those as failures.
@@ -245,7 +245,9 @@ class _AuditRun:
             if isinstance(each, FetchedMessage)
         ]
 
-    async def _unlike(self, seen: Sequence[_ObservedMessage]) -> tuple[list[str], list[str]]:
+    async def _find_missing_and_different(
+        self, seen: Sequence[_ObservedMessage]
+    ) -> tuple[list[str], list[str]]:
         """Return the keys that are not stored, and those that are stored differently."""
         keys = [each.change.key for each in seen]
         async with self.context.database.transaction(self.mailbox.organization) as connection:
@@ -289,17 +291,19 @@ class _AuditRun:
                 await cursors.record_listed(connection, self.mailbox.id, "audit", "", keys)
             if not keys:
                 return
-            looked = await self._looked(keys)
+            looked = await self._look_up(keys)
             here = [each for each in looked if each.presence is Presence.PRESENT]
             here = [each for each in here if _is_mirrored(each.state, None, mirrored)]
             found.extra += [each.key for each in looked if each not in here]
-            found.different += (await self._unlike([_ObservedMessage(each) for each in here]))[1]
+            found.different += (
+                await self._find_missing_and_different([_ObservedMessage(each) for each in here])
+            )[1]
 
     async def _still_missing(self, found: AuditFindings) -> list[str]:
         """Keep those that still exist at the provider, are still not stored, and are not brand new."""
         missing: list[str] = []
         for start in range(0, len(found.missing), PAGE):
-            looked = await self._looked(found.missing[start : start + PAGE])
+            looked = await self._look_up(found.missing[start : start + PAGE])
             late = found.started_at - IN_FLIGHT
             there = [
                 each.key
@@ -312,7 +316,7 @@ class _AuditRun:
             missing += [key for key in there if key not in stored or stored[key].deleted]
         return missing
 
-    async def _not_left_out(self, missing: list[str]) -> list[str]:
+    async def _without_purged_senders(self, missing: list[str]) -> list[str]:
         """Leave out the mail of purged people: it is not stored on purpose."""
         async with self.context.database.transaction(self.mailbox.organization) as connection:
             if not missing or not await purged_people.has_any(connection):
@@ -332,14 +336,14 @@ class _AuditRun:
         """Compare again: the message may have changed between the listing and the comparison."""
         different: list[str] = []
         for start in range(0, len(found.different), PAGE):
-            looked = await self._looked(found.different[start : start + PAGE])
+            looked = await self._look_up(found.different[start : start + PAGE])
             here = [each for each in looked if each.presence is Presence.PRESENT]
             deep = self.depth is AuditDepth.CONTENTS
-            seen = await self._fetched(here) if deep else [_ObservedMessage(each) for each in here]
-            different += (await self._unlike(seen))[1]
+            seen = await self._fetch(here) if deep else [_ObservedMessage(each) for each in here]
+            different += (await self._find_missing_and_different(seen))[1]
         return different
 
-    async def _keep(self, found: AuditFindings) -> None:
+    async def _store_findings(self, found: AuditFindings) -> None:
         organization, mailbox = self.mailbox.organization, self.mailbox.id
         counts = {
             "listed": found.listed,
