@@ -166,7 +166,7 @@ async def hearing(sim, database_url, owner, organization, tmp_path):
         push.open_endpoints(
             room.world.database, room.world.connect_context.providers, organization
         ) as routes,
-        serve(app.create(build_site(room.world.database, organization), webhooks=routes)) as url,
+        serve(app.create(build_site(room.world.database, organization), push_routes=routes)) as url,
     ):
         endpoint = f"{url}/webhooks/gmail?token={TOKEN}"
         order = {"name": SUBSCRIPTION, "topic": TOPIC, "push_endpoint": endpoint, "retry_min_seconds": 1}

@@ -89,7 +89,7 @@ async def open_push_server(
         async with push.open_endpoints(database, providers, operator) as routes:
             application = app.create(
                 build_site(database, operator),
-                webhooks=routes,
+                push_routes=routes,
                 trusted_proxies=tuple(map(ip_network, trusted)),
             )
             async with (

@@ -99,18 +99,21 @@ OPEN: Final = frozenset(
 def create(
     site: SiteContext,
     *,
-    webhooks: Sequence[Route] = (),
+    push_routes: Sequence[Route] = (),
     routes: Sequence[BaseRoute] = (),
-    performed: Collection[str] | None = None,
+    monitored_kinds: Collection[str] | None = None,
     trusted_proxies: Sequence[Network] = (),
     streams: EventStreams | None = None,
     metrics_token: Secret | None = None,
 ) -> ASGIApp:
-    """The whole application. `performed` are the work kinds with a handler: others cannot be overdue."""
-    monitor, requests = HealthMonitor(site.database, site.organization, performed=performed), RequestMetrics()
+    """The whole application. `monitored_kinds`: the work kinds that are reported when late; None for all."""
+    monitor, requests = (
+        HealthMonitor(site.database, site.organization, monitored_kinds=monitored_kinds),
+        RequestMetrics(),
+    )
     app = Starlette(
         routes=[
-            *webhooks,
+            *push_routes,
             *routes,
             metrics.route(site.database, monitor, requests, streams, metrics_token),
             *sign_in.routes(site),
@@ -212,12 +215,12 @@ class _ResponseMiddleware:
             await self._app(scope, receive, guarded)
         except Exception as error:  # noqa: BLE001  a response was sent already; the log gets its class and place
             log.error("request.failed", error=error)  # noqa: TRY400  our log takes the error without its message
-        _note(scope, status, time.perf_counter() - started, self._requests)
+        _record_request(scope, status, time.perf_counter() - started, self._requests)
 
 
-def _note(scope: Scope, status: int, seconds: float, requests: RequestMetrics) -> None:
+def _record_request(scope: Scope, status: int, seconds: float, requests: RequestMetrics) -> None:
     route = scope.get("route")
     path = route.path if isinstance(route, Route | Mount) else "/"
     requests.record(scope["method"], path, status, seconds)
-    write = log.debug if status < 400 or scope.get("counted") else log.info
+    write = log.debug if status < 400 or scope.get("log_as_debug") else log.info
     write("request.served", method=scope["method"], route=path, status=status, seconds=round(seconds, 4))

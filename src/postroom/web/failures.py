@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.model import Role, WorkKind
-from postroom.store import mailboxes, work
+from postroom.store import failures, mailboxes, work
 from postroom.store.views import admin
 from postroom.store.work import WorkRequest
 from postroom.web import forms, pages
@@ -29,7 +29,7 @@ def routes(site: SiteContext) -> list[Route]:
 
 async def failures_page(site: SiteContext, request: Request) -> Response:
     async with site.database.transaction(get_visitor(request).organization) as connection:
-        failures = await admin.list_failures(
+        rows = await admin.list_failures(
             connection, mailbox=None, unresolved=True, below=None, limit=PAGE_SIZE
         )
         parked = await work.list_parked(connection)
@@ -37,7 +37,7 @@ async def failures_page(site: SiteContext, request: Request) -> Response:
             mailbox.id: mailbox.address for mailbox in await mailboxes.list_all(connection)
         }
     return pages.render_page(
-        request, "failures.html", failures=failures, parked=parked, names=names, now=datetime.now(UTC)
+        request, "failures.html", failures=rows, parked=parked, names=names, now=datetime.now(UTC)
     )
 
 
@@ -47,7 +47,7 @@ async def retry(site: SiteContext, request: Request) -> Response:
     organization = get_visitor(request).organization
     async with site.database.transaction(organization) as connection:
         if failure := forms.parse_number(form.get("failure")):
-            mailbox = await admin.retry_failure(connection, failure)
+            mailbox = await failures.retry(connection, failure)
             if mailbox is not None:
                 await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
         elif form.get("kind") and form.get("subject"):

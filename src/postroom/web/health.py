@@ -56,12 +56,12 @@ class HealthMonitor:
         database: Database,
         operator: OrganizationId,
         *,
-        performed: Collection[str] | None = None,
+        monitored_kinds: Collection[str] | None = None,
         fresh_seconds: float = 1,
     ) -> None:
         self._database = database
         self._operator = operator
-        self._performed = performed
+        self._monitored_kinds = monitored_kinds
         self._fresh_seconds = fresh_seconds
         self._lock = asyncio.Lock()
         self._pending_read: asyncio.Task[SystemHealth] | None = None
@@ -96,7 +96,7 @@ class HealthMonitor:
         ]
         if visitor.organization == self._operator and visitor.role.allows(Role.ADMIN):
             return VisitorHealth(True, report.health, work, [*problems, *report.problems])
-        problems += [*_find_server_problems(report.health), *_find_work_problems(work, self._performed)]
+        problems += [*_find_server_problems(report.health), *_find_work_problems(work, self._monitored_kinds)]
         return VisitorHealth(True, None, work, problems)
 
     async def _read(self) -> HealthReport:
@@ -111,19 +111,19 @@ class HealthMonitor:
             system = finished.result()
         except (DatabaseUnavailable, TransientError):
             return HealthReport(None, [_DATABASE_UNREACHABLE])
-        return HealthReport(system, find_problems(system, self._performed))
+        return HealthReport(system, find_problems(system, self._monitored_kinds))
 
 
 def _count_mailboxes(count: int) -> str:
     return "One mailbox" if count == 1 else f"{count} mailboxes"
 
 
-def find_problems(system: SystemHealth, performed: Collection[str] | None = None) -> list[str]:
+def find_problems(system: SystemHealth, monitored_kinds: Collection[str] | None = None) -> list[str]:
     """Describe every problem for a person; an empty list means healthy.
 
-    Work of a kind that this process cannot perform waits for one that can, so it never counts as late.
+    Only late work of the monitored kinds is a problem; failing and parked work is one of any kind.
     """
-    return [*_find_server_problems(system), *_find_work_problems(system.work, performed)]
+    return [*_find_server_problems(system), *_find_work_problems(system.work, monitored_kinds)]
 
 
 def _find_server_problems(system: SystemHealth) -> list[str]:
@@ -137,7 +137,9 @@ def _find_server_problems(system: SystemHealth) -> list[str]:
     return problems
 
 
-def _find_work_problems(kinds: Sequence[WorkKindCounts], performed: Collection[str] | None) -> list[str]:
+def _find_work_problems(
+    kinds: Sequence[WorkKindCounts], monitored_kinds: Collection[str] | None
+) -> list[str]:
     problems: list[str] = []
     for counts in kinds:
         name = work_name(counts.kind)
@@ -146,9 +148,9 @@ def _find_work_problems(kinds: Sequence[WorkKindCounts], performed: Collection[s
             problems.append(f"{name}: {counts.failing} failed; retrying{reason}")
         if counts.parked:
             problems.append(f"{name}: {counts.parked} parked after too many failures. Retry under Failures.")
-        is_performed = performed is None or counts.kind in performed
+        is_monitored = monitored_kinds is None or counts.kind in monitored_kinds
         if (
-            is_performed
+            is_monitored
             and counts.oldest_due_seconds is not None
             and counts.oldest_due_seconds > LATE_SECONDS
         ):

@@ -111,7 +111,7 @@ class PushEndpoint:
         self._keys = keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        scope["counted"] = True  # a flood of rejected pushes must not flood the log
+        scope["log_as_debug"] = True  # a flood of rejected pushes must not flood the log
         query: bytes = scope["query_string"]
         if self._rules.has_handshake and b"validationToken=" in query:
             await _echo_validation_token(query, send)

@@ -78,7 +78,7 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
         site, settings = _build_site(engine), engine.settings
         application = app.create(
             site,
-            webhooks=push_routes,
+            push_routes=push_routes,
             routes=[
                 *event_stream.routes(site, streams),
                 *api.routes(site, _build_api_context(engine, streams), per_minute=settings.api_per_minute),
@@ -94,7 +94,7 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
                 *members.routes(site),
                 *_build_demo_routes(engine, site),
             ],
-            performed=frozenset(engine.handlers),
+            monitored_kinds=frozenset(engine.handlers),  # all kinds but document work
             trusted_proxies=settings.trusted_proxies or (),
             streams=streams,
             metrics_token=settings.metrics_token,

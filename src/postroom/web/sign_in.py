@@ -21,7 +21,7 @@ from postroom.flow.access.sign_in import NewSession
 from postroom.logs import Log
 from postroom.model import Role, Secret
 from postroom.ports import IdentityProvider, IdentityRequest
-from postroom.vault import sealed_tokens
+from postroom.vault import sealed_values
 from postroom.web import csrf, forms, pages, sessions
 from postroom.web.sessions import SiteContext, member_route
 from postroom.web.throttle import Throttle
@@ -122,7 +122,7 @@ async def redirect_to_provider(site: SiteContext, request: Request) -> Response:
     except PostroomError as error:
         return _provider_error_page(request, site, error)
     response = RedirectResponse(url, 303, {"cache-control": "no-store"})
-    value = sealed_tokens.issue(site.sealer, _PENDING_COOKIE, msgspec.json.encode(pending), _PENDING_SECONDS)
+    value = sealed_values.seal(site.sealer, _PENDING_COOKIE, msgspec.json.encode(pending), _PENDING_SECONDS)
     response.set_cookie(
         _PENDING_COOKIE,
         value,
@@ -138,7 +138,7 @@ async def redirect_to_provider(site: SiteContext, request: Request) -> Response:
 async def sign_in_with_openid(site: SiteContext, request: Request) -> Response:
     """Complete the sign-in when the provider redirects back: once, in the browser that started it."""
     identities = _get_identity_provider(site)
-    cookie = sealed_tokens.redeem(site.sealer, _PENDING_COOKIE, request.cookies.get(_PENDING_COOKIE, ""))
+    cookie = sealed_values.unseal(site.sealer, _PENDING_COOKIE, request.cookies.get(_PENDING_COOKIE, ""))
     code = request.query_params.get("code", "")
     if cookie is None or not 0 < len(code) <= 4096:
         return _clear_pending(_sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=400))

@@ -6,7 +6,7 @@ import msgspec
 
 from postroom.api_types import BigInt, FailureResource, ResultPage
 from postroom.model import Scope, WorkKind
-from postroom.store import work
+from postroom.store import failures, work
 from postroom.store.views import admin
 from postroom.store.work import WorkRequest
 from postroom.web.api import paging
@@ -41,7 +41,7 @@ async def get_failure(call: ApiCall[FailurePath, NoParameters, None]) -> Failure
 async def retry_failure(call: ApiCall[FailurePath, NoParameters, None]) -> FailureResource:
     """Retry a failed message or attachment now."""
     async with call.transaction() as connection:
-        mailbox = await admin.retry_failure(connection, call.path.failure)
+        mailbox = await failures.retry(connection, call.path.failure)
         failure = require_found(await admin.get_failure(connection, call.path.failure), "failure")
         if mailbox is None:
             raise ApiProblem(409, "resolved", "This failure is already resolved. There is nothing to retry.")

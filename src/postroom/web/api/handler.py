@@ -20,7 +20,7 @@ from postroom.errors import (
 )
 from postroom.logs import Log
 from postroom.store import idempotency_keys
-from postroom.vault import Sealer, sealed_tokens
+from postroom.vault import Sealer, sealed_values
 from postroom.web.api import http_content
 from postroom.web.api.authentication import ApiAuthenticator
 from postroom.web.api.operations import (
@@ -87,7 +87,7 @@ class ApiHandler:
                     await idempotency_keys.release(connection, actor, key)
             raise
         # Sealed, because a response may contain a secret that is shown only once.
-        kept = sealed_tokens.issue(sealer, purpose, bytes(response.body), idempotency_keys.KEPT_HOURS * 3600)
+        kept = sealed_values.seal(sealer, purpose, bytes(response.body), idempotency_keys.KEPT_HOURS * 3600)
         async with call.transaction() as connection:
             await idempotency_keys.store_response(connection, actor, key, response.status_code, kept.encode())
         return response
@@ -111,7 +111,7 @@ def _replay_response(
         raise ApiProblem(
             409, "under-way", "The first request with this idempotency key is still running.", retry_after="1"
         )
-    body = sealed_tokens.redeem(sealer, purpose, (stored.body or b"").decode())
+    body = sealed_values.unseal(sealer, purpose, (stored.body or b"").decode())
     if body is None:
         raise ApiProblem(409, "done", "This request already succeeded, but its response is no longer stored.")
     headers = {"idempotent-replay": "true"}
@@ -193,7 +193,7 @@ def _to_error_response(error: PostroomError) -> Response:
                 ApiProblem(503, "try-again", detail, retry_after=str(max(1, round(wait or 1))))
             )
         case InvalidGrant():
-            detail = "The mailbox has lost its grant. Its owner must reconnect it."
+            detail = "The mailbox's grant has expired or was revoked. Its owner must reconnect it."
             return to_problem_response(ApiProblem(409, "connection-lost", detail))
         case OperatorError():
             log.warning("request.failed", error=error)
