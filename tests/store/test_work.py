@@ -9,6 +9,7 @@ from postroom.model import WorkKind
 from postroom.store import work
 from postroom.store.database import open_database
 from postroom.store.work import ExtensionResult, FinishedWork, WorkRequest
+from scenarios.worker_pool import until
 
 
 @pytest.fixture
@@ -30,6 +31,11 @@ async def claim(engine, *, batch=10, kinds=("sync",), lease_seconds=30):
 async def rows(owner, columns="subject"):
     cursor = await owner.execute(f"SELECT {columns} FROM work ORDER BY kind, subject")
     return await cursor.fetchall()
+
+
+BLOCKED = """
+    SELECT count(*) > 0 FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
 
 
 async def test_claims_only_due_work(engine, organization):
@@ -198,27 +204,25 @@ async def test_enqueue_during_the_work_leaves_the_row_due(engine, organization, 
     assert again.attempts == 1
 
 
-async def test_enqueue_waiting_for_a_finish_recreates_the_row(database, engine, organization):
+async def test_enqueue_waiting_for_a_finish_recreates_the_row(database, engine, organization, owner):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     async with database.transaction(organization) as finishing:
         await work.finish(finishing, [FinishedWork(lease)])
         waking = asyncio.create_task(work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")]))
-        await asyncio.sleep(0.1)
-        assert not waking.done(), "it waits for the row's lock"
+        await until(owner, BLOCKED)
     await waking
     async with database.engine() as connection:
         assert [lease.subject for lease in await claim(connection)] == ["a"]
 
 
-async def test_finish_waiting_for_an_enqueue_leaves_the_row_due(database, engine, organization):
+async def test_finish_waiting_for_an_enqueue_leaves_the_row_due(database, engine, organization, owner):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)
     async with database.transaction(organization) as waking:
         await work.enqueue(waking, [WorkRequest(organization, WorkKind.SYNC, "a")])
         finishing = asyncio.create_task(work.finish(engine, [FinishedWork(lease)]))
-        await asyncio.sleep(0.1)
-        assert not finishing.done(), "it waits for the row's lock"
+        await until(owner, BLOCKED)
     assert await finishing == {lease.id}
     async with database.engine() as connection:
         assert [lease.subject for lease in await claim(connection)] == ["a"]
