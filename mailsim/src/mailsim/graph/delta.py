@@ -1,4 +1,4 @@
-"""The delta queries of messages and folders: the listing, then the changes, page by page.
+"""The delta routes of messages and folders: the listing, then the changes, page by page.
 
 A round is a listing (the first one) or a walk along the mailbox's change log. Every round is a new generation
 of its folder's feed, and only links of the newest three generations are valid. Links are signed and contain
@@ -16,8 +16,8 @@ from typing import Any, Literal
 import msgspec
 
 from mailsim.graph import entity_types, filters, folders, messages, odata
-from mailsim.graph.errors import bad_request
-from mailsim.graph.request import GraphCall, GraphResponse, sync_state_gone
+from mailsim.graph.errors import bad_request, sync_state_gone
+from mailsim.graph.request import GraphCall, GraphResponse
 from mailsim.hashing import stable_hash
 from mailsim.message_state import Folder, MailboxChange, MessageState
 

@@ -1,4 +1,7 @@
-"""Graph's errors: status, code, message, and the JSON body."""
+"""GraphError (status, code, message), its JSON body, and the errors that several modules raise.
+
+Throttling errors are in `throttle`.
+"""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -71,3 +74,7 @@ def method_not_allowed(method: str) -> GraphError:
     return GraphError(
         405, "Request_BadRequest", f"Specified HTTP method is not allowed for the request target: {method}."
     )
+
+
+def sync_state_gone(message: str, headers: dict[str, str]) -> GraphError:
+    return GraphError(410, "SyncStateNotFound", message, headers=headers)

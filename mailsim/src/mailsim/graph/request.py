@@ -1,4 +1,7 @@
-"""Requests and responses of Graph as routes see them, and helpers to read JSON bodies and headers."""
+"""GraphRequest, GraphCall and GraphResponse, the types of route handlers, and readers of JSON bodies.
+
+No HTTP: `api` converts.
+"""
 
 import re
 from collections.abc import Mapping
@@ -13,7 +16,7 @@ from mailsim.entra.directory import EntraUser
 from mailsim.entra.grants import EntraAccessToken
 from mailsim.graph import odata
 from mailsim.graph.context import GraphContext
-from mailsim.graph.errors import GraphError, bad_request
+from mailsim.graph.errors import bad_request
 from mailsim.graph.filters import EntityType
 from mailsim.graph.ids import GraphIds
 from mailsim.graph.message_json import MessagePreferences
@@ -179,7 +182,3 @@ def get_timestamp(body: Mapping[str, Any], name: str) -> float:
     except (ValueError, OverflowError):
         pass
     raise bad_request(f"Cannot convert the literal '{text[:50]}' to the expected type 'Edm.DateTimeOffset'.")
-
-
-def sync_state_gone(message: str, headers: dict[str, str]) -> GraphError:
-    return GraphError(410, "SyncStateNotFound", message, headers=headers)
