@@ -1,4 +1,7 @@
-"""The ASGI application: every provider's real paths, the control API and the status page on one port."""
+"""The ASGI application: combines the routes of both providers, the control API and the web page.
+
+It wraps provider routes in the middleware, and answers unknown paths and bugs. It defines no endpoint itself.
+"""
 
 import contextlib
 from collections.abc import Callable, Sequence

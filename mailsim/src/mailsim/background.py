@@ -1,7 +1,8 @@
-"""Background tasks that outlive a request, such as pushes, their retries and delayed effects.
+"""BackgroundTasks: the asyncio tasks that outlive a request, such as pushes, retries and delayed effects.
 
-A task is either working or sleeping on the simulator's clock. A task that waits for anything else without a
-limit (a queue, an event) must wait through `wait_idle`; otherwise `settle` waits for it in vain.
+It runs and awaits any coroutine and knows none of them. A task is either working or sleeping on the
+simulator's clock. A task that waits for anything else without a limit (a queue, an event) must wait through
+`wait_idle`; otherwise `settle` waits for it in vain.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Errors of the control API and the command line. Providers have their own error types and bodies.
+"""Errors of the simulation itself, such as an unknown mailbox or an invalid fault.
+
+The control API, the web page and the command line report them as they are. The Gmail and Graph packages
+translate them to the provider's own errors, which are defined there.
 
 SimulatorError
 ├── InvalidRequest   a value is missing, malformed or out of range (400)

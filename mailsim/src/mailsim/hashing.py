@@ -1,4 +1,7 @@
-"""Reproducible hashes: the same input gives the same number in every process."""
+"""Two reproducible 64-bit functions: a hash of any values, and a bijection that scatters numbers.
+
+They are the same in every process. `samples` has its own in `seeded_random`.
+"""
 
 from hashlib import blake2b
 

@@ -1,4 +1,7 @@
-"""The HTTP and HTTPS servers: binds the sockets and runs uvicorn on both until a signal arrives."""
+"""The HTTP and HTTPS servers: parse listen addresses, bind sockets, run uvicorn, wait for a signal.
+
+It serves any ASGI app and defines no route.
+"""
 
 import asyncio
 import contextlib

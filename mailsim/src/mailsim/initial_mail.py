@@ -1,7 +1,8 @@
-"""The mail a mailbox is created with: number of messages, kinds, arrival times, threads.
+"""InitialMail: the generated mail that a mailbox is created with, by message number.
 
-Everything is a pure function of seed, address and message number. `samples` generates the bytes when a
-message is read.
+It gives the arrival time, Message-ID, thread and bytes of each message, and depends only on seed, address and
+number. Nothing is stored; `samples` generates the bytes when a message is read. `initial_states` has the
+states.
 """
 
 from collections.abc import Mapping

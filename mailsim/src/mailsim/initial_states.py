@@ -1,4 +1,4 @@
-"""Initial states of messages: of arriving mail, and of the mail a mailbox starts with.
+"""Initial message states (folder, labels, flags) of arriving and sent mail, and of a mailbox's initial mail.
 
 A million states take a few milliseconds, because one random byte per message indexes a table of 256.
 """

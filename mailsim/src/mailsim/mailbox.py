@@ -1,7 +1,8 @@
-"""One simulated mailbox: messages by number, folders or labels, threads, drafts, and the change log.
+"""One simulated mailbox of either provider: messages by number, folders, threads, drafts, change log.
 
-It is provider-neutral and lazy: the bytes of generated mail are written on first read. The Gmail and Graph
-modules derive IDs, history and delta from the message numbers and the change log.
+It applies the rules in which the providers differ (Gmail: several labels, Outlook: one folder), but knows no
+API: the Gmail and Graph packages derive IDs, history and delta from message numbers and the change log. The
+bytes of generated mail are written on first read.
 """
 
 from array import array
@@ -26,7 +27,7 @@ from mailsim.message_state import (
     with_labels,
 )
 from mailsim.state_index import MessageStateIndex
-from mailsim.threads import ThreadIndex
+from mailsim.thread_index import ThreadIndex
 
 Choice = TypeVar("Choice", bound=str)
 Listener = Callable[["Mailbox", MailboxChange], None]
@@ -132,7 +133,7 @@ class Mailbox:
         key = self.account.key, number
         return self._cache.trees.get(key) or self._cache.trees.put(key, mime.parse(self.raw(number)))
 
-    def thread(self, number: int) -> int:
+    def thread_root(self, number: int) -> int:
         """Return the number of the message that started the thread, which may be deleted by now."""
         return self._threads.get_root(number)
 
@@ -244,7 +245,7 @@ class Mailbox:
         before = self._get_state(number)
         self._states.put(number, None)
         self._contents.pop(number, None)
-        if not self.thread_members(self.thread(number)):
+        if not self.thread_members(self.thread_root(number)):
             self._threads.record_end()
         return self._log("deleted", number, before, None)
 
@@ -367,7 +368,7 @@ class Mailbox:
         return number
 
     def _replace(self, number: int, raw: bytes, state: MessageState) -> int:
-        key, root = self.draft_key(number), self.thread(number)
+        key, root = self.draft_key(number), self.thread_root(number)
         self.delete(number)
         new = self._add(raw, state, root)
         self._draft_keys[new] = key

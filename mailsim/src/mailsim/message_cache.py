@@ -1,7 +1,7 @@
-"""Cache of recently generated messages and of their parsed trees, both bounded by size.
+"""Caches of recently generated messages and of their parsed trees, both bounded by size.
 
-Bytes stay long, because generating them is the most expensive step. Trees stay only while a message is
-being read, because many small objects burden the garbage collector.
+It generates and parses nothing. Bytes stay long, because generating them is the most expensive step. Trees
+stay only while a message is being read, because many small objects burden the garbage collector.
 """
 
 from collections import OrderedDict

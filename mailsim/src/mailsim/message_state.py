@@ -1,6 +1,7 @@
-"""The provider-neutral data types of a mailbox: message state, folder, and the log entry of a change.
+"""Data types of a mailbox: MessageState, Folder, MailboxChange, and the standard folders of each provider.
 
-Gmail reads a message state as a set of label IDs (`get_labels`), Graph as folder, isRead, flag and so on.
+One MessageState serves both: Gmail reads it as a set of label IDs (`get_labels`), Graph as folder, isRead,
+flag and importance (`get_importance`). `mailbox` changes states.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""Usage counters per mailbox: calls, quota units, concurrency, rejections, faults and pushes."""
+"""Usage counters per mailbox (calls, quota units, rejections, faults, pushes), and requests in flight.
+
+It only counts. The providers enforce their limits.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field

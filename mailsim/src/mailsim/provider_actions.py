@@ -1,6 +1,6 @@
-"""Requests that the control API passes to a provider for one mailbox: revoke, expire, lifecycle event.
+"""Request bodies of the control API's per-mailbox actions: revoke access, expire, send a lifecycle event.
 
-Unknown properties are rejected.
+They are here because providers carry the actions out. Unknown properties are rejected.
 """
 
 from typing import Literal

@@ -1,4 +1,4 @@
-"""The registry of mailboxes and OAuth applications in the simulation, and its seeded IDs.
+"""The registry of mailboxes and OAuth applications, and the source of seeded GUIDs and random bytes.
 
 The same seed and the same calls give the same IDs and the same bytes. The only exceptions are JWTs and
 encrypted resource data, because their keys are generated at each start. Providers keep the tokens.

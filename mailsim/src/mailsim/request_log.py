@@ -1,4 +1,4 @@
-"""A log of the newest few thousand HTTP exchanges, on request with their bodies up to a byte limit."""
+"""A bounded log of the newest HTTP exchanges, on request with their bodies. `meters` has the counters."""
 
 from collections import deque
 from collections.abc import Iterator

@@ -1,8 +1,8 @@
-"""The Simulator, which all parts of mailsim share, and the Provider interface of Gmail and Microsoft.
+"""The Simulator, whose state all parts of mailsim share, and the Provider interface of Gmail and Microsoft.
 
-A provider module exports `routes(sim) -> list[Route]`. It registers its Provider in `sim.providers` and
-returns routes whose `name` is the endpoint name used by faults and meters (`messages.get`). `app.py` wraps
-them in the middleware.
+It creates and closes the Simulator; it has no routes. A provider module exports `routes(sim) -> list[Route]`,
+registers its Provider in `sim.providers` and returns routes whose `name` is the endpoint name used by faults
+and meters (`messages.get`). `app.py` wraps them in the middleware.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

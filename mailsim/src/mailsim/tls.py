@@ -1,4 +1,4 @@
-"""The TLS certificates of one run: a temporary certificate authority and the server's certificate."""
+"""The TLS certificates of one run, in temporary files: a new authority and the server's certificate."""
 
 import contextlib
 import tempfile

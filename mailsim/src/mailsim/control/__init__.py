@@ -1,4 +1,7 @@
-"""The endpoints of the control API under /_sim, with which tests and people drive the simulator."""
+"""The route table of the control API under /_sim, with which tests and people drive the simulator.
+
+The handlers are in the modules of this package. Providers add their own endpoints.
+"""
 
 from starlette.routing import Route
 

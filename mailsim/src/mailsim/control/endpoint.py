@@ -1,4 +1,7 @@
-"""The ControlEndpoint type: decodes a request, calls the handler and encodes the result or the error."""
+"""ControlEndpoint: one endpoint of the control API, which decodes requests and encodes results and errors.
+
+Also `change_options`, which sets options by name. Handlers and the route table are elsewhere.
+"""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass

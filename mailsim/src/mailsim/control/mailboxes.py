@@ -1,4 +1,7 @@
-"""Control handlers for mailboxes and folders, and for revoking grants and expiring tokens and cursors."""
+"""Control handlers of mailboxes and folders, and of the actions on a mailbox's grants, tokens and cursors.
+
+The providers carry out the actions on grants, tokens and cursors.
+"""
 
 from mailsim.control.endpoint import ControlCall
 from mailsim.control.schemas import AffectedCount, FolderInfo, MailboxDetails, MailboxInfo

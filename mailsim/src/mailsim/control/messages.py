@@ -1,4 +1,4 @@
-"""Control handlers for messages: deliver, move, mark, label, trash, delete, and drafts.
+"""Control handlers of messages: deliver, show, move, mark, label, trash, delete, and drafts.
 
 A message is identified by its number or by the provider's ID.
 """
@@ -34,7 +34,7 @@ def get_number(call: ControlCall, mailbox: Mailbox, name: str) -> int:
 
 def message_ref(call: ControlCall, mailbox: Mailbox, number: int) -> MessageRef:
     provider = call.sim.providers[mailbox.provider]
-    thread = provider.thread_id(mailbox, mailbox.thread(number))
+    thread = provider.thread_id(mailbox, mailbox.thread_root(number))
     return MessageRef(number, provider.message_id(mailbox, number), thread)
 
 

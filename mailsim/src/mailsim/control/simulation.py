@@ -1,4 +1,4 @@
-"""Control handlers for the simulation itself: clock, applications, faults, request logs and meters."""
+"""Control handlers of the simulation as a whole: clock, OAuth clients, faults, request logs, meters."""
 
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase

@@ -1,4 +1,7 @@
-"""The ground truth of a mailbox, for comparison with a mirror: IDs, folders, flags, SHA-256 of all bytes."""
+"""The control handler that lists the ground truth of a mailbox, for comparison with a mirror of it.
+
+Per message: IDs, folders, flags, and SHA-256 of the message and of each attachment.
+"""
 
 import asyncio
 import hashlib
@@ -42,7 +45,7 @@ def _message_truth(mailbox: Mailbox, provider: Provider, number: int, *, digests
     basic = MessageTruth(
         number=number,
         id=provider.message_id(mailbox, number),
-        thread=provider.thread_id(mailbox, mailbox.thread(number)),
+        thread=provider.thread_id(mailbox, mailbox.thread_root(number)),
         folders=[provider.folder_id(mailbox, key) for key in keys],
         keys=keys,
         read=state.read,

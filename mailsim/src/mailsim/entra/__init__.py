@@ -1,1 +1,4 @@
-"""Simulated Microsoft Entra ID: sign-in pages, token endpoint, discovery. Independent of mail."""
+"""Simulated Microsoft Entra ID: sign-in pages, token endpoint, discovery, directory and grants.
+
+It serves no mail: the mail API is `mailsim.graph`.
+"""

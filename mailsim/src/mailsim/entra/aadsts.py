@@ -1,4 +1,4 @@
-"""The table of AADSTS errors of Microsoft Entra, and the format of their messages and bodies."""
+"""The table of AADSTS errors of Microsoft Entra, EntraError, and the formats of their messages and bodies."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

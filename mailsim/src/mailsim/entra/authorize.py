@@ -1,4 +1,4 @@
-"""The authorize and admin consent endpoints: check the request, show the consent page, redirect back.
+"""The authorize and admin consent endpoints of Entra: check the request, show the page, redirect back.
 
 The browser returns to the application with a code or an error. Only a request with an invalid client or
 redirect URI ends on an error page here.

@@ -1,4 +1,4 @@
-"""Client authentication at the token endpoint: client secret, HTTP Basic, or a signed assertion."""
+"""Client authentication at Entra's token endpoint: client secret, HTTP Basic, or a signed assertion."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""The collaborators shared by all Entra endpoints, and helpers for their URLs and trace IDs."""
+"""EntraContext: the collaborators of all Entra endpoints. Also helpers for base URLs and trace IDs."""
 
 import uuid
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """The Entra directory: users, tenants, application settings, consents, sessions and planned refusals.
 
-Users are the Outlook mailboxes of the registry; their IDs depend only on the seed. `grants` issues tokens.
+Users are the Outlook mailboxes of the registry; their IDs depend only on the seed. It issues no token;
+`grants` does.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""The discovery endpoints: OpenID configuration, signing keys, instance discovery, and userinfo."""
+"""The discovery endpoints of Entra: OpenID configuration, signing keys, instance discovery, and userinfo."""
 
 from typing import Any
 

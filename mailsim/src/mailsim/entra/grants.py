@@ -1,4 +1,7 @@
-"""Authorization codes, refresh tokens and access tokens of Entra: issue, look up, expire, revoke."""
+"""Authorization codes, refresh tokens and access tokens of Entra: issue, look up, expire, revoke.
+
+No HTTP; consents are in `directory`.
+"""
 
 import random
 from dataclasses import dataclass, field

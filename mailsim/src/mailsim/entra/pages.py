@@ -1,4 +1,4 @@
-"""The HTML pages of Entra: consent with account selection, error, and the form that posts a code back."""
+"""The HTML of Entra's pages: consent with account selection, error, and the form that posts a code back."""
 
 from collections.abc import Mapping
 from html import escape

@@ -1,4 +1,4 @@
-"""The permission names that Microsoft Graph knows, and the parsing and formatting of `scope` values."""
+"""The Graph permissions that simulated Entra knows, and parsing and formatting of `scope` values."""
 
 from mailsim.entra.aadsts import EntraError
 

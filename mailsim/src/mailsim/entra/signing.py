@@ -1,6 +1,6 @@
-"""The signing key of simulated Entra, and the certificates and assertions of clients.
+"""Signatures of Entra: the key that signs JWTs, and the verification of clients' signed assertions.
 
-The key is generated at start and never stored.
+Also base64url. The key is generated at start and never stored.
 """
 
 import base64
@@ -83,7 +83,7 @@ def read_certificate(pem: str) -> ClientCertificate:
 
 
 def verify_assertion(assertion: str, certificates: list[ClientCertificate]) -> dict[str, Any]:
-    """Return the claims of an assertion signed by certificate of the certificates. Raises ValueError."""
+    """Return the claims of an assertion signed with one of the certificates. Raises ValueError."""
     try:
         head = jwt.get_unverified_header(assertion)
     except jwt.PyJWTError as error:

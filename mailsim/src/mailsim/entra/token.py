@@ -1,4 +1,4 @@
-"""The token endpoint: the grants authorization_code, refresh_token and client_credentials."""
+"""The token endpoint of Entra: the grant types authorization_code, refresh_token and client_credentials."""
 
 import base64
 import hashlib

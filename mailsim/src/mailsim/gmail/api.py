@@ -1,4 +1,4 @@
-"""One Gmail API call: route, token, scope, arguments, quota, method, partial response.
+"""GmailApi: runs one Gmail API call from route, token, scope, arguments and quota to the partial response.
 
 Single requests and the calls inside a batch take the same path. It does no I/O and no logging.
 """

@@ -1,4 +1,4 @@
-"""What a Gmail API method receives (GmailCallContext) and how it is declared (GmailMethod)."""
+"""The types of the method table: GmailMethod, and GmailCallContext, which a method's function receives."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""Methods of users.drafts.
+"""The functions of the users.drafts methods.
 
 A draft keeps its ID; its message gets a new ID with every save.
 """

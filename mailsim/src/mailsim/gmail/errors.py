@@ -1,4 +1,7 @@
-"""Gmail API errors in Google's JSON format: legacy `errors[]`, current `status` and `details[]`."""
+"""GmailError and its JSON body in Google's format: legacy `errors[]`, current `status` and `details[]`.
+
+Errors for exceeded quotas are in `quota`.
+"""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,7 @@
-"""Partial responses: parse the `fields` parameter into a mask, check it against the schema, apply it.
+"""Partial responses: parse the `fields` parameter into a mask, check it against a schema, apply it to JSON.
 
-Syntax: `messages(id,payload/headers),nextPageToken`. Commas separate names, `/` selects a child,
-parentheses group, `*` is a wildcard.
+Syntax: `messages(id,payload/headers),nextPageToken`. Commas separate names, `/` selects a child, parentheses
+group, `*` is a wildcard.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""A mailbox as the Gmail API presents it: IDs, label IDs, and messages in each format."""
+"""GmailMailbox: a mailbox as the Gmail API presents it, with Gmail's IDs, labels and message formats.
+
+`ids` converts the IDs, `message_json` parsed messages. Methods change the mailbox, not this view.
+"""
 
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
@@ -61,7 +64,7 @@ class GmailMailbox:
             raise bad_request("Invalid id value")
         root = self.ids.to_number(thread_id)
         members = self.mailbox.thread_members(root) if root < len(self.mailbox) else []
-        if not members or self.mailbox.thread(members[0]) != root:
+        if not members or self.mailbox.thread_root(members[0]) != root:
             raise not_found()
         return root, members
 
@@ -81,7 +84,7 @@ class GmailMailbox:
         """Make the short form of a message that list responses contain."""
         return {
             "id": self.ids.to_message_id(number),
-            "threadId": self.ids.to_message_id(self.mailbox.thread(number)),
+            "threadId": self.ids.to_message_id(self.mailbox.thread_root(number)),
         }
 
     def get_message_history_id(self, number: int) -> int:

@@ -1,4 +1,4 @@
-"""users.history.list: the mailbox's change log in Gmail's format.
+"""The function of users.history.list: the mailbox's change log in Gmail's format.
 
 A page takes `maxResults` changes and then filters them, so an empty page can have a next page.
 """

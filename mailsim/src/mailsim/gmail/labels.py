@@ -1,4 +1,4 @@
-"""Methods of users.labels, and users.getProfile, which reports the same counts."""
+"""The functions of the users.labels methods and of users.getProfile, which reports the same counts."""
 
 from typing import Any
 
@@ -142,4 +142,4 @@ def _count_messages(gmail_mailbox: GmailMailbox, where: StatePredicate) -> tuple
     total = mailbox.states.count(where)
     if total > _COUNTED:
         return total, round(total * mailbox.thread_total / max(1, mailbox.total))
-    return total, len({mailbox.thread(number) for number in mailbox.states.newest(where)})
+    return total, len({mailbox.thread_root(number) for number in mailbox.states.newest(where)})

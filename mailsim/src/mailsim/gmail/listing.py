@@ -1,4 +1,4 @@
-"""Pages of message numbers, newest first, selected by labels and search.
+"""Pages of message numbers, newest first, selected by labels and search, for messages, threads and drafts.
 
 A page token is a position in the mailbox, so new mail between two pages does not shift the list.
 """

@@ -1,4 +1,7 @@
-"""Methods of users.messages: list, get, modify, delete, insert, import, send."""
+"""The functions of the users.messages methods: list, get, attachments, modify, trash, delete, insert, send.
+
+Drafts and threads use its helpers for uploads, labels and delivery.
+"""
 
 import binascii
 from base64 import urlsafe_b64decode

@@ -1,4 +1,7 @@
-"""Typed query parameters and JSON bodies, with the errors of Google's front end."""
+"""Query parameters and JSON bodies: declaration, parsing, and conversion to Python types.
+
+Errors are those of Google's front end. `methods` declares the parameters.
+"""
 
 import re
 from collections.abc import Iterable, Mapping

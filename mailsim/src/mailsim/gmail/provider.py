@@ -1,4 +1,7 @@
-"""Google's routes and its implementation of the simulator's Provider interface."""
+"""The Gmail provider: the routes of Gmail and Google sign-in, and the Provider interface of the simulator.
+
+It connects the modules; the endpoints are elsewhere.
+"""
 
 from functools import partial
 from typing import Any

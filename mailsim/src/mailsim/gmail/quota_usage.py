@@ -1,4 +1,4 @@
-"""Quota usage: one meter per user of a project and one per project, checked before each call."""
+"""QuotaUsage: one quota meter per user of a project and one per project, checked before each call."""
 
 from dataclasses import dataclass, field
 

@@ -1,4 +1,7 @@
-"""ASGI handlers of the Gmail API: single requests and batch requests."""
+"""The ASGI handlers of single and batch requests, and the mailbox and endpoint that a request targets.
+
+They read and write HTTP, record the calls and inject faults; `api` runs the calls.
+"""
 
 import asyncio
 from collections.abc import Mapping

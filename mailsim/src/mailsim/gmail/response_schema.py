@@ -1,4 +1,4 @@
-"""Properties of Gmail's response types, for the `fields` parameter.
+"""The table of the properties of Gmail's response types, for the `fields` parameter.
 
 Each property maps to the name of its type, or to "" for a plain value. The test suite compares this with
 Google's discovery document.

@@ -1,4 +1,4 @@
-"""Evaluation of search queries: time range, labels, and message content for the rest.
+"""Compiler of search queries to filters by time range, labels and message content, and their evaluation.
 
 The three are separate, so that a search by date or label in a large mailbox parses no message.
 """

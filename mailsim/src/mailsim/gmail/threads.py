@@ -1,4 +1,7 @@
-"""Methods of users.threads. A thread has the ID of its first message."""
+"""The functions of the users.threads methods.
+
+A thread has the ID of its first message.
+"""
 
 from typing import Any
 
@@ -16,7 +19,7 @@ def list_threads(context: GmailCallContext) -> dict[str, Any]:
     page = list_page(gmail_mailbox, context.args, accept=_is_newest_match)
     entries: list[dict[str, Any]] = []
     for number in page.numbers:
-        root = gmail_mailbox.mailbox.thread(number)
+        root = gmail_mailbox.mailbox.thread_root(number)
         members = gmail_mailbox.mailbox.thread_members(root)
         entries.append(
             {
@@ -34,7 +37,7 @@ def list_threads(context: GmailCallContext) -> dict[str, Any]:
 
 def _is_newest_match(selection: MessageSelection, number: int) -> bool:
     mailbox = selection.gmail_mailbox.mailbox
-    members = mailbox.thread_members(mailbox.thread(number))
+    members = mailbox.thread_members(mailbox.thread_root(number))
     return not any(member > number and selection.matches(member) for member in members)
 
 

@@ -1,4 +1,4 @@
-"""Upload bodies: the message itself, or a multipart of JSON metadata and the message."""
+"""Extraction of the message from an upload body, which is the message or a multipart with JSON metadata."""
 
 import re
 

@@ -1,4 +1,7 @@
-"""users.watch and users.stop, and the Pub/Sub messages that watched mailboxes publish."""
+"""The watches of Gmail mailboxes: start, stop, and publish their changes to Pub/Sub topics.
+
+`google.pubsub` delivers the messages.
+"""
 
 import re
 from collections.abc import Callable

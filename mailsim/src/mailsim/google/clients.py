@@ -1,4 +1,4 @@
-"""OAuth clients as registered in the Google Cloud console, and their allowed redirect URIs."""
+"""GoogleClient: an OAuth client as registered in the Google Cloud console, and its allowed redirect URIs."""
 
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,8 +1,8 @@
-"""The authorization endpoint: the consent page with account, scopes and decision.
+"""Google's authorization endpoint: validates the request, shows the consent page and handles its form.
 
-It works in a browser without JavaScript. A program can post the same form: the fields are those of the
-request, plus `account`, `duration` (seconds; empty: until revoked), `granted` (once per selected scope)
-and `decision` (`allow` or `deny`).
+The page works in a browser without JavaScript. A program can post the same form: the fields are those of the
+request, plus `account`, `duration` (seconds; empty: until revoked), `granted` (once per selected scope) and
+`decision` (`allow` or `deny`).
 """
 
 import html

@@ -1,4 +1,7 @@
-"""GoogleContext: Google's options, OAuth clients, accounts, grants and signing keys."""
+"""GoogleContext: options, OAuth clients, accounts, grants and signing keys of simulated Google.
+
+It has no Pub/Sub and no watches.
+"""
 
 from dataclasses import dataclass, field
 from functools import cached_property

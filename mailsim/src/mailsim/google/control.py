@@ -1,4 +1,7 @@
-"""Google's part of the control API: tokens without a browser, options, Pub/Sub, account problems."""
+"""Google's own endpoints of the control API: tokens without a browser, options, Pub/Sub, problems, keys.
+
+It holds their handlers and request bodies.
+"""
 
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,4 +1,4 @@
-"""Consents, authorization codes, refresh tokens and access tokens, with all rules that end them.
+"""Google's consents, authorization codes, refresh tokens and access tokens, with all rules that end them.
 
 Pure state: the caller passes the time in seconds. Errors are `OAuthError` with Google's response body.
 """

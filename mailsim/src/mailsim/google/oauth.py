@@ -1,4 +1,7 @@
-"""OAuth endpoints for programs: token, revoke, keys, discovery, userinfo, tokeninfo."""
+"""Google's OAuth endpoints for programs: token, revoke, keys, discovery, userinfo, tokeninfo.
+
+Also the table of all OAuth routes. The consent page is in `consent_page`.
+"""
 
 import base64
 import binascii

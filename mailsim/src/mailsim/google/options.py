@@ -1,4 +1,4 @@
-"""Options of the simulated Google, changeable at run time.
+"""GoogleOptions: the options of simulated Google and Gmail, changeable at run time.
 
 Where Google's behaviour is uncertain, the default is the stricter variant.
 """

@@ -1,6 +1,7 @@
-"""Pub/Sub push delivery: at least once, unordered, with Google's token, until acknowledged or expired.
+"""PubSub: topics, push subscriptions, and unordered delivery at least once, until acknowledged or expired.
 
-Retry delays follow the simulator's clock; the endpoint's response timeout is real time.
+Pushes carry Google's token. Retry delays follow the simulator's clock; the endpoint's response timeout is
+real time.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""Pub/Sub topics, push subscriptions and messages."""
+"""The data types of Pub/Sub: topic, push subscription and message, with their name rules and JSON.
+
+`pubsub` stores and delivers them.
+"""
 
 import base64
 import re

@@ -1,6 +1,7 @@
 """The entry point of Graph: the route table, and the dispatch of requests and of the parts of a batch.
 
-Dispatch checks token, permission and throttling, calls the route's handler and formats errors.
+Dispatch checks token, permission and throttling, calls the route's handler and formats errors. The handlers
+are in other modules.
 """
 
 from dataclasses import replace

@@ -1,4 +1,7 @@
-"""The attachment routes of Graph: list, get as JSON, get the bytes, expand items and messages."""
+"""The attachment routes of Graph: list, count, get as JSON or bytes, and expansion into messages.
+
+`mime_attachments` finds the attachments in the MIME tree.
+"""
 
 import re
 from typing import Any

@@ -1,4 +1,7 @@
-"""Conversions of message bodies as Outlook does them: HTML and text, sanitizing, preview, unquoted part."""
+"""Conversions of message bodies as Outlook does them: HTML and text, sanitizing, preview, unquoted part.
+
+Pure functions on strings.
+"""
 
 import re
 from html import unescape

@@ -1,4 +1,7 @@
-"""The state shared by all Graph routes: throttling, delta generations, subscriptions and push queues."""
+"""GraphContext: the shared state of simulated Graph besides mailboxes and tokens.
+
+It holds throttling, delta generations, subscriptions, push queues, IDs, and messages not readable yet.
+"""
 
 from collections import Counter
 from dataclasses import dataclass, field

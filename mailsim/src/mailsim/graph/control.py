@@ -1,4 +1,7 @@
-"""The Microsoft part of the control API: tokens without a browser, options, sign-in refusals, settings."""
+"""Microsoft's own endpoints of the control API: tokens without a browser, options, refusals, settings.
+
+It holds their handlers and request bodies.
+"""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Literal

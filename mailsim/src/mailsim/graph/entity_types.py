@@ -1,4 +1,7 @@
-"""The entity types of Graph served here, with the properties to select, filter and order by."""
+"""Constants: Graph's entity types (message, folder, attachment, user) with the types of their properties.
+
+Also the message properties that Mail.ReadBasic hides. `filters` defines EntityType.
+"""
 
 from mailsim.graph.filters import PropertyType, make_entity_type
 

@@ -1,4 +1,4 @@
-"""The parser and evaluator of `$filter`, and the EntityType that it checks properties against.
+"""Parser and evaluator of `$filter`, and EntityType, the table of properties that it checks against.
 
 An item is passed as a function from property name to JSON value, so that cheap properties stay cheap.
 """

@@ -1,4 +1,7 @@
-"""The composer that turns message JSON into RFC 5322 bytes, for drafts and for sending."""
+"""Composing and editing of RFC 5322 messages from Graph's message JSON, for drafts and for sending.
+
+The opposite direction is `message_json`.
+"""
 
 import base64
 import binascii

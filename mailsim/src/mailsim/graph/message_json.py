@@ -1,4 +1,4 @@
-"""The JSON of a message in Graph, built property by property from its bytes and state.
+"""A message as Graph's JSON, built property by property from its bytes and state (MessageView).
 
 Properties that need only the state are cheap; the bytes are parsed when another property is requested.
 """
@@ -78,17 +78,17 @@ class MessageView:
         return self.headers.get(name, "")
 
     @lazy_property
-    def received(self) -> int:
+    def received_ms(self) -> int:
         return self.mailbox.received_ms(self.number)
 
     @lazy_property
-    def arrived(self) -> str:
-        return format_milliseconds(self.received)
+    def received_at(self) -> str:
+        return format_milliseconds(self.received_ms)
 
     @lazy_property
     def root(self) -> int:
         """Return the number of the message that started the conversation."""
-        return self.mailbox.thread(self.number)
+        return self.mailbox.thread_root(self.number)
 
     @lazy_property
     def attachments(self) -> list[mime_attachments.OutlookAttachment]:
@@ -166,7 +166,7 @@ def _sent(view: MessageView) -> str:
                 local = local - offset if sign == "+" else local + offset
             return local.isoformat() + "Z"
         except (ValueError, OverflowError):
-            return view.arrived
+            return view.received_at
     try:
         moment = parsedate_to_datetime(text) if text else None
         if moment is not None:
@@ -174,16 +174,16 @@ def _sent(view: MessageView) -> str:
             return aware.astimezone(UTC).isoformat(timespec="seconds")[:19] + "Z"
     except (ValueError, OverflowError):
         pass
-    return view.arrived
+    return view.received_at
 
 
 def _received(view: MessageView) -> str | None:
-    return None if view.state.draft and not view.drafts_received else view.arrived
+    return None if view.state.draft and not view.drafts_received else view.received_at
 
 
 def _modified(view: MessageView) -> str:
     change = view.mailbox.last_change(view.number)
-    return format_milliseconds(change.milliseconds) if change else view.arrived
+    return format_milliseconds(change.milliseconds) if change else view.received_at
 
 
 def _importance(view: MessageView) -> str:
@@ -216,7 +216,7 @@ def _preview(view: MessageView) -> str:
 
 
 def _conversation_index(view: MessageView) -> str:
-    first = view.received if view.root == view.number else view.mailbox.received_ms(view.root)
+    first = view.received_ms if view.root == view.number else view.mailbox.received_ms(view.root)
     return base64.b64encode(
         b"\x01" + (first // 1000).to_bytes(5, "big") + view.root.to_bytes(16, "big")
     ).decode()
@@ -245,7 +245,7 @@ def _recipients_of(name: str) -> Callable[[MessageView], Any]:
 # In Graph's order.
 BUILDERS: dict[str, Callable[[MessageView], Any]] = {
     "id": lambda view: view.id,
-    "createdDateTime": lambda view: view.arrived,
+    "createdDateTime": lambda view: view.received_at,
     "lastModifiedDateTime": _modified,
     "changeKey": lambda view: view.change_key,
     "categories": lambda view: list(view.state.categories),
@@ -311,7 +311,7 @@ def to_json_many(
     cheap = CHEAP.issuperset(names)
     for group in [list(views)] if cheap else _groups(views):
         meetings = [None if cheap else view.meeting for view in group]
-        answers = [_opening(*pair, typed=typed) for pair in zip(group, meetings, strict=True)]
+        answers = [_odata_annotations(*pair, typed=typed) for pair in zip(group, meetings, strict=True)]
         for name in names:
             build = BUILDERS[name]
             for view, answer in zip(group, answers, strict=True):
@@ -346,7 +346,7 @@ def _parse_all(group: list[MessageView]) -> list[MessageView]:
     return group
 
 
-def _opening(view: MessageView, meeting: tuple[str, str] | None, *, typed: bool) -> dict[str, Any]:
+def _odata_annotations(view: MessageView, meeting: tuple[str, str] | None, *, typed: bool) -> dict[str, Any]:
     etag = {"@odata.etag": f'W/"{view.change_key}"'}
     if meeting is None and not typed:
         return etag

@@ -1,4 +1,4 @@
-"""The write routes for messages: create, update, move, copy, delete, send."""
+"""The routes of Graph that change messages: create, update, move, copy, delete, send. `messages` reads."""
 
 import base64
 import binascii

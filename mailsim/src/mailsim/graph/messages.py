@@ -1,4 +1,7 @@
-"""The read routes for messages: one message or a page, with $select, $expand, $filter, $orderby, $search."""
+"""The routes of Graph that read messages: get, count, list with $filter, $orderby, $search and others.
+
+Other routes use its lookup by path and its JSON.
+"""
 
 import asyncio
 import re

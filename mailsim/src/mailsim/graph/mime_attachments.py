@@ -1,4 +1,7 @@
-"""The attachments that Outlook sees in a MIME message: files, items and references to cloud files."""
+"""The attachments that Outlook sees in a MIME tree (files, items, references to cloud files), and their JSON.
+
+Pure functions; the routes are in `attachments`.
+"""
 
 from base64 import b64encode
 from collections.abc import Iterator, Sequence

@@ -1,6 +1,6 @@
-"""The parser of OData query options, and helpers for links. Routes apply the options.
+"""OData query options ($select, $expand, $top and others): parsing, checks, and links that contain them.
 
-Every error is Graph's own 400.
+Routes apply the options. Every error is Graph's own 400.
 """
 
 from collections.abc import Iterable, Mapping

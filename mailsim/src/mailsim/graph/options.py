@@ -1,4 +1,4 @@
-"""The options of simulated Microsoft, which can be changed at runtime.
+"""MicrosoftOptions: the options of simulated Entra and Graph, changeable at run time.
 
 Where Microsoft's behaviour is uncertain, the default is the stricter one.
 """

@@ -1,4 +1,7 @@
-"""The Microsoft 365 provider: the routes of Entra and Graph, and the Provider interface of the simulator."""
+"""The Microsoft 365 provider: the routes of Entra and Graph, and the Provider interface of the simulator.
+
+It connects the modules; the endpoints are elsewhere.
+"""
 
 from collections.abc import Awaitable, Callable
 from functools import partial

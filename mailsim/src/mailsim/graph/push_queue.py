@@ -1,4 +1,7 @@
-"""The queue of notifications for one URL, and the health of that endpoint. `notifications` sends them."""
+"""PushQueue, the notifications waiting for one URL, and EndpointHealth, which delays or drops them.
+
+`notifications` sends them.
+"""
 
 from collections import deque
 from dataclasses import dataclass, field

@@ -1,4 +1,7 @@
-"""Conversion of address headers to Graph's recipients, cached because people recur within a mailbox."""
+"""Parser of address headers to Graph's recipients.
+
+Cached, because people recur within a mailbox.
+"""
 
 import re
 from email.utils import getaddresses

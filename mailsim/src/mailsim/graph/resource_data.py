@@ -1,4 +1,7 @@
-"""Resource data in notifications: the selected properties, encrypted, and the validation tokens."""
+"""Resource data for rich notifications: selected properties, their encryption, and validation tokens.
+
+`notifications` sends them.
+"""
 
 import base64
 import hmac

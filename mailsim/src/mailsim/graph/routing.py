@@ -1,4 +1,7 @@
-"""The route table of Graph and its path syntax: any case, keys as segments or in parentheses, `me`."""
+"""GraphRoute and RouteTable: matching of Graph's paths, in any case, with keys as segments or in parentheses.
+
+The routes themselves are in `api`.
+"""
 
 import re
 from collections.abc import Awaitable, Callable, Sequence

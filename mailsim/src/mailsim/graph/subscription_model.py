@@ -1,4 +1,7 @@
-"""The Graph subscription: its data, resource syntax, JSON, matching of changes, and the registry of all."""
+"""GraphSubscription and the registry of all: resource syntax, JSON, and which changes a subscription matches.
+
+No routes and no pushes.
+"""
 
 import asyncio
 import re

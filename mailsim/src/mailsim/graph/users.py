@@ -1,4 +1,4 @@
-"""The user routes of Graph: get the user, and translate IDs between formats."""
+"""The user routes of Graph: get the user, and translate IDs between formats (translateExchangeIds)."""
 
 from typing import Any, cast
 

@@ -1,6 +1,6 @@
 """The web page at `/` for inspecting and controlling the simulator.
 
-Its forms call the control API.
+Its forms call the handlers of the control API.
 """
 
 from mailsim.page.routes import routes

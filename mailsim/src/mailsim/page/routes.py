@@ -1,4 +1,4 @@
-"""Routes of the page: two views, their forms, style sheet and script."""
+"""The routes of the web page: overview, mailbox, form posts, style sheet and script."""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Template values of the two views."""
+"""The values that the templates of the web page show, for the overview and for one mailbox. Read-only."""
 
 from datetime import UTC, datetime
 from itertools import islice

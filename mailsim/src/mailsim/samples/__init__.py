@@ -1,7 +1,7 @@
-"""Generator of realistic sample messages: a MessageSpec in, RFC 5322 bytes out.
+"""Generator of realistic sample mail: plans mailboxes, and writes a MessageSpec as RFC 5322 bytes.
 
-The same spec always gives the same bytes. The package knows no mailbox, provider or clock.
-Heavy libraries are imported with the first message that needs them.
+The same spec always gives the same bytes. The package knows no mailbox state, provider or clock. Heavy
+libraries are imported with the first message that needs them.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Messages with ordinary attachments: ZIP, vCard, iCalendar, CSV, DOCX, winmail.dat and very large files."""
+"""Writers of messages with ordinary attachments: ZIP, vCard, iCalendar, CSV, DOCX, TNEF, large files."""
 
 import io
 import zipfile

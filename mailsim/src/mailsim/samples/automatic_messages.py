@@ -1,4 +1,4 @@
-"""Machine-generated messages: out-of-office replies (RFC 3834) and bounces (RFC 3464)."""
+"""Writers of machine-generated messages: out-of-office replies (RFC 3834) and bounces (RFC 3464)."""
 
 from mailsim.samples import personal_messages
 from mailsim.samples.forwarded_messages import make_original_spec

@@ -1,4 +1,4 @@
-"""Messages in every common charset and transfer encoding, headers included."""
+"""Writer of messages in every common charset and transfer encoding, headers included."""
 
 from mailsim.samples import headers
 from mailsim.samples.message_spec import MessageSpec

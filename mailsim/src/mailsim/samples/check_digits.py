@@ -1,4 +1,4 @@
-"""Numbers with check digits: IBAN, ISIN and VAT IDs.
+"""IBAN, ISIN and VAT IDs: make, draw, check and print numbers with check digits.
 
 Their bank and issuer codes are not assigned.
 """

@@ -1,4 +1,4 @@
-"""Invoices as Cross Industry Invoice XML: embedded in Factur-X, and one XRechnung syntax (EN 16931)."""
+"""Rendering of an Invoice as Cross Industry Invoice XML (EN 16931): for Factur-X and XRechnung."""
 
 from datetime import date
 

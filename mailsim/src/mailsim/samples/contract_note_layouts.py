@@ -1,4 +1,4 @@
-"""Page layouts of contract notes: six brokers, each with its own layout and terms, in three languages."""
+"""Page layouts of a ContractNote: six brokers, each with its own layout and terms, in three languages."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal

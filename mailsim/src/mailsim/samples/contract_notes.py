@@ -1,4 +1,7 @@
-"""Broker contract notes as data: one trade with price, fees, taxes and settlement. All amounts add up."""
+"""Broker contract notes as data, without layout: one trade with price, fees, taxes and settlement.
+
+All amounts add up. `to_facts` gives the ground truth.
+"""
 
 import functools
 from dataclasses import dataclass

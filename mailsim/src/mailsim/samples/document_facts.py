@@ -1,4 +1,4 @@
-"""Ground truth: the field values of the documents in a message, to compare extraction results with."""
+"""The ground truth of the documents in a message: their field values, to compare extraction results with."""
 
 from mailsim.samples.message_spec import MessageSpec
 

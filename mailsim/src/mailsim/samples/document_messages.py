@@ -1,4 +1,7 @@
-"""Messages that carry business documents: invoices and contract notes in every delivery format."""
+"""Writers of messages with invoices and contract notes in every delivery format, and their PDF files.
+
+The documents' data and layouts are in other modules.
+"""
 
 import functools
 from dataclasses import replace

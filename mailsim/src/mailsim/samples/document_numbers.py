@@ -1,4 +1,4 @@
-"""Document numbers.
+"""Numbers of invoices, lookalikes and contract notes.
 
 Separate from the documents, because a message's subject needs only the number.
 """

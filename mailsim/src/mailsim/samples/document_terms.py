@@ -1,4 +1,4 @@
-"""Terms printed on documents, per language.
+"""Terms printed on invoices and contract notes, per language.
 
 Most have several synonyms, because companies differ.
 """

@@ -1,4 +1,4 @@
-"""Factur-X invoices: a readable PDF with the invoice XML embedded and the metadata PDF/A-3 requires."""
+"""Rendering of Factur-X invoices: the invoice XML embedded in a readable PDF, with PDF/A-3 metadata."""
 
 import functools
 import io

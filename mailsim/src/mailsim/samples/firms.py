@@ -1,4 +1,4 @@
-"""Fictitious companies on documents: suppliers, buyers, brokers and issuers of securities."""
+"""Fictitious companies on documents (suppliers, buyers, brokers), and the securities that brokers trade."""
 
 import functools
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Forwarded messages: quoted in the text, attached as message/rfc822, and nested several levels deep."""
+"""Writers of forwarded messages: quoted in the text, attached as message/rfc822, or deeply nested."""
 
 from dataclasses import replace
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Header fields as strings: encoded words, address lists, dates, and the complete header block."""
+"""Formatting of header fields: encoded words, address lists, dates, and the complete header block."""
 
 import binascii
 import functools

@@ -1,4 +1,4 @@
-"""Messages with inline images: referenced by content ID, between text parts, or as the whole body."""
+"""Writer of messages with inline images: by content ID, between text parts, or as the whole body."""
 
 from mailsim.samples import personal_messages
 from mailsim.samples.message_spec import MessageSpec

@@ -1,4 +1,4 @@
-"""Page layouts of invoices: five layouts, each with its own typeface, arrangement and terms."""
+"""Page layouts of an Invoice: five layouts, each with its own typeface, arrangement and terms."""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Messages with documents that resemble invoices: delivery notes, offers, reminders, brochures."""
+"""Writer of messages with documents that resemble invoices: delivery notes, offers, reminders, brochures."""
 
 import functools
 import textwrap

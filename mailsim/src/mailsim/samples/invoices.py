@@ -1,6 +1,6 @@
 """Invoices as data, without layout.
 
-All amounts add up and all check digits are valid.
+All amounts add up and all check digits are valid. `to_facts` gives the ground truth.
 """
 
 import functools

@@ -1,4 +1,4 @@
-"""Amounts and dates formatted per language. Amounts are Decimal, never float."""
+"""Formatting of amounts, percentages and dates per language. Amounts are Decimal, never float."""
 
 from datetime import date
 from decimal import ROUND_HALF_UP, Decimal

@@ -1,4 +1,4 @@
-"""Messages that violate the mail standards in the ways real mail does.
+"""Writer of messages that violate the mail standards in the ways real mail does.
 
 A client must neither crash on them nor lose them.
 """

@@ -1,4 +1,4 @@
-"""Meeting requests and cancellations: text/calendar as an alternative and as a file (RFC 5546, RFC 6047)."""
+"""Writer of meeting requests and cancellations (RFC 5546, RFC 6047), and of their iCalendar objects."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,7 @@
-"""Table of message kinds: writer function, sender, variants, and share of an ordinary mailbox."""
+"""The table of message kinds (writer function, sender, variants, share of an ordinary mailbox) and subjects.
+
+The writers are in other modules.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""MessageSpec: the description of a message to generate.
+"""MessageSpec, the description of a message to generate, and the fictitious people who send it.
 
 Omitted fields are derived from its seed.
 """

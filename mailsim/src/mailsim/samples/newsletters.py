@@ -1,4 +1,4 @@
-"""Newsletters: list headers with one-click unsubscribe, tracking links and a table layout."""
+"""Writer of newsletters: list headers with one-click unsubscribe, tracking links and a table layout."""
 
 import functools
 

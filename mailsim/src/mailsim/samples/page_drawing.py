@@ -1,6 +1,7 @@
-"""Drawings on A4 pages: text, lines and rectangles, rendered as a PDF or as a scanned image.
+"""PageDrawing: texts, lines and rectangles on A4 pages, independent of the output format.
 
-Positions are in points from the upper left corner; text is positioned by its baseline.
+`pdf` and `scans` render it. Positions are in points from the upper left corner; text is positioned by its
+baseline.
 """
 
 from collections.abc import Sequence

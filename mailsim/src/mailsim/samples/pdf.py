@@ -1,4 +1,4 @@
-"""PDF rendering of drawings and images.
+"""Rendering of a PageDrawing as a PDF with text, or of images as a PDF without text.
 
 The same input gives the same bytes: no dates, no random IDs.
 """

@@ -1,6 +1,6 @@
-"""Messages between people: plain text, HTML, replies, and sent messages.
+"""Writers of messages between people: plain text, HTML, replies, sent messages. Also their body parts.
 
-They are most of the mail, so writing them is fast.
+Other writers use these parts. These messages are most of the mail, so writing them is fast.
 """
 
 from datetime import timedelta

@@ -1,4 +1,4 @@
-"""Phrases for message texts in German, English and French, with fictitious people and companies."""
+"""Tables of phrases for message texts in German, English and French, with fictitious people and companies."""
 
 from dataclasses import dataclass
 

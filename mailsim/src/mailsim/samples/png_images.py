@@ -1,4 +1,4 @@
-"""Small PNG images without an imaging library: stripes in colours drawn from a seed."""
+"""Small PNG images, made without an imaging library: stripes in colours that a seed determines."""
 
 import struct
 import zlib

@@ -1,4 +1,4 @@
-"""Scanned images of drawings: slightly rotated, grey and grainy.
+"""Rendering of a PageDrawing as a scanned image: slightly rotated, grey and grainy.
 
 The seed determines how much.
 """

@@ -1,4 +1,7 @@
-"""Reproducible random numbers: SplitMix64, the same in every process and Python version, fast to seed."""
+"""Reproducible random numbers (SplitMix64), text hashes and noise bytes for the sample mail.
+
+They are the same in every process and Python version, and fast to seed.
+"""
 
 import functools
 import hashlib

@@ -1,4 +1,4 @@
-"""Messages with valid S/MIME and OpenPGP signatures.
+"""Writer of messages with valid S/MIME and OpenPGP signatures, and the signing itself.
 
 The key has a fixed seed and is not secret.
 """

@@ -1,4 +1,7 @@
-"""Paragraphs per language, wrapped and transfer-encoded in advance, so that a body is a join of bytes."""
+"""Paragraphs per language, wrapped and transfer-encoded in advance, so that a body is a join of bytes.
+
+Also the encoders of text: quoted-printable, 7bit and HTML escaping.
+"""
 
 import binascii
 import functools

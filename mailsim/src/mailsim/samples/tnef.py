@@ -1,4 +1,4 @@
-"""winmail.dat: a small valid TNEF stream, which Outlook sends to other clients by mistake (MS-OXTNEF)."""
+"""Encoder of winmail.dat: a small TNEF stream (MS-OXTNEF), which Outlook sends to others by mistake."""
 
 import struct
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Invoices as UBL 2.1 XML: XRechnung from German suppliers, Peppol BIS Billing from others (EN 16931)."""
+"""Rendering of an Invoice as UBL 2.1 XML (EN 16931): XRechnung, or Peppol BIS Billing outside Germany."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Messages with valid but unusual headers: encoded words, folding, address groups, file names."""
+"""Writer of messages with valid but unusual headers: encoded words, folding, address groups, file names."""
 
 from collections.abc import Callable
 

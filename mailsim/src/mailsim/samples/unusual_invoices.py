@@ -1,4 +1,4 @@
-"""Messages with unusual invoice files: wrong name or type, inline, encrypted, truncated or empty."""
+"""Writer of messages with unusual invoice files: wrong name or type, inline, encrypted, truncated, empty."""
 
 import functools
 

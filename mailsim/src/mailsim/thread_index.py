@@ -1,4 +1,7 @@
-"""Thread index: computed for a mailbox's initial mail, stored for messages that arrived later."""
+"""ThreadIndex: which messages of a mailbox form a thread, and messages by Message-ID.
+
+Threads of the initial mail are computed; those of messages that arrived later are stored.
+"""
 
 from array import array
 from collections.abc import Iterable
