@@ -1,4 +1,4 @@
-"""The web application: its routes, the security headers of responses, and one table from error to status."""
+"""The web application: its routes, the headers and log lines of responses, and the status of each error."""
 
 import time
 from collections.abc import Collection, Mapping, Sequence
@@ -34,12 +34,12 @@ from postroom.errors import (
 from postroom.logs import Log
 from postroom.model import Secret
 from postroom.store.database_errors import is_out_of_range_value
-from postroom.web import metrics, overview, pages, sign_in
+from postroom.web import health_page, metrics, overview, pages, sign_in
 from postroom.web.allowed_hosts import AllowedHostsMiddleware
 from postroom.web.event_stream import EventStreams
 from postroom.web.health import HealthMonitor
 from postroom.web.metrics import RequestMetrics
-from postroom.web.sessions import SiteContext, member_route
+from postroom.web.sessions import SiteContext
 from postroom.web.trusted_proxies import TrustedProxiesMiddleware
 
 log = Log()
@@ -118,8 +118,7 @@ def create(
             metrics.route(site.database, monitor, requests, streams, metrics_token),
             *sign_in.routes(site),
             *overview.routes(site),
-            member_route(site, "/health", pages.health_page),
-            member_route(site, "/health/parts", pages.health_fragments),
+            *health_page.routes(site),
             Route("/healthz", _alive),
             Route("/readyz", _ready),
             Mount("/static", StaticFiles(directory=pages.HERE / "static")),

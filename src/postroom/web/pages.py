@@ -4,9 +4,7 @@ Templates autoescape every value and fail on undefined names.
 """
 
 import re
-import time
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -19,10 +17,9 @@ from postroom import __version__
 from postroom.model import Role
 from postroom.store.sessions import SessionMember
 from postroom.web import field_labels
-from postroom.web.health import HealthMonitor, work_name
+from postroom.web.health import work_name
 
 HERE: Final = Path(__file__).parent
-_STARTED: Final = time.monotonic()
 PAGES: Final = [
     ("/", "Overview"),
     ("/mailboxes", "Mailboxes"),
@@ -126,15 +123,6 @@ _templates.filters.update(
 )
 
 
-async def health_page(request: Request) -> Response:
-    return await _render_health(request, "health.html")
-
-
-async def health_fragments(request: Request) -> Response:
-    """Render the parts of the health page that change; a script replaces them in place."""
-    return await _render_health(request, "health_fragments.html")
-
-
 def render_page(request: Request, template: str, status: int = 200, /, **values: object) -> Response:
     """Render an uncacheable page, with the navigation of the signed-in visitor if there is one."""
     visitor: SessionMember | None = getattr(request.state, "visitor", None)
@@ -172,14 +160,3 @@ def _build_navigation(visitor: SessionMember | None, *, has_demo: bool) -> dict[
     """List the pages in the page header, and those behind "More"."""
     more = MORE + (ADMIN if visitor is not None and visitor.role.allows(Role.ADMIN) else [])
     return {"first": PAGES + (DEMO if has_demo else []), "more": more}
-
-
-async def _render_health(request: Request, template: str) -> Response:
-    monitor: HealthMonitor = request.app.state.health_monitor
-    return render_page(
-        request,
-        template,
-        health=await monitor.report_for(request.state.visitor),
-        uptime_seconds=time.monotonic() - _STARTED,
-        now=datetime.now(UTC),
-    )
