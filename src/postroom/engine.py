@@ -1,7 +1,7 @@
 """The `Engine`: everything one process needs, built once by `wiring` and passed down explicitly.
 
-Holds no logic. Parts that only some processes need (the sandbox, watched folders, the queue) are not here: the
-functions of `wiring` that are named after them build them.
+Holds no logic. Parts that only some processes need (the sandbox, watched folders, the queue) are not here:
+the functions of `wiring` that are named after them build them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -183,7 +183,8 @@ class Account:
     account_id: str  # Google: sub; Microsoft: tid and oid
     provider_user_id: str  # used by background calls in place of `me`
     address: str
-    # Replaces the account's own id if the provider does not return that one; then both are equal.
+    # Microsoft: tid and address. It is also the `account_id` if the application may not read users; a later
+    # login that returns the oid then finds the mailbox by it.
     substitute_id: str | None = None
 
 

@@ -1,6 +1,6 @@
-"""The protocols between flow and the outside: providers, vault, blob store, watched folders, archive.
+"""The protocols between flow and the outside, with their values: providers, vault, blobs, folders, archive.
 
-Each has at least two real implementations. Adapters do not inherit from them; wiring assigns them, and the
+Adapters do not inherit from them; wiring assigns them, and the
 type checker compares.
 """
 

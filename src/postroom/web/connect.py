@@ -1,6 +1,6 @@
 """OAuth endpoints that connect a mailbox: the redirect to the provider's consent page, and its callback.
 
-Pages never display a value from the URL.
+Also the context that it shares with the mailboxes page. Pages never display a value from the URL.
 """
 
 from functools import partial

@@ -1,4 +1,4 @@
-"""Mail pages: one mailbox with its messages or threads, one message, its attachments, and search."""
+"""Mail pages: one mailbox with its messages or threads, one message, attachments, search; the sync button."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

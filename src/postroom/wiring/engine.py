@@ -55,7 +55,7 @@ def build_engine(
     url = (url or settings.public_url or "").rstrip("/")
     tokens = AccessTokens(database, providers, vault, sealer)
     subscribe_context = _build_subscribe_context(settings, database, tokens)
-    remote = subscribe_context.remote
+    remote = subscribe_context.remote  # opens a mailbox at its provider, with the mailbox's own tokens
     sync_context = _build_sync_context(settings, database, blobs, pipelines, remote)
     deliver_context = outbound.build_deliver_context(settings, database, sealer)
     return Engine(

@@ -1,4 +1,4 @@
-"""Orders: expected purchases and trades, imported beforehand, that documents are matched with."""
+"""Orders, the expected purchases and trades that documents are matched with: validate, import, close."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Route a document whose fields were read: to a record, to a review, or skip it.
+"""Route a document whose fields were extracted: to a record, to a review, or skip it; or end it as failed.
 
 Every function works in the caller's transaction and records what it did in the feed and the ledger.
 """

@@ -1,4 +1,4 @@
-"""Uploads: files from a person or a watched folder, taken in like attachments."""
+"""Uploads: files from a person or a watched folder, screened, stored and taken in like attachments."""
 
 import asyncio
 import unicodedata

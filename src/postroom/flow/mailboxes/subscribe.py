@@ -90,6 +90,7 @@ class SubscribeContext:
     schedules: Mapping[ProviderName, RenewalSchedule]
 
     def remote(self, mailbox: Mailbox) -> RemoteMailbox:
+        """Open a mailbox at its provider, with its own tokens."""
         provider = get_provider(self.providers, mailbox.provider)
         tokens = self.tokens(mailbox.organization, mailbox.id)
         return provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)

@@ -1,4 +1,4 @@
-"""The definition of an API operation: a function with typed path, query, body and result.
+"""The definition of an API operation, a function with typed input and result, and what it gets and raises.
 
 To add an operation, write such a function and add it to an `OPERATIONS` table. Its route, the validation of
 its input and its OpenAPI description follow from the types and the docstring.

@@ -1,4 +1,7 @@
-"""The state of one sync run: the mailbox, its provider, folders and cursors, and the counts so far."""
+"""What a sync run holds: its dependencies (`SyncContext`), the mailbox, folders, cursors and counts so far.
+
+No I/O: the other modules read and write.
+"""
 
 import time
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
