@@ -1,7 +1,7 @@
 """The keys of the vault in use: list them, seal every value again with the first one, remove unused ones.
 
-A rotation runs alongside everything else. Rows are read and written back in small transactions, and a value is
-replaced only if it is still the one that was read, so a token that was refreshed meanwhile stays.
+A rotation runs alongside everything else. Rows are read and written back in small transactions, and a value
+is replaced only if it is still the one that was read, so a token that was refreshed meanwhile stays.
 """
 
 from collections import Counter
