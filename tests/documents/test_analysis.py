@@ -10,7 +10,7 @@ from postroom.documents.analysis import analyze
 from postroom.documents.fields import einvoice_xml
 from postroom.documents.fields.document_text import build_document_text
 from postroom.documents.files import plain_text
-from postroom.documents.files.transcript import EmbeddedFile, FileReading
+from postroom.documents.files.file_reading import EmbeddedFile, FileReading
 from postroom.documents.kinds.kind_registry import list_installed
 from training import generated_documents
 
@@ -295,7 +295,7 @@ def test_a_currency_other_than_the_visible_one_is_a_difference():
 )
 def test_a_malformed_xml_value_needs_review(was, put, field):
     found = analyze(reading("", UBL.replace(was, put)), [INVOICE])
-    assert any(words.startswith(f"form of {field}: ") for words in found.failed_checks)
+    assert any(words.startswith(f"format of {field}: ") for words in found.failed_checks)
 
 
 def test_isin_and_trade_wording_make_an_unknown_document_a_contract_note():

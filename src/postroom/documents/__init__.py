@@ -5,5 +5,5 @@
 - `kinds`: the document kinds and the fields they declare.
 - `fields`: the values of those fields, read from text, e-invoice XML or by a language model.
 
-No database and no I/O, except for the child processes and a configured language model.
+No database and no I/O, except for child processes, the pipelines file and a configured language model.
 """

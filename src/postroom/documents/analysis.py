@@ -1,4 +1,4 @@
-"""Analyzes a file's reading: its kind, fields and checks. The entry point to `fields` and `kinds`.
+"""Analyzes what was read from a file: its kind, fields and checks. The entry point to `fields` and `kinds`.
 
 `analyze` is pure and takes milliseconds of CPU; run it in a thread. `analyze_with` takes the fields from
 another reader and does everything else in the same way.
@@ -20,7 +20,7 @@ from postroom.documents.fields.einvoice_xml import EInvoice, EInvoiceDifference
 from postroom.documents.fields.extraction_result import FieldCheck, FieldExtraction, FieldValue, ModelUsage
 from postroom.documents.fields.field_checks import check_fields, check_formats, check_text
 from postroom.documents.fields.field_reader import FieldReader, SourceFile
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.stored_extraction import E_INVOICE_READER
 

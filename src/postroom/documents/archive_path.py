@@ -1,4 +1,4 @@
-"""The path and the object metadata of a document in the archive. Pure."""
+"""The path and the object metadata of a document in the archive. Pure; `blobs` writes the archive."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The extraction of a document in the form in which it is stored and routed."""
+"""A document's extraction as it is stored and routed: conversion from an analysis, earlier corrections."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -6,12 +6,12 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
 from postroom.documents.fields.field_checks import check_check_digits
-from postroom.documents.files.transcript import Box, Transcript
+from postroom.documents.files.file_reading import Box, Transcript
 from postroom.documents.kinds.field_spec import FieldShape
 
 if TYPE_CHECKING:
     from postroom.documents.analysis import DocumentAnalysis
-    from postroom.documents.fields.extraction_result import FieldCheck as Tested
+    from postroom.documents.fields.extraction_result import FieldCheck
 
 E_INVOICE_READER: Final = "e-invoice"  # the reader's name if all values come from XML
 HEAD_WORDS: Final = 8
@@ -88,8 +88,8 @@ def _to_stored_checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
     return (*checks, *fallback)
 
 
-def _to_stored_check(found: "Tested") -> StoredCheck:
-    return StoredCheck(f"{found.name}: {found.words}", found.passed, found.is_severe)
+def _to_stored_check(check: "FieldCheck") -> StoredCheck:
+    return StoredCheck(f"{check.name}: {check.words}", check.passed, check.is_severe)
 
 
 def _to_edges(box: Box | None) -> tuple[float, float, float, float] | None:
@@ -107,20 +107,22 @@ def layout_fingerprint(transcript: Transcript) -> str | None:
 
 
 def apply_corrections(
-    extraction: StoredExtraction, lessons: Mapping[str, Mapping[str, Any]], shapes: Mapping[str, FieldShape]
+    extraction: StoredExtraction,
+    corrections: Mapping[str, Mapping[str, Any]],
+    shapes: Mapping[str, FieldShape],
 ) -> StoredExtraction:
     """Apply corrections that people made before: by field, the wrong value and its correction.
 
     Corrected values get the same checks as values that were read.
     """
     fields = dict(extraction.fields)
-    for name, corrected in lessons.items():
+    for name, corrected in corrections.items():
         read = fields.get(name)
         wrong = str(read.value) if read is not None else ""
         if wrong in corrected and corrected[wrong] is not None:
             right = StoredField(corrected[wrong], 0.99, evidence="a person corrected this before")
             fields[name] = right if read is None else replace(right, page=read.page, box=read.box)
-    changed = [name for name in lessons if fields.get(name) is not extraction.fields.get(name)]
+    changed = [name for name in corrections if fields.get(name) is not extraction.fields.get(name)]
     former = tuple(f"check digits of {name}:" for name in changed)
     new_checks = [check_check_digits(name, shapes[name], fields[name].value) for name in changed]
     other_checks = [each for each in extraction.checks if not each.words.startswith(former)]

@@ -16,7 +16,7 @@ from postroom.documents.fields.field_reader import SourceFile
 from postroom.documents.fields.llm_reader import LanguageModelReader, choose_field_reader
 from postroom.documents.fields.offline_reader import OfflineReader
 from postroom.documents.files import plain_text
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
 from postroom.errors import SettingsError
 from postroom.model import Secret

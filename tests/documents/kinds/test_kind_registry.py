@@ -11,7 +11,7 @@ import pytest
 
 from postroom.documents.analysis import analyze
 from postroom.documents.files import plain_text
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds import kind_registry
 from postroom.errors import SettingsError
 

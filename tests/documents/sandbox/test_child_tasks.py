@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from documents.files import hostile_files, sample_files
-from postroom.documents.files.transcript import PartialReading
+from postroom.documents.files.file_reading import PartialReading
 from postroom.documents.sandbox import zygote
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import BITMAP_HEADER, REFUSED, SUCCEEDED, TaskRequest, read_all, write_all

@@ -6,7 +6,7 @@ import os
 import pytest
 
 from documents.files import hostile_files
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import UnreadableFile

@@ -1,4 +1,4 @@
-"""Computes the confidence of a value from its evidence.
+"""Computes the confidence of a value from its evidence, by the weights in `calibration.json`.
 
 The weights come from `training/calibrate.py`, which reads generated documents. `bench/extraction.py` verifies
 them.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from postroom.documents.files.transcript import Box, Transcript, Word
+from postroom.documents.files.file_reading import Box, Transcript, Word
 
 UNREADABLE: Final = "\ufffd"
 # In letter-spaced text, numbers and words run together: "St.0,572EUR" is three words.

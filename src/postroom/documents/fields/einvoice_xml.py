@@ -16,7 +16,7 @@ from postroom.documents.fields.currencies import list_sharing_sign
 from postroom.documents.fields.document_text import DocumentText
 from postroom.documents.fields.extraction_result import FieldValue
 from postroom.documents.fields.value_parsing import ParsedValue, find_values
-from postroom.documents.files.transcript import EmbeddedFile
+from postroom.documents.files.file_reading import EmbeddedFile
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
 
 # lxml has no types.

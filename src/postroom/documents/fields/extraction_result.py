@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from postroom.documents.files.transcript import Box
+from postroom.documents.files.file_reading import Box
 
 
 @dataclass(frozen=True, slots=True)

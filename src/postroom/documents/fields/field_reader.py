@@ -1,11 +1,11 @@
-"""The interface of field readers: the offline reader and the language model reader."""
+"""The interface that `offline_reader` and `llm_reader` implement, and the file that a reader gets."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from postroom.documents.fields.extraction_result import FieldExtraction
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 
 

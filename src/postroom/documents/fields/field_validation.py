@@ -1,4 +1,4 @@
-"""Validates the format of values that people enter.
+"""Validates single values that people enter, and describes the expected format of an invalid one.
 
 The person is responsible for the content.
 """

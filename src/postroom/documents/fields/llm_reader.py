@@ -22,7 +22,7 @@ from postroom.documents.fields.field_checks import check_fields
 from postroom.documents.fields.field_reader import FieldReader, SourceFile
 from postroom.documents.fields.offline_reader import OfflineReader
 from postroom.documents.fields.value_parsing import ParsedValue, find_values
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.errors import SettingsError
 from postroom.model import Secret
@@ -174,9 +174,9 @@ def choose_field_reader(
         return lambda _: OfflineReader()
     vendor, _, model = setting.partition(":")
     if importlib.util.find_spec("pydantic_ai") is None:
-        raise SettingsError("POSTROOM_LLM needs the extra: pip install 'postroom[llm]'")
+        raise SettingsError("POSTROOM_LLM requires the extra `llm`. Run `pip install 'postroom[llm]'`.")
     if key is None:
-        raise SettingsError("POSTROOM_LLM is set, but POSTROOM_LLM_KEY is not: set the vendor's API key")
+        raise SettingsError("POSTROOM_LLM requires POSTROOM_LLM_KEY. Set it to the vendor's API key.")
     return partial(
         LanguageModelReader,
         cast("Literal['anthropic', 'openai']", vendor),

@@ -32,7 +32,7 @@ from postroom.documents.fields.label_matching import (
 )
 from postroom.documents.fields.label_search import find_labels
 from postroom.documents.fields.value_parsing import ParsedValue, find_values
-from postroom.documents.files.transcript import FileReading, Transcript
+from postroom.documents.files.file_reading import FileReading, Transcript
 from postroom.documents.kinds.document_kind import DocumentKind, ProductRelation, Relation, SettlementRelation
 from postroom.documents.kinds.field_spec import FieldSpec
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount

@@ -1,4 +1,4 @@
-"""Detects how a document writes numbers and dates, by language, country and currency."""
+"""Detects a document's language, and whether its dates have the month first."""
 
 import re
 from collections.abc import Collection

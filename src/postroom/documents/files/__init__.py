@@ -1,4 +1,4 @@
-"""One file: its type, text, words and page images, and the files inside it.
+"""One file: its type, text, words and page images, the files inside it, and sanitized HTML.
 
 Mostly runs in the sandbox.
 """

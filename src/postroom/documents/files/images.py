@@ -20,14 +20,14 @@ from PIL import (
     WebPImagePlugin,
 )
 
-from postroom.documents.files.file_type import FileType
-from postroom.documents.files.transcript import (
+from postroom.documents.files.file_reading import (
     FileReading,
     PartialReading,
     Rotation,
     Transcript,
     TranscriptPage,
 )
+from postroom.documents.files.file_type import FileType
 from postroom.documents.sandbox.file_limits import MAX_IMAGE_PIXELS, MAX_PAGE_PIXELS, FileLimits
 from postroom.errors import UnreadableFile
 

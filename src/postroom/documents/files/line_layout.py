@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from postroom.documents.files.transcript import Box, Word
+from postroom.documents.files.file_reading import Box, Word
 
 # Words whose boxes are closer than this share of their height are one word that was drawn in pieces.
 _TOUCHING_GAP = 0.06

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from postroom.documents.files.file_reading import OcrPage, Rotation, to_rotation
 from postroom.documents.files.line_layout import PlacedWord, arrange_in_lines
-from postroom.documents.files.transcript import OcrPage, Rotation, to_rotation
 from postroom.documents.sandbox.file_limits import MAX_PAGE_PIXELS, STRIP_RATIO
 from postroom.documents.sandbox.ipc import (
     BITMAP_HEADER,

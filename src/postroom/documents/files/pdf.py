@@ -14,8 +14,7 @@ from typing import Any, Final
 import pypdfium2
 from PIL import Image
 
-from postroom.documents.files.line_layout import PlacedWord, arrange_in_lines
-from postroom.documents.files.transcript import (
+from postroom.documents.files.file_reading import (
     EmbeddedFile,
     FileReading,
     PartialReading,
@@ -25,6 +24,7 @@ from postroom.documents.files.transcript import (
     Word,
     to_rotation,
 )
+from postroom.documents.files.line_layout import PlacedWord, arrange_in_lines
 from postroom.documents.sandbox.file_limits import MAX_PAGE_PIXELS, FileLimits
 from postroom.errors import UnreadableFile
 

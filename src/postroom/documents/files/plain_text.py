@@ -1,4 +1,4 @@
-"""Turns plain text into a transcript.
+"""Turns the text of a plain text file into a transcript with pages and positions.
 
 Every character gets the same width, so columns stay aligned.
 """
@@ -6,7 +6,7 @@ Every character gets the same width, so columns stay aligned.
 import re
 from typing import Final
 
-from postroom.documents.files.transcript import Box, Transcript, TranscriptPage, Word
+from postroom.documents.files.file_reading import Box, Transcript, TranscriptPage, Word
 
 COLUMNS_PER_LINE: Final = 100  # fill a line of A4
 LINES_PER_PAGE: Final = 70  # fill a page of A4

@@ -8,9 +8,9 @@ import msgspec
 from PIL import Image
 
 from postroom.documents.files import html_sanitizer, images, pdf, plain_text
+from postroom.documents.files.file_reading import EmbeddedFile, FileReading, PartialReading, Transcript
 from postroom.documents.files.file_type import FileType, decode_text, detect
 from postroom.documents.files.html_sanitizer import MessageHtml
-from postroom.documents.files.transcript import EmbeddedFile, FileReading, PartialReading, Transcript
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import BITMAP_HEADER, TaskRequest
 from postroom.errors import UnreadableFile

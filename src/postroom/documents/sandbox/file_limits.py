@@ -1,4 +1,4 @@
-"""How many resources one file may use.
+"""The limits for one untrusted file: bytes, pages, pixels, memory and time.
 
 A file that needs more is rejected with a reason.
 """

@@ -16,8 +16,7 @@ from typing import Final, Self
 
 import msgspec
 
-from postroom.documents.files.html_sanitizer import MessageHtml, encode_message_html
-from postroom.documents.files.transcript import (
+from postroom.documents.files.file_reading import (
     FileReading,
     OcrPage,
     PartialReading,
@@ -25,6 +24,7 @@ from postroom.documents.files.transcript import (
     Transcript,
     TranscriptPage,
 )
+from postroom.documents.files.html_sanitizer import MessageHtml, encode_message_html
 from postroom.documents.sandbox.file_limits import STRIP_RATIO, FileLimits
 from postroom.documents.sandbox.helper_process import HelperProcess
 from postroom.documents.sandbox.ipc import (

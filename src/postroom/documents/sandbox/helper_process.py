@@ -1,6 +1,6 @@
 """A helper process beside the worker: started on first use, restarted after it died.
 
-A request is one message on a socket, with open files. Its report carries the same number.
+A request is one message on a socket, with open files. The report on it carries the number of the request.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The messages between the worker and its helper processes: task requests with open files, and reports."""
+"""Communication between the worker and its helper processes: requests with open files, and reports."""
 
 import ctypes
 import os
@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from postroom.documents.files.transcript import Rotation
+from postroom.documents.files.file_reading import Rotation
 
 # Exit statuses of a child: it wrote a result; it wrote the reason why there is none; it ran out of memory.
 SUCCEEDED: Final = 0

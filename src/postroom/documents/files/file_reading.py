@@ -1,4 +1,7 @@
-"""The transcript of a document: its words and where each is on its page."""
+"""What was read from a file: its transcript (words and positions), embedded files, pages that need OCR.
+
+Types only; `pdf`, `images`, `plain_text` and `ocr` do the reading.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
