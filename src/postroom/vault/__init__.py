@@ -1,4 +1,4 @@
-"""Secrets at rest: keys, the sealer that encrypts with them, the vaults for grants, the ledger's keys."""
+"""Secrets at rest: encryption keys, the sealer, the vaults for grants, and the ledger's signing keys."""
 
 from postroom.vault.keys import ConfiguredKeys, KeyFile, KeySource
 from postroom.vault.ledger_keys import LedgerKeys

@@ -1,4 +1,4 @@
-"""The sealer's keys: from a setting, or from a file in the home directory that is created at first use.
+"""The sealer's encryption keys: from a setting, or from a file in the home, created at first use.
 
 Every use checks whether the file has changed, so that all processes use a new key at once. Writers take a
 lock and replace the file atomically; readers need no lock.

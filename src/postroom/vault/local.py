@@ -1,4 +1,4 @@
-"""The vault that stores grants in the database, sealed."""
+"""The vault that seals grants for storage in the database."""
 
 from dataclasses import dataclass
 

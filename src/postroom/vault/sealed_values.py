@@ -1,4 +1,4 @@
-"""Encrypted, expiring tokens for URLs and cookies."""
+"""Encrypted, expiring values as text, for URLs, cookies and stored API responses."""
 
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode
@@ -10,19 +10,19 @@ from postroom.ports import SealedSecret
 from postroom.vault.sealer import Sealer
 
 
-def issue(sealer: Sealer, purpose: str, value: bytes, seconds: float) -> str:
-    """A token that carries the value. It can be redeemed for the same purpose only, until it expires."""
+def seal(sealer: Sealer, purpose: str, value: bytes, seconds: float) -> str:
+    """Seal a value for this many seconds. It can be unsealed for the same purpose only, until it expires."""
     sealed = sealer.seal(f"ticket/{purpose}", Secret(f"{time.time() + seconds:.0f} {value.decode()}"))
     return f"{sealed.key_id}.{urlsafe_b64encode(sealed.value).rstrip(b'=').decode()}"
 
 
-def redeem(sealer: Sealer, purpose: str, ticket: str) -> bytes | None:
-    """The value of a token; None if it was not issued here, was changed, or has expired."""
-    key_id, _, encoded = ticket.partition(".")
+def unseal(sealer: Sealer, purpose: str, text: str) -> bytes | None:
+    """The value; None if it was not sealed here, was changed, or has expired."""
+    key_id, _, encoded = text.partition(".")
     try:
         value = urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4))
         opened = sealer.open(f"ticket/{purpose}", SealedSecret(key_id, value)).reveal()
     except (OperatorError, Base64Error, ValueError):
         return None
-    until, _, text = opened.partition(" ")
-    return text.encode() if float(until) > time.time() else None
+    until, _, content = opened.partition(" ")
+    return content.encode() if float(until) > time.time() else None
