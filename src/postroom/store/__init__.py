@@ -1,1 +1,4 @@
-"""All SQL of Postroom. Functions take a connection; the caller owns the transaction."""
+"""All SQL of Postroom, one module per table or topic, and the embedded server. No provider calls.
+
+Most functions take a connection, and the caller owns the transaction.
+"""

@@ -1,4 +1,4 @@
-"""Alerts that a provider rejects Postroom's own application, one per organization and application.
+"""Alerts that a provider rejects Postroom's own application: raise, clear, list the active ones.
 
 They are ledger entries: the last entry about an application says whether its alert is active.
 """

@@ -1,4 +1,7 @@
-"""The table `api_keys`: keys that programs authenticate with. Only a digest of each is stored."""
+"""The table `api_keys`: create, list, revoke and find the keys that programs authenticate with.
+
+Only a digest of each key is stored.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,7 @@
-"""The table `audits`: results of comparing a mailbox at its provider with the store."""
+"""The table `audits`: results of comparing a mailbox with its provider; and the stored fields compared.
+
+The comparison itself is in `flow.mail.audit`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The table `backlogs`: due work that no worker had claimed, per minute and kind, for a day."""
+"""The table `backlogs`: how much due work no worker had claimed, by minute and kind, for a day.
+
+`record_forever` is the loop that fills it, in the web process.
+"""
 
 import asyncio
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""A single connection as the owner role, opened with clear errors for a bad URL or an old server."""
+"""The type of connections, and opening a single one in the URL's role, with checks of URL and version.
+
+For migrations, backup and health checks; everything else uses the pools of `database`.
+"""
 
 from psycopg import AsyncConnection, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict

@@ -1,4 +1,4 @@
-"""The table `credentials`: the encrypted grant and access token of each mailbox.
+"""The table `credentials`: the sealed grant and access token of each mailbox, and their resealing.
 
 This module cannot decrypt them. Only the rows of the transaction's organization are visible.
 """

@@ -18,9 +18,9 @@ from postroom.store.database import Connection
 class CursorKind(StrEnum):
     LIVE = "live"  # changes
     BACKFILL = "backfill"  # the first listing, back to `since`; completed with its last page
-    RESYNC = (
-        "resync"  # a full listing, as after an expired cursor; completed once unlisted messages are handled
-    )
+    # A full listing, as after an expired cursor; completed with its last page, deleted once the messages that
+    # it did not list are settled.
+    RESYNC = "resync"
     REFILL = "refill"  # refetches stored messages after the content policy was raised
     FOLDERS = "folders"  # when the folder tree was last read
 

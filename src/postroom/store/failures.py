@@ -3,6 +3,7 @@
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
+from uuid import UUID
 
 from postroom.model import MailboxId
 from postroom.store.database import Connection
@@ -118,6 +119,19 @@ async def get_next_due_seconds(connection: Connection, mailbox: MailboxId) -> fl
         WHERE mailbox_id = %s AND resolved_at IS NULL
         """,
         [mailbox],
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None
+
+
+async def retry(connection: Connection, failure: int) -> UUID | None:
+    """Make a failure due with its attempts reset, and return its mailbox."""
+    cursor = await connection.execute(
+        """
+        UPDATE failures SET due_at = postroom_now(), attempts = 0
+        WHERE id = %s AND resolved_at IS NULL RETURNING mailbox_id
+        """,
+        [failure],
     )
     row = await cursor.fetchone()
     return row[0] if row else None

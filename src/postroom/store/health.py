@@ -1,5 +1,7 @@
 """System health for the health page and `doctor`: the server, connected processes, work by kind.
 
+Not the health of mailboxes, which is in `mailboxes`.
+
 Live processes are derived from the server's list of connections, so a killed process disappears from it.
 """
 

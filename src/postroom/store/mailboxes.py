@@ -1,4 +1,7 @@
-"""The table `mailboxes`: connected accounts, their health and settings."""
+"""The table `mailboxes`: connect, find, pause, disconnect and purge mailboxes; their health and policy.
+
+Also lists and removes a mailbox's active subscriptions for a disconnect; the rest is in `subscriptions`.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import datetime

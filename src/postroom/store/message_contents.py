@@ -1,4 +1,4 @@
-"""Removal of message bodies and attachments after a content policy was lowered."""
+"""What a lowered content policy removes from stored messages: bodies, headers and attachments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

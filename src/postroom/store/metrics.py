@@ -1,4 +1,4 @@
-"""Samples for the metrics endpoint: counts over all organizations, read by the engine role."""
+"""Samples of the metrics endpoint: counts, quota use and latency over all organizations. Engine role only."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,6 @@
-"""Lookups and writes for incoming pushes: target mailboxes, hints for the next sync, last push times.
+"""What a push reads and writes: the mailboxes it concerns, hints for their next sync, push times.
+
+No parsing and no verification: that is done by the provider's `push` and by `flow.mail.push`.
 
 The engine role looks up and writes across organizations; the sync of one mailbox reads and clears its hints.
 Secrets are stored as digests; the caller compares them.

@@ -1,4 +1,4 @@
-"""The table `oauth_states`: pending OAuth logins. Each is used once: consuming it deletes it."""
+"""The table `oauth_states`: OAuth logins that began and are not completed. Each can be consumed once."""
 
 from dataclasses import dataclass
 from hashlib import sha256

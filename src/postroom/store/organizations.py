@@ -1,4 +1,4 @@
-"""The table `organizations`: the tenants. Each transaction belongs to one."""
+"""The table `organizations`: the tenants. Every transaction of the application role belongs to one."""
 
 from postroom.model import OrganizationId
 from postroom.store.database import Connection

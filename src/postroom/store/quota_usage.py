@@ -1,4 +1,4 @@
-"""The table `quota_usage`: share of the provider's quota each mailbox used, per minute, for a day."""
+"""The table `quota_usage`: the share of its provider quota that each mailbox used, by minute, for a day."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Work rows announced by messages on an SQS queue: reserve, mark as sent, and claim by message."""
+"""Work rows that are announced on an SQS queue: reserve, mark as sent, claim. SQL only, no AWS client."""
 
 from collections.abc import Sequence
 from uuid import uuid4

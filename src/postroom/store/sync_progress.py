@@ -1,4 +1,4 @@
-"""Progress of a mailbox's current sync, and totals of its completed syncs."""
+"""How far the current sync of a mailbox is, and totals of its completed syncs. Reads only."""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,7 @@
-"""The table `threads`: messages that belong together, and totals over them."""
+"""The table `threads`: insert the threads of messages and recompute their totals.
+
+The lists of threads on the mail pages are in `views.threads`.
+"""
 
 from collections.abc import Collection
 from typing import NamedTuple

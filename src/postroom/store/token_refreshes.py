@@ -1,4 +1,4 @@
-"""The lease on a credential's row: of all processes that need a new access token, one refreshes it.
+"""Access tokens in the table `credentials`, and the lease by which one process at a time refreshes one.
 
 No transaction stays open during the provider call. Without the lease, no process can store a token.
 """

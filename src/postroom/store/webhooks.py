@@ -48,7 +48,10 @@ class PendingDelivery:
 
 @dataclass(frozen=True, slots=True)
 class DeliveryOutcome:
-    """The result of one delivery. Without an error it was accepted; `wait`: seconds to the next attempt."""
+    """The state of a delivery after a run.
+
+    Accepted (neither `error` nor `wait`), due again in `wait` seconds, or given up (`error` without `wait`).
+    """
 
     event_id: int
     position: int

@@ -76,19 +76,6 @@ async def get_failure(connection: Connection, failure: int) -> FailureResource |
     return await fetch_one(connection, FailureResource, _FAILURE + " WHERE id = %(id)s", {"id": failure})
 
 
-async def retry_failure(connection: Connection, failure: int) -> UUID | None:
-    """Make a failure due with its attempts reset, and return its mailbox."""
-    cursor = await connection.execute(
-        """
-        UPDATE failures SET due_at = postroom_now(), attempts = 0
-        WHERE id = %s AND resolved_at IS NULL RETURNING mailbox_id
-        """,
-        [failure],
-    )
-    row = await cursor.fetchone()
-    return row[0] if row else None
-
-
 async def list_deliveries(
     connection: Connection, webhook: UUID, *, below: int | None, limit: int
 ) -> list[DeliveryResource]:

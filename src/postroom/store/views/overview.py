@@ -1,4 +1,4 @@
-"""Figures of the overview page, per minute of the last hour, and message ids for the demo's comparison."""
+"""Figures of the overview page by minute of the last hour, and the message ids that the demo compares."""
 
 from dataclasses import dataclass
 from typing import Final

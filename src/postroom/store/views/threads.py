@@ -1,4 +1,4 @@
-"""Threads for the mail pages, ordered by their newest message in a mailbox, folder or label."""
+"""Threads (of a mailbox, folder or label) and their messages for the mail pages."""
 
 from collections.abc import Sequence
 from datetime import datetime
