@@ -1,4 +1,4 @@
-"""The client of Amazon SQS, which dispatches work to workers: messages name rows and contain nothing else.
+"""The client of the Amazon SQS queue that announces work: messages name work rows and hold nothing else.
 
 Uses boto3. Requests run in threads, so that they do not block the event loop; the one that waits for messages
 has its own thread, which ends with the process. Errors of boto3 are translated here.

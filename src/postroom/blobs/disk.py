@@ -50,7 +50,10 @@ class DiskBlobStore:
         self._syncing = ThreadPoolExecutor(SYNCS_AT_ONCE, thread_name_prefix="blobs")
 
     async def check(self) -> str:
-        """The id of the directory: the same on all machines that share it, and different elsewhere."""
+        """Remove stale temporary files, and return the id of the directory.
+
+        It is the same on all machines that share the directory, and different elsewhere.
+        """
         with disk_errors(self.root):
             await asyncio.to_thread(self._remove_stale)
             return f"disk:{await asyncio.to_thread(self._get_id)}"

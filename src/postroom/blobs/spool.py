@@ -1,4 +1,4 @@
-"""Buffers content for a bucket, in memory or in a temporary file, and hashes it on the way."""
+"""Buffers content before its upload to a bucket, in memory or in a temporary file, and hashes it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable

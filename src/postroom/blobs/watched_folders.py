@@ -1,4 +1,4 @@
-"""Watched folders: a directory on the local disk, or a bucket. Read only; links are not followed."""
+"""Watched folders on the local disk and in buckets: list and read their files. Links are not followed."""
 
 import asyncio
 import os
@@ -33,7 +33,7 @@ class BucketFolder:
 
 
 class DiskFolder:
-    """A directory. Its files may be incomplete: with `settles`, two equal listings are required."""
+    """A directory. Its files may be incomplete: two equal listings are required before one is read."""
 
     may_hold_partial_files = True
 

@@ -1,4 +1,4 @@
-"""Parses the headers of a message: senders, dates, threads, and whether it is automated.
+"""Parses the headers of a message to a `MessageHead`: people, subject, dates, references, automated or not.
 
 `parse_header_pairs` does the same for header pairs of a provider's API, for the policy `metadata`.
 """

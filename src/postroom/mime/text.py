@@ -1,4 +1,4 @@
-"""Decodes bytes to text that PostgreSQL can store, whatever their charset, and extracts text from HTML."""
+"""Text of messages: decoding any charset to text that PostgreSQL can store, HTML to text, snippets."""
 
 import re
 from codecs import lookup

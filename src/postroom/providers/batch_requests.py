@@ -1,4 +1,4 @@
-"""Fetches many items by batch requests, several at a time, with exactly one result for each key.
+"""Requests many items in batches, several at a time, with exactly one result or failure for each key.
 
 A part that is throttled or broken is requested again alone; the caller converts permanent failures. Errors
 that concern the whole mailbox are raised. Knows no provider.

@@ -1,4 +1,7 @@
-"""Converts parsed MIME to our model, and combines changes of the same message. Pure; knows no provider."""
+"""Converts parsed MIME to our model, and combines changes of the same message. Pure.
+
+Shared by both providers; each has its own `message_parsing` for its JSON.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace

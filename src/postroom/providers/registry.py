@@ -1,4 +1,4 @@
-"""Builds each provider from plain values. `wiring` calls it with those of the settings."""
+"""Builds the providers from plain values. `wiring` calls it with values from the settings."""
 
 from dataclasses import dataclass
 

@@ -84,23 +84,23 @@ async def _count_messages(api: GmailApi, after: int) -> int:
     return count
 
 
-async def _list_page(api: GmailApi, place: ListingCursor, expected: int | None) -> ChangePage:
+async def _list_page(api: GmailApi, position: ListingCursor, expected: int | None) -> ChangePage:
     query: dict[str, str | int] = {
         "maxResults": _page_size(api),
         "includeSpamTrash": "true",
         "fields": "messages(id,threadId),nextPageToken",
     }
-    if place.page:
-        query["pageToken"] = place.page
-    if place.after is not None and place.searches:
-        query["q"] = f"after:{place.after}"
+    if position.page:
+        query["pageToken"] = position.page
+    if position.after is not None and position.searches:
+        query["q"] = f"after:{position.after}"
     page = await api.get("messages.list", "messages", wire.GmailMessageList, query)
     changes = tuple(
         MessageChange(message.id, Presence.PRESENT, state=ObservedState(thread=message.thread_id))
         for message in page.messages
     )
-    more = page.next_page_token is not None and not await _is_past_start(api, place, page)
-    next_cursor = ListingCursor(page.next_page_token or "", place.after, place.searches)
+    more = page.next_page_token is not None and not await _is_past_start(api, position, page)
+    next_cursor = ListingCursor(page.next_page_token or "", position.after, position.searches)
     cursor = msgspec.json.encode(next_cursor).decode() if more else ""
     return ChangePage(changes, cursor, more, estimated_total=expected)
 
@@ -113,9 +113,9 @@ def _page_size(api: GmailApi) -> int:
     return int(min(max(affordable, smallest), largest))
 
 
-async def _is_past_start(api: GmailApi, place: ListingCursor, page: wire.GmailMessageList) -> bool:
+async def _is_past_start(api: GmailApi, position: ListingCursor, page: wire.GmailMessageList) -> bool:
     """Whether a listing that cannot search has reached mail that is too old. It lists newest first."""
-    if place.searches or place.after is None or not page.messages:
+    if position.searches or position.after is None or not page.messages:
         return False
     path = f"messages/{page.messages[-1].id}"
     query = {"format": "minimal", "fields": message_parsing.MINIMAL}
@@ -123,7 +123,7 @@ async def _is_past_start(api: GmailApi, place: ListingCursor, page: wire.GmailMe
         last = await api.get("messages.get", path, wire.GmailMessage, query)
     except NotFound:
         return False
-    return int(last.internal_date) < place.after * 1000
+    return int(last.internal_date) < position.after * 1000
 
 
 async def list_changes(api: GmailApi, cursor: str) -> ChangePage:

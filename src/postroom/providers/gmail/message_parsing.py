@@ -1,4 +1,4 @@
-"""Converts Gmail's messages and history records to our model. Pure."""
+"""The fields that Postroom requests of Gmail's messages, and their conversion to our model. Pure."""
 
 import re
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""Converts Graph's messages and attachments to our model. Pure."""
+"""The properties that Postroom selects of Graph's messages and attachments, and their conversion. Pure."""
 
 from base64 import b64decode
 from binascii import Error as NotBase64

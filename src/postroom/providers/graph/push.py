@@ -52,12 +52,12 @@ class GraphPush:
 
     def read(self, push: PushRequest) -> Sequence[Notification]:
         try:
-            notices = [_notice(item) for item in _decode_items(push.body)]
+            notifications = [_to_notification(item) for item in _decode_items(push.body)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise PushRejected("a Graph notification cannot be parsed") from error
-        if not notices:
+        if not notifications:
             raise PushRejected("a Graph notification has no items")
-        return notices
+        return notifications
 
 
 def _decode_items(body: bytes) -> Sequence[_GraphNotification]:
@@ -75,16 +75,16 @@ def _decode_item(raw: msgspec.Raw) -> _GraphNotification:
         return _GraphNotification()
 
 
-def _notice(item: _GraphNotification) -> Notification:
+def _to_notification(item: _GraphNotification) -> Notification:
     return Notification(
-        provider_subscription_id=_id(item.subscription_id),
+        provider_subscription_id=_validate_id(item.subscription_id),
         client_state=Secret(item.client_state) if item.client_state else None,
-        message_id=_id(_message_id(item)),
+        message_id=_validate_id(_message_id(item)),
         lifecycle=_EVENTS.get(item.lifecycle_event.lower()) if item.lifecycle_event else None,
     )
 
 
-def _id(text: str | None) -> str | None:
+def _validate_id(text: str | None) -> str | None:
     """An id if it is short printable ASCII, as all of Graph's ids are; otherwise None."""
     plain = text and len(text) <= MAX_ID_CHARACTERS and text.isascii() and text.isprintable()
     return text if plain else None
