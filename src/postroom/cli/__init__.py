@@ -1,4 +1,4 @@
-"""The command line: the command tree, and how a command ends.
+"""The command line: the command tree, and how a command ends (error message, exit code).
 
 Commands parse their options, call one function and print the result. They import heavy modules only when run.
 """

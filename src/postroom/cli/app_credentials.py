@@ -1,4 +1,4 @@
-"""The app-only options of `postroom mailboxes connect`, read and validated."""
+"""The app-only options of `postroom mailboxes connect`: reads secret or certificate, and validates them."""
 
 import re
 from pathlib import Path

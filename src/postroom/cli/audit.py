@@ -1,4 +1,4 @@
-"""`postroom audit`: compare a mailbox with its provider, message by message."""
+"""`postroom audit`: compare a mailbox with its provider and print the differences."""
 
 from typing import TYPE_CHECKING, Annotated
 

@@ -1,4 +1,4 @@
-"""`postroom config`: the settings and their sources."""
+"""`postroom config`: show the settings and where their values come from."""
 
 from dataclasses import asdict
 from typing import Annotated

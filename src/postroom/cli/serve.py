@@ -1,4 +1,4 @@
-"""`postroom serve`: the web process."""
+"""`postroom serve`: run the web process."""
 
 import socket
 from typing import TYPE_CHECKING, Annotated

@@ -1,4 +1,4 @@
-"""What commands do first: load settings, configure logs, open the database."""
+"""What commands need before they act: settings, logs, tracing, the open database, a transaction."""
 
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""`postroom up`: database, web process and workers under one supervisor."""
+"""`postroom up`: database, web process and workers under one supervisor. The demo uses the same parts."""
 
 import asyncio
 import os

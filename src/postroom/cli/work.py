@@ -1,4 +1,4 @@
-"""`postroom work`: the worker process."""
+"""`postroom work`: run the worker process."""
 
 import asyncio
 import signal
@@ -68,11 +68,11 @@ async def _work(settings: "Settings", url: str) -> None:
     async with (
         database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
         open_engine(settings, opened) as engine,
-        FileSandbox() as readers,
+        FileSandbox() as sandbox,
     ):
         await blob_location.require_same_location(opened, engine.blobs)
         folders = storage.build_watched_folders(settings, engine.pipelines)
-        handlers = {**engine.handlers, **documents.build_handlers(engine, readers, folders)}
+        handlers = {**engine.handlers, **documents.build_handlers(engine, sandbox, folders)}
         daily = blob_gc.keep_scheduled(opened, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
         audits = audit.keep_scheduled(opened, settings.audit_days * 86400)
         watched = watch.keep_scheduled(opened, engine.organization, list(folders))

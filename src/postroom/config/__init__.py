@@ -1,4 +1,4 @@
-"""Loading settings from the environment, and describing them.
+"""Loading settings from the environment, describing them, and the environment of child processes.
 
 All settings are validated together, so one run reports every fault. No other module reads the environment.
 Functions below the wiring take the values they need, never `Settings`.

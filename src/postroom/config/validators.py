@@ -1,4 +1,4 @@
-"""Validators of single settings.
+"""Validators of single settings. The settings that use them are in `settings`.
 
 Each raises ValueError with the end of a sentence about the value.
 """
