@@ -1,1 +1,1 @@
-"""Generated documents with known values, and the scripts that fit classifier and calibration to them."""
+"""Generated documents with known values, and the scripts that train classifier and calibration on them."""

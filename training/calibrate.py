@@ -32,7 +32,7 @@ KINDS = {
 }
 
 
-def samples() -> dict[str, list[tuple[ConfidenceSignals, bool]]]:
+def collect_samples() -> dict[str, list[tuple[ConfidenceSignals, bool]]]:
     found: dict[str, list[tuple[ConfidenceSignals, bool]]] = defaultdict(list)
     for kind, write in KINDS.values():
         for number in range(900):
@@ -48,15 +48,15 @@ def samples() -> dict[str, list[tuple[ConfidenceSignals, bool]]]:
     return found
 
 
-def doubt(signals: ConfidenceSignals) -> float:
+def choose_doubt(signals: ConfidenceSignals) -> float:
     return DOUBT_ALONE if signals.shape == "number" and not signals.agreed else DOUBT
 
 
-def fit(seen: list[tuple[ConfidenceSignals, bool]]) -> list[float]:
+def fit_weights(seen: list[tuple[ConfidenceSignals, bool]]) -> list[float]:
     """Fit a logistic regression with non-negative weights: evidence for a value never counts against it."""
     rows = np.array([calibration.features(signals) for signals, _ in seen])
     right = np.array([float(ok) for _, ok in seen])
-    doubts = np.array([doubt(signals) for signals, _ in seen])
+    doubts = np.array([choose_doubt(signals) for signals, _ in seen])
 
     def loss(weights: np.ndarray) -> float:
         scores = rows @ weights
@@ -69,7 +69,7 @@ def fit(seen: list[tuple[ConfidenceSignals, bool]]) -> list[float]:
 
 
 def main() -> None:
-    table = {shape: fit(seen) for shape, seen in sorted(samples().items())}
+    table = {shape: fit_weights(seen) for shape, seen in sorted(collect_samples().items())}
     TARGET.write_text(json.dumps(table, indent=1) + "\n", "utf-8")
     for shape, weights in table.items():
         print(f"{shape:10}", *(f"{weight:7.2f}" for weight in weights))

@@ -27,7 +27,7 @@ WORD = "an ber cha de en fi ga her in ke la mo ne or pa re sa ten un ver wi zu t
 SYLLABLES = WORD.split()
 
 
-def gibberish(dice: random.Random) -> str:
+def invent_words(dice: random.Random) -> str:
     """Return meaningless words, as documents of unknown firms contain, whatever their kind."""
     words = [
         "".join(dice.choice(SYLLABLES) for _ in range(dice.randint(1, 4))) for _ in range(dice.randint(2, 14))
@@ -42,7 +42,7 @@ SHARED = {
 }
 
 
-def declared(document: generated_documents.GeneratedDocument, dice: random.Random) -> list[str]:
+def draw_label_lines(document: generated_documents.GeneratedDocument, dice: random.Random) -> list[str]:
     """Some of the labels that the kind declares, with values: every firm picks others."""
     banking = document.kind == "contract-note" or bool(document.truth.get("bank"))
     kind = CONTRACT_NOTE if banking else INVOICE
@@ -56,27 +56,27 @@ def declared(document: generated_documents.GeneratedDocument, dice: random.Rando
     lines = [f"{phrase} {dice.randint(1, 99999)},{dice.randint(10, 99)}" for phrase in some]
     if document.kind != "other":
         lines += dice.sample([phrase.strip(" ?*") for phrase in kind.titles.split(",")], k=dice.randint(0, 1))
-        lines += [side(kind, document.truth["direction"], dice)] if banking else []
+        lines += [draw_direction(kind, document.truth["direction"], dice)] if banking else []
     return lines
 
 
-def side(kind: DocumentKind, choice: str, dice: random.Random) -> str:
+def draw_direction(kind: DocumentKind, choice: str, dice: random.Random) -> str:
     return dice.choice(kind.fields["direction"].choices[choice].split(",")).strip(" ?*")
 
 
-def worn(document: generated_documents.GeneratedDocument, dice: random.Random) -> str:
+def distort_text(document: generated_documents.GeneratedDocument, dice: random.Random) -> str:
     """As it comes from the world: strange words around, other labels, words lost, another order."""
     lines = document.text.split("\n")
-    lines += declared(document, dice)
+    lines += draw_label_lines(document, dice)
     for _ in range(dice.choice([0, 3, 10, 25, 60])):
-        lines.insert(dice.randint(0, len(lines)), gibberish(dice))
+        lines.insert(dice.randint(0, len(lines)), invent_words(dice))
     if dice.random() < 0.2:
         dice.shuffle(lines)
     kept = [[word for word in line.split() if dice.random() > 0.1] for line in lines]
     return "\n".join((" " if dice.random() > 0.05 else "").join(line) for line in kept)
 
 
-def matrix(texts: list[str]) -> csr_matrix:
+def build_matrix(texts: list[str]) -> csr_matrix:
     rows, columns, times = [], [], []
     for row, text in enumerate(texts):
         for column, count in classifier.count_ngrams(text).items():
@@ -92,7 +92,7 @@ def main() -> None:
     count = parser.parse_args().count
     dice = random.Random(6)
     made = generated_documents.generate_documents(count, hard=0.3)
-    counts = matrix([worn(document, dice) for document in made])
+    counts = build_matrix([distort_text(document, dice) for document in made])
     seen = counts.getnnz(axis=0)
     # Rare n-grams carry no information and must not shrink the weight of the others.
     idf = np.where(seen >= 5, np.log((1 + counts.shape[0]) / (1 + seen)) + 1, 0)

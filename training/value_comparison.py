@@ -1,4 +1,4 @@
-"""Compares read values with true values, for training, benchmarks and tests."""
+"""Compares a value that was read with the true value, for training, benchmarks and tests."""
 
 import re
 from datetime import date
