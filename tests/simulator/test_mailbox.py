@@ -88,11 +88,11 @@ def test_threads_of_generated_mail_agree_with_its_headers(provider):
     mailbox = box(provider, 200)
     members: dict[int, list[int]] = {}
     for number in range(200):
-        members.setdefault(mailbox.thread(number), []).append(number)
+        members.setdefault(mailbox.thread_root(number), []).append(number)
         named = mailbox.tree(number).header("in-reply-to").strip()
         answered = mailbox.find_by_message_id(named) if named else None
         assert (answered is not None) == bool(named)
-        assert mailbox.thread(number) == (number if answered is None else mailbox.thread(answered))
+        assert mailbox.thread_root(number) == (number if answered is None else mailbox.thread_root(answered))
     assert len(members) == mailbox.thread_total < 200
     for root, numbers in members.items():
         assert mailbox.thread_members(root) == numbers
@@ -106,10 +106,10 @@ def test_a_reply_joins_the_thread_of_its_message(provider):
     first = mailbox.deliver(mail(1, f"In-Reply-To: {generated}"))
     second = mailbox.deliver(mail(2, "References: <other@example.org> <m1@example.org>"))
     alone = mailbox.deliver(mail(3, "In-Reply-To: <unknown@example.org>"))
-    root = mailbox.thread(20)
-    assert mailbox.thread(first) == mailbox.thread(second) == root
+    root = mailbox.thread_root(20)
+    assert mailbox.thread_root(first) == mailbox.thread_root(second) == root
     assert mailbox.thread_members(root)[-2:] == [first, second]
-    assert mailbox.thread(alone) == alone
+    assert mailbox.thread_root(alone) == alone
     assert mailbox.thread_total == threads + 1
     mailbox.delete(alone)
     assert mailbox.thread_total == threads
@@ -194,7 +194,7 @@ def test_saving_a_gmail_draft_again_creates_a_new_message():
     second = mailbox.edit_draft(first, mail(2))
     third = mailbox.edit_draft(second, mail(3))
     assert mailbox.draft_key(third) == mailbox.draft_key(first) == first
-    assert mailbox.thread(third) == first
+    assert mailbox.thread_root(third) == first
     assert [(c.kind, c.number) for c in mailbox.changes] == [
         ("added", first), ("deleted", first), ("added", second), ("deleted", second), ("added", third),
     ]  # fmt: skip
@@ -335,7 +335,7 @@ class MailboxChanges(RuleBasedStateMachine):
         assert list(states.oldest()) == sorted(self.model)
         assert states.count(lambda state: not state.read) == sum(not s.read for s in self.model.values())
         assert self.mailbox.total == len(self.model)
-        roots = {self.mailbox.thread(number) for number in self.model}
+        roots = {self.mailbox.thread_root(number) for number in self.model}
         assert self.mailbox.thread_total == len(roots)
         assert [change.sequence for change in self.mailbox.changes] == list(
             range(1, self.mailbox.sequence + 1)
