@@ -400,13 +400,13 @@ async def test_a_redirect_is_not_followed(delivering, receiver, add, database, o
 @pytest.mark.parametrize(
     "url, words",
     [
-        ("http://127.0.0.1:1/", "private address"),
-        ("https://localhost:1/", "private address"),
-        ("https://[::1]:1/", "private address"),
-        ("https://[::ffff:10.0.0.1]/", "private address"),
-        ("https://169.254.169.254/", "private address"),
-        ("https://[64:ff9b::a00:1]/", "private address"),
-        ("https://0.0.0.0/", "private address"),
+        ("http://127.0.0.1:1/", "private IP address"),
+        ("https://localhost:1/", "private IP address"),
+        ("https://[::1]:1/", "private IP address"),
+        ("https://[::ffff:10.0.0.1]/", "private IP address"),
+        ("https://169.254.169.254/", "private IP address"),
+        ("https://[64:ff9b::a00:1]/", "private IP address"),
+        ("https://0.0.0.0/", "private IP address"),
         ("http://app.example.org/", "must be https"),
         ("ftp://app.example.org/", "must be https"),
     ],
@@ -449,7 +449,7 @@ async def test_a_name_that_leads_inside_is_found_out_when_it_is_resolved(monkeyp
 
     monkeypatch.setattr(loop, "getaddrinfo", rebound)
     posted = await WebhookSender(()).post("https://app.example.org/", {}, b"{}")
-    assert "private address" in posted.error
+    assert "private IP address" in posted.error
 
 
 @pytest.mark.parametrize(
