@@ -31,7 +31,7 @@ from postroom.documents.analysis import DocumentAnalysis, analyze
 from postroom.documents.fields.document_text import build_document_text
 from postroom.documents.fields.value_parsing import find_values
 from postroom.documents.files import pdf, plain_text
-from postroom.documents.files.transcript import FileReading
+from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.kind_registry import list_installed
 from postroom.documents.record_matching import OrderMatch

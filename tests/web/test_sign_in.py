@@ -294,16 +294,16 @@ async def test_every_route_needs_a_role_or_is_listed_as_open(site, database):
             assert route.endpoint.needed in Role
 
 
-def test_digests_differ_and_sealed_tokens_have_one_purpose():
-    from postroom.vault import sealed_tokens
+def test_digests_differ_and_sealed_values_have_one_purpose():
+    from postroom.vault import sealed_values
 
     assert stored.digest(Secret("a")) != stored.digest(Secret("b"))
-    ticket = sealed_tokens.issue(SEALER, "one", b"x", 60)
-    assert sealed_tokens.redeem(SEALER, "one", ticket) == b"x"
-    assert sealed_tokens.redeem(SEALER, "two", ticket) is None
-    assert sealed_tokens.redeem(SEALER, "one", ticket[:-2] + "AA") is None
-    assert sealed_tokens.redeem(SEALER, "one", sealed_tokens.issue(SEALER, "one", b"x", -1)) is None
-    assert sealed_tokens.redeem(SEALER, "one", "nonsense") is None
+    sealed = sealed_values.seal(SEALER, "one", b"x", 60)
+    assert sealed_values.unseal(SEALER, "one", sealed) == b"x"
+    assert sealed_values.unseal(SEALER, "two", sealed) is None
+    assert sealed_values.unseal(SEALER, "one", sealed[:-2] + "AA") is None
+    assert sealed_values.unseal(SEALER, "one", sealed_values.seal(SEALER, "one", b"x", -1)) is None
+    assert sealed_values.unseal(SEALER, "one", "nonsense") is None
 
 
 async def test_session_lookups_that_queue_are_no_outage():
