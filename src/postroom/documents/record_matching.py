@@ -1,4 +1,4 @@
-"""Compares a document's values with records and open orders, and lists reasons for a review.
+"""Matches a document with records and open orders: identifiers, comparison, reasons for a review.
 
 Pure. Values have the form in which they are stored (decimals and dates as text).
 """

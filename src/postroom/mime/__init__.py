@@ -8,7 +8,7 @@ parse(raw: bytes) -> ParsedMessage
         attached_message (the ParsedMessage inside an item)
     .walk_attachments(): also those of attached messages
 parse_header_pairs(pairs: Iterable[tuple[str, str]]) -> MessageHead   the head from header pairs of a provider
-tnef.extract_files(data: bytes) -> the TnefFiles inside a winmail.dat
+tnef.extract_files(data: bytes) -> tuple[TnefFile, ...]   the files inside a winmail.dat
 """
 
 from postroom.mime.addresses import MailAddress

@@ -63,6 +63,7 @@ class DeliveryOutcome:
     wait: float | None
 
 
+# The 3 days are MAX_RETRY_DAYS.
 _READ: Final = """
     SELECT id, url, kinds, position, replays, failing_since, last_error, last_delivered_at, disabled_at,
         disabled_because, created_at,

@@ -308,19 +308,15 @@ def _solve_settlement(
     ways = [Solution({}, 0.0)]
     worth = way.chosen.get(relation.worth)
     rates = [rate for rate in rates if rate != 1]
-    maybe = [
-        each.size
-        for each in all_numbers
-        if each.decimals >= 4
-        and each not in way.chosen.values()
-        and 0.01 < each.size < 200
-        and max((fit.score for fit in each.fits.values()), default=0.0) < _LIKELY_SCORE
-    ]
     towards = direction.get("buy", 0.0) - direction.get("sell", 0.0)
     extras = [
         each for each in _fees_and_taxes(relation, money) if worth and each.size < _MAX_FEE_SHARE * worth.size
     ]
-    reached = _reachable_amounts(relation, worth, money, [*rates, *maybe], towards) if worth else {}
+    reached = (
+        _reachable_amounts(relation, worth, money, [*rates, *_unlabelled_rates(all_numbers, way)], towards)
+        if worth
+        else {}
+    )
     last = max((each.place(relation.paid).line for each in money), default=0) or 1
     factors = [each for name, each in way.chosen.items() if name in way.agreed and each is not worth]
     for paid in (each for each in money if each not in factors):
@@ -347,6 +343,18 @@ def _solve_settlement(
             Solution({relation.paid: worth}, 0.2, (), {relation.paid: "no other amount is labelled as paid"})
         )
     return sorted(ways, key=lambda each: -each.score)[:6]
+
+
+def _unlabelled_rates(numbers: list[DistinctNumber], solution: Solution) -> list[float]:
+    """Numbers that may be exchange rates: many decimals, and no field that wants them."""
+    return [
+        number.size
+        for number in numbers
+        if number.decimals >= 4
+        and number not in solution.chosen.values()
+        and 0.01 < number.size < 200
+        and max((fit.score for fit in number.fits.values()), default=0.0) < _LIKELY_SCORE
+    ]
 
 
 def _has_stronger_label_below(

@@ -36,11 +36,11 @@ DO $$ BEGIN
     END IF;
 END $$
 """
-Say = Callable[[str], None]
+ReportProgress = Callable[[str], None]
 
 
 def start_or_join(
-    home: Path, *, say: Say = lambda _: None, wait_seconds: float = 60, major: int = MAJOR
+    home: Path, *, say: ReportProgress = lambda _: None, wait_seconds: float = 60, major: int = MAJOR
 ) -> "ServerHandle":
     """Start the server of this home or join the running one. `say` reports slow steps."""
     if sys.platform != "linux":
@@ -99,7 +99,7 @@ class ServerHandle:
                     _ensure_running(self._home, self._major, lambda _: None, time.monotonic() + 60)
 
 
-def _ensure_running(home: DatabaseHome, major: int, say: Say, deadline: float) -> str:
+def _ensure_running(home: DatabaseHome, major: int, say: ReportProgress, deadline: float) -> str:
     """Start the server if it does not run, wait until it answers, and return the database URL."""
     if not homes.is_lock_free(home.supervisor_lock) and _find_fault(home, deadline, create=False) is None:
         return _build_url(home, _DATABASE, _DATABASE)
@@ -116,7 +116,7 @@ def _ensure_running(home: DatabaseHome, major: int, say: Say, deadline: float) -
     return _build_url(home, _DATABASE, _DATABASE)
 
 
-def _start_server(home: DatabaseHome, major: int, say: Say, deadline: float) -> None:
+def _start_server(home: DatabaseHome, major: int, say: ReportProgress, deadline: float) -> None:
     while True:
         if homes.is_lock_free(home.supervisor_lock):
             _launch_supervisor(home, major, say, deadline)
@@ -131,7 +131,7 @@ def _start_server(home: DatabaseHome, major: int, say: Say, deadline: float) -> 
         time.sleep(0.02)
 
 
-def _launch_supervisor(home: DatabaseHome, major: int, say: Say, deadline: float) -> None:
+def _launch_supervisor(home: DatabaseHome, major: int, say: ReportProgress, deadline: float) -> None:
     """Start a supervisor and read its reports until its server is ready."""
     reader, writer = os.pipe()
     try:
