@@ -174,8 +174,8 @@ class _AuditRun:
         async for changes in self._list_messages([row.scope for row in backfills], since):
             await self._compare(changes, since, mirrored, found)
         await self._find_extra(since, mirrored, found)
-        found.missing = await self._without_purged_senders(await self._still_missing(found))
-        found.different = await self._still_different(found)
+        found.missing = await self._without_purged_senders(await self._recheck_missing(found))
+        found.different = await self._recheck_different(found)
         await self._store_findings(found)
         return found
 
@@ -299,7 +299,7 @@ class _AuditRun:
                 await self._find_missing_and_different([_ObservedMessage(each) for each in here])
             )[1]
 
-    async def _still_missing(self, found: AuditFindings) -> list[str]:
+    async def _recheck_missing(self, found: AuditFindings) -> list[str]:
         """Keep those that still exist at the provider, are still not stored, and are not brand new."""
         missing: list[str] = []
         for start in range(0, len(found.missing), PAGE):
@@ -332,7 +332,7 @@ class _AuditRun:
             out = await purged_people.find_blocked_messages(connection, sent)
         return [key for key in missing if key not in out]
 
-    async def _still_different(self, found: AuditFindings) -> list[str]:
+    async def _recheck_different(self, found: AuditFindings) -> list[str]:
         """Compare again: the message may have changed between the listing and the comparison."""
         different: list[str] = []
         for start in range(0, len(found.different), PAGE):
