@@ -176,7 +176,7 @@ async def test_a_policy_can_always_become_narrower_and_wider_only_as_allowed(wor
         assert (await state_of(world, mailbox)).policy is policy
     assert not await lifecycle.set_policy(world.connect_context, world.organization, mailbox.id, policy)
     narrow = await world.connected(provider, request=ConnectRequest(ContentPolicy.METADATA))
-    with pytest.raises(PermanentError, match="Connect it again"):
+    with pytest.raises(PermanentError, match="Reconnect it"):
         await lifecycle.set_policy(world.connect_context, world.organization, narrow.id, ContentPolicy.FULL)
     assert (await state_of(world, narrow)).policy is ContentPolicy.METADATA
 
