@@ -50,7 +50,7 @@ class SubscribedMailbox:
             "providers": {self.contract.provider.name: self.contract.provider},
             "tokens": lambda _, mailbox: self.tokens[mailbox],
             "public_url": self.base,
-            "cadences": SCHEDULES,
+            "schedules": SCHEDULES,
         }
         return SubscribeContext(**given | changed)
 
