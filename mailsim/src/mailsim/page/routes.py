@@ -61,23 +61,25 @@ def routes(sim: Simulator) -> list[Route]:
             notice = f"error={quote(str(error))}"
         return RedirectResponse(f"{back}{'&' if '?' in back else '?'}{notice}", 303)
 
-    async def asset(request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in _ASSETS:
-            return Response("file not found", 404, media_type="text/plain")
-        return Response((_HERE / "static" / name).read_bytes(), media_type=_ASSETS[name])
-
-    async def icon(_request: Request) -> Response:
-        """Answer browsers' requests for an icon; there is none."""
-        return Response(status_code=204, headers={"Cache-Control": "max-age=86400"})
-
     return [
-        Route("/favicon.ico", icon, methods=["GET"]),
+        Route("/favicon.ico", _icon, methods=["GET"]),
         Route("/", overview, methods=["GET"]),
         Route("/_sim/page/mailboxes/{address}", mailbox, methods=["GET"]),
-        Route("/_sim/page/assets/{name}", asset, methods=["GET"]),
+        Route("/_sim/page/assets/{name}", _asset, methods=["GET"]),
         Route("/_sim/page/{form}", form, methods=["POST"]),
     ]
+
+
+async def _asset(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _ASSETS:
+        return Response("file not found", 404, media_type="text/plain")
+    return Response((_HERE / "static" / name).read_bytes(), media_type=_ASSETS[name])
+
+
+async def _icon(_request: Request) -> Response:
+    """Answer browsers' requests for an icon; there is none."""
+    return Response(status_code=204, headers={"Cache-Control": "max-age=86400"})
 
 
 def _read_notice(request: Request) -> tuple[str, str] | None:

@@ -25,8 +25,8 @@ from postroom.web.api import (
     webhooks,
 )
 from postroom.web.api.authentication import ApiAuthenticator
-from postroom.web.api.handler import ApiHandler, to_problem_response
 from postroom.web.api.openapi import PREFIX
+from postroom.web.api.operation_runner import ApiHandler, to_problem_response
 from postroom.web.api.operations import ApiContext, ApiProblem, Operation
 from postroom.web.sessions import SiteContext, member_route
 
