@@ -496,7 +496,7 @@ def test_the_event_kinds_are_those_that_the_flow_appends():
         recorded |= set(
             re.findall(r"""(?:NewEvent\(|feed\.append_event\(\s*connection,)\s*"([a-z_.]+)\"""", text)
         )
-        if path.name == "connection.py":
+        if path.name == "lifecycle.py":
             recorded |= {
                 each.lower().replace("_", ".", 1) for each in re.findall(r'"(MAILBOX_[A-Z_]+)"', text)
             }
