@@ -320,7 +320,7 @@ async def test_a_mailbox_whose_provider_has_no_settings_any_more_is_disconnected
     )
     bare = replace(world.connect_context, providers={})
     tokens = replace(world.another_process(), providers={})
-    with pytest.raises(OperatorError, match=f"no settings for {provider}"):
+    with pytest.raises(OperatorError, match=f"{provider} is not configured"):
         await lifecycle.set_policy(bare, world.organization, mailbox.id, ContentPolicy.METADATA)
     assert await lifecycle.disconnect(bare, tokens, world.organization, mailbox.id, purge=False)
     assert await credentials_left(owner) == 0
