@@ -439,5 +439,5 @@ async def test_work_without_a_handler_is_shown_but_not_late(server, web, owner, 
     await owner.execute("UPDATE work SET due_at = due_at - interval '1 hour'")
     found = await health.read_health(web)
     assert [each.kind for each in found.work] == ["sync"]
-    assert not any("late" in problem for problem in find_problems(found, monitored_kinds={"subscribe"}))
-    assert any("late" in problem for problem in find_problems(found, monitored_kinds={"sync"}))
+    assert not any("overdue" in problem for problem in find_problems(found, monitored_kinds={"subscribe"}))
+    assert any("overdue" in problem for problem in find_problems(found, monitored_kinds={"sync"}))
