@@ -73,10 +73,12 @@ def imported_by(name, folder):
 def closest(module, candidates):
     """A namespace package belongs to several distributions; choose the one with the most similar name."""
     wanted = normalized(module.replace(".", "-"))
-    return max(
-        candidates,
-        key=lambda name: (wanted.startswith(name), len(set(name.split("-")) & set(wanted.split("-")))),
-    )
+
+    def unlikeness(name):
+        parts = name.split("-")
+        return not wanted.startswith(name), -len(set(parts) & set(wanted.split("-"))), len(parts), name
+
+    return min(candidates, key=unlikeness)
 
 
 @pytest.mark.parametrize("name", SOURCES)

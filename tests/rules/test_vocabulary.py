@@ -28,7 +28,9 @@ EXCEPTIONS = {
     ("docs/decisions/0005-embedded-server.md", "nobody"): "an account of the operating system",
 }
 # Idioms and URLs in which an avoided word has another meaning.
-IDIOMS = re.compile(r"dead[-_ ]letters?|letter[-_ ]spac\w+|letters(, | and )digits|https?://\S+", re.IGNORECASE)
+IDIOMS = re.compile(
+    r"dead[-_ ]letters?|letter[-_ ]spac\w+|letters(, | and )digits|https?://\S+", re.IGNORECASE
+)
 # Strings there are data: the words of generated messages, and the words that documents use.
 DATA = ("mailsim/src/mailsim/samples/", "training/")
 RELEASED_MIGRATIONS = "src/postroom/store/migrations/00"

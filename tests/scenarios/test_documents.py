@@ -216,7 +216,7 @@ async def test_a_stored_message_is_tried_stage_by_stage_and_nothing_is_stored(
     read = {each["extract"]["fields"]["number"]["value"] for each in tried if "extract" in each}
     assert read == {each["number"] for each in samples.get_document_facts(zipped)["documents"]}
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", str(message), "--no-xml"]) == 0
-    assert "  screen      open: it holds other files" in capsys.readouterr().out
+    assert "  screen      open: it contains other files" in capsys.readouterr().out
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", "999999"]) == 1
     assert "There is no message 999999 with attachments" in capsys.readouterr().err
     after = await document_room.rows(
@@ -369,7 +369,7 @@ async def test_a_correction_that_cannot_be_is_refused_and_changes_nothing(strict
     document = await _asked(strict, box, strict.order("invoice", "letterhead"))
     with pytest.raises(PermanentError, match="grsos is not a field; the fields are"):
         await strict.confirm(document, grsos="1.00")
-    with pytest.raises(PermanentError, match="gross is a number such as"):
+    with pytest.raises(PermanentError, match="gross must be a number such as"):
         await strict.confirm(document, gross="a lot")
     with pytest.raises(PermanentError, match="issued_on is a date such as"):
         await strict.confirm(document, issued_on="04.02.2026")

@@ -25,7 +25,9 @@ async def test_what_has_a_records_number_but_another_amount_is_for_a_person(docu
     assert asked.reason == (
         "the same supplier and number as record Xenon_GmbH-2024_1_12, but gross 1190.00 instead of 119.00"
     )
-    with pytest.raises(PermanentError, match="same as record Xenon_GmbH-2024_1_12, which says nothing for i"):
+    with pytest.raises(
+        PermanentError, match="duplicates record Xenon_GmbH-2024_1_12, which has no value for i"
+    ):
         await document_room.confirm(third, gross="119.00", iban="DE02120300000000202051")
     # Who confirms it says that it is another thing; what agrees with that one is the same from then on.
     made = await document_room.confirm(third)

@@ -2,7 +2,7 @@
 
 It runs and awaits any coroutine and knows none of them. A task is either working or sleeping on the
 simulator's clock. A task that waits for anything else without a limit (a queue, an event) must wait through
-`wait_idle`; otherwise `settle` waits for it in vain.
+`wait_idle`; otherwise `settle` waits for it until its time limit.
 """
 
 import asyncio

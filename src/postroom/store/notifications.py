@@ -1,4 +1,4 @@
-"""What a push reads and writes: the mailboxes it concerns, hints for their next sync, push times.
+"""What a push reads and writes: the mailboxes it concerns, hints, push times and lifecycle events.
 
 No parsing and no verification: that is done by the provider's `push` and by `flow.mail.push`.
 

@@ -1,4 +1,4 @@
-"""Applies the numbered migration files and checks them against the table `schema_migrations`.
+"""Applies the numbered migration files, checks them against `schema_migrations`, and can drop the schema.
 
 Migrations go forward only, and each is applied once. A file edited after it was applied, an unknown number
 and a skipped number are errors; nothing is repaired by guessing.

@@ -150,7 +150,9 @@ async def test_closing_while_a_file_is_read_ends_its_child():
 
 async def test_no_process_survives_a_killed_parent(tmp_path):
     (tmp_path / "slow").write_bytes(SLOW)
-    (tmp_path / "scan").write_bytes(sample_files.encoded(sample_files.picture(sample_files.page_pdf()), "PNG"))
+    (tmp_path / "scan").write_bytes(
+        sample_files.encoded(sample_files.picture(sample_files.page_pdf()), "PNG")
+    )
     program = await asyncio.create_subprocess_exec(
         sys.executable,
         Path(__file__).with_name("parent_process.py"),

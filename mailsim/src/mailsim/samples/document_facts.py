@@ -1,4 +1,4 @@
-"""The ground truth of the documents in a message: their field values, to compare extraction results with."""
+"""Returns the true field values of the documents that a MessageSpec generates, as a reference."""
 
 from mailsim.samples.message_spec import MessageSpec
 

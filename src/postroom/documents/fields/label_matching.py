@@ -1,4 +1,4 @@
-"""Scores values by their position to labels: right of them, below them, in their column, before a unit.
+"""Scores values by their position relative to labels: right of, below, in the column of, before a unit.
 
 Scores how well each value fits each field, and why. It does not choose.
 """

@@ -1,4 +1,4 @@
-"""Detects the type of a file from its bytes. Pure; the file name only helps to explain a rejection.
+"""Detects the type of a file from its bytes, and decodes text files. Pure; a name only explains a rejection.
 
 A signature alone is not enough: the structure behind it must be valid, and it must be the only signature.
 """

@@ -1,4 +1,4 @@
-"""Requests to the Gmail API for one account, each charged to the account's quota by its method."""
+"""Sends GET, POST and batch requests to the Gmail API for one account, and charges its quota by method."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

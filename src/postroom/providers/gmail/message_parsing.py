@@ -1,4 +1,4 @@
-"""The fields that Postroom requests of Gmail's messages, and their conversion to our model. Pure."""
+"""Conversion of Gmail's messages and history records to our model, and the fields to request. Pure."""
 
 import re
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""Requests to Microsoft Graph for one mailbox. All of them use immutable ids, which survive a move."""
+"""Sends requests and batches to Microsoft Graph for one mailbox, always with immutable IDs."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping

@@ -1,4 +1,4 @@
-"""The properties that Postroom selects of Graph's messages and attachments, and their conversion. Pure."""
+"""Conversion of Graph's messages and attachments to our model, and the properties to select. Pure."""
 
 from base64 import b64decode
 from binascii import Error as NotBase64

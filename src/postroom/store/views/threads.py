@@ -1,4 +1,4 @@
-"""Threads (of a mailbox, folder or label) and their messages for the mail pages."""
+"""Threads (of a mailbox, folder or label) and their messages for the mail pages; the API: `views.mail`."""
 
 from collections.abc import Sequence
 from datetime import datetime

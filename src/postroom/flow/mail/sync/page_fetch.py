@@ -1,4 +1,4 @@
-"""Fetch what a page of changes needs before it can be committed: lookups, messages, attachment bytes.
+"""Fetch what a page of changes needs, and store its attachment bytes, before the page is committed.
 
 Every observation changes a stored message, or needs a lookup (only that shows where a message went), or needs
 a fetch (a new message, or an edited draft), or is nothing new.
