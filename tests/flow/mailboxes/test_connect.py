@@ -265,7 +265,7 @@ async def test_a_provider_without_an_application_of_ours_cannot_be_begun(world, 
     from dataclasses import replace
 
     bare = replace(world.connect_context, sign_ins=frozenset())
-    with pytest.raises(LoginRejected, match="no application"):
+    with pytest.raises(LoginRejected, match="no OAuth application"):
         await connect.begin_login(
             bare, world.organization, provider, ConnectRequest(), browser=world.browser, login_id=uuid4()
         )

@@ -334,7 +334,7 @@ async def test_a_provider_that_refuses_is_said_in_words_and_asked_again_later(su
     assert await subscribed.run() == []
     health, words = await subscribed.health()
     assert health == "provider_error"
-    assert "does not allow" in words
+    assert "denies access" in words
     assert 5 * HOUR < await subscribed.due_in() < 7 * HOUR
     subscribed.sim.delete("faults")
     await subscribed.move(7 * HOUR)
