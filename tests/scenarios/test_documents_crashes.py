@@ -71,7 +71,7 @@ async def holding(database_url, stage):
 # Where a worker is stopped (D5 to D9), and at which call: five notes come while a scan is recognised, and one
 # of them stays behind in each stage.
 STAGES = {
-    "recognise": ("postroom.documents.sandbox.file_sandbox:FileSandbox._look", 1),
+    "recognise": ("postroom.documents.sandbox.file_sandbox:FileSandbox._request_ocr", 1),
     "transcribe": (
         "postroom.documents.sandbox.file_sandbox:FileSandbox._run",
         7,

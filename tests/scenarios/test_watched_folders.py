@@ -155,7 +155,7 @@ async def test_a_file_that_triggers_a_bug_does_not_block_the_others(look, folder
         await look(folder)
     refused = dict(await rows("SELECT name, rejection FROM watched_files"))
     assert "damaged" in refused["a.zip"]
-    assert "it could not be taken in" in refused["b.pdf"]
+    assert "it caused an unexpected error" in refused["b.pdf"]
     assert [name for name, *_ in await rows(ARRIVALS)] == ["c.pdf"]
 
 
@@ -166,7 +166,7 @@ async def test_a_defect_met_in_reading_ends_the_document_as_failed(look, folder,
         await look(folder, max_attempts=1)
     [(state, why)] = await rows("SELECT state, last_error FROM documents")
     assert state == "failed"
-    assert why.startswith("reading it met a defect")
+    assert why.startswith("reading it raised an unexpected error")
 
 
 async def test_an_archive_that_refuses_says_why_on_the_document(look, folder, rows, tmp_path):
@@ -178,7 +178,7 @@ async def test_an_archive_that_refuses_says_why_on_the_document(look, folder, ro
         await look(folder)
     [(state, why)] = await rows("SELECT state, last_error FROM documents")
     assert state == "completed"
-    assert why.startswith("not archived yet: Blobs cannot be kept")
+    assert why.startswith("Not archived yet: Blobs cannot be stored")
 
 
 async def test_a_folder_that_is_not_there_says_what_to_do(look, tmp_path):

@@ -48,7 +48,7 @@ def winmail_message(invoice, media_type):
 @pytest.mark.parametrize("provider", list(ProviderName))
 async def test_an_invoice_inside_winmail_dat_becomes_a_document(document_room, provider):
     box = await document_room.room.mailbox(provider)
-    invoice = document_room.order("invoice", "", seed=7)
+    invoice = document_room.order("invoice", "letterhead", seed=1)
     await document_room.deliver(box, winmail_message(invoice, "application/ms-tnef"))
     document = await document_room.document("invoices", invoice)
     assert document.state is DocumentState.COMPLETED

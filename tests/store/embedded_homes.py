@@ -99,7 +99,7 @@ class WatchedHome:
     """A home, the processes that use its server, and its state as seen from outside."""
 
     path: Path
-    attached_lock: list[ServerUser] = field(default_factory=list)
+    users: list[ServerUser] = field(default_factory=list)
 
     @property
     def inside(self):
@@ -107,10 +107,10 @@ class WatchedHome:
 
     def attach(self, **options):
         one = ServerUser(self.path, **options)
-        self.attached_lock.append(one)
+        self.users.append(one)
         return one
 
-    def supervisor_lock(self):
+    def supervisor(self):
         return int(self.inside.supervisor_lock.read_text())
 
     def postmaster(self):
@@ -130,7 +130,7 @@ class WatchedHome:
         )
 
     def end(self):
-        for each in self.attached_lock:
+        for each in self.users:
             if each.process.poll() is None:
                 each.process.kill()
             with contextlib.suppress(BrokenPipeError):

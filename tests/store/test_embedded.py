@@ -108,7 +108,7 @@ def test_ctrl_c_in_the_terminal_of_one_process_leaves_the_server_to_the_others(h
 def test_service_stop_signals_do_not_stop_the_server_under_a_running_process(home):
     url = home.attach().url
     for order in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        os.kill(home.supervisor_lock(), order)
+        os.kill(home.supervisor(), order)
     assert answers(url)
 
 
@@ -132,7 +132,7 @@ def test_variables_of_postgresql_in_the_environment_change_nothing(home):
 def test_settings_and_secrets_are_not_in_the_servers_environment(home):
     assert answers(home.attach(more={"POSTROOM_SECRET_KEY": "hunter2"}).url)
     try:
-        kept = Path(f"/proc/{home.supervisor_lock()}/environ").read_bytes()
+        kept = Path(f"/proc/{home.supervisor()}/environ").read_bytes()
     except PermissionError:
         pytest.skip("this root may not look into its own processes")
     assert b"PATH=" in kept

@@ -29,7 +29,7 @@ def test_after_a_kill_the_next_process_starts_and_finds_what_was_committed_five_
     for number in range(5):
         ask(one.url, f"INSERT INTO rounds VALUES ({number})")
         supervisor, postmaster = (
-            home.supervisor_lock(),
+            home.supervisor(),
             home.postmaster(),
         )  # a server left alone may end by itself
         if victims in {"supervisor", "all"}:
@@ -66,7 +66,7 @@ def test_the_server_stops_with_the_last_process_even_if_all_of_them_were_killed(
 def test_killed_supervisor_takes_its_server_along_when_unused(home):
     one = home.attach()
     assert answers(one.url)
-    supervisor = home.supervisor_lock()
+    supervisor = home.supervisor()
     os.kill(supervisor, signal.SIGSTOP)
     one.kill()
     kill(supervisor)
@@ -79,7 +79,7 @@ def test_a_busy_connection_of_a_killed_server_does_not_block_the_next_start(home
         backend = connection.info.backend_pid
         connection.pgconn.send_query(b"DO $$ BEGIN LOOP END LOOP; END $$")
         postmaster = home.postmaster()
-        kill(home.supervisor_lock())
+        kill(home.supervisor())
         kill(postmaster)
         assert answers(home.attach().url)
         assert backend not in find_server_processes(home.inside.data)
@@ -116,7 +116,7 @@ def test_a_kill_while_the_database_is_made_leaves_nothing_half_made(tmp_path):
         for _ in range(3):
             one = home.attach()
             until(lambda: any(home.inside.root.glob("new-*/*")), "the database is being made")
-            kill(home.supervisor_lock())
+            kill(home.supervisor())
             one.kill()
             assert not home.inside.data.exists()
             until(home.has_stopped, "nothing runs any more")
@@ -167,7 +167,7 @@ def test_server_started_by_others_on_the_data_is_left_alone(home):
 def test_removed_home_of_a_running_server_is_not_used_again(home):
     one = home.attach()
     assert answers(one.url)
-    pids = [home.supervisor_lock(), *find_server_processes(home.inside.data)]
+    pids = [home.supervisor(), *find_server_processes(home.inside.data)]
     shutil.rmtree(home.path, ignore_errors=True)  # the supervisor removes some of it, too
     one.close()
     until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "supervisor and server end")  # noqa: PTH110 - not a file
