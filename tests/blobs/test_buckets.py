@@ -37,7 +37,7 @@ def test_an_invalid_location_is_rejected(value):
 def test_missing_credentials_are_a_settings_error(monkeypatch, aws):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(SettingsError, match="found no credentials"):
+    with pytest.raises(SettingsError, match="No AWS credentials were found"):
         s3.connect("bucket", "", None)
 
 

@@ -255,5 +255,5 @@ def test_an_unknown_profile_is_a_settings_error(aws):
 
 def test_a_missing_library_names_the_remedy(aws):
     aws.setitem(sys.modules, "boto3", None)
-    with pytest.raises(SettingsError, match=r"pip install postroom\[aws\]"):
+    with pytest.raises(SettingsError, match=r"pip install 'postroom\[aws\]'"):
         ssm.connect()

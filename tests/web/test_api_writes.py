@@ -76,9 +76,9 @@ async def test_review_is_confirmed_with_corrections_and_recorded_in_the_ledger(a
     assert (await api.post(f"/reviews/{review}/confirm", json={}, headers=wrong)).status_code == 412
     body = {"corrections": {"gross": "120.00", "currency": None}}
     refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": {"gross": "many"}})
-    assert (refused.status_code, "is a number" in refused.json()["detail"]) == (409, True)
+    assert (refused.status_code, "must be a number" in refused.json()["detail"]) == (409, True)
     refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": {"currency": "EURO"}})
-    assert (refused.status_code, "of ISO 4217 such as EUR" in refused.json()["detail"]) == (409, True)
+    assert (refused.status_code, "ISO 4217" in refused.json()["detail"]) == (409, True)
     once = {"if-match": tag, "idempotency-key": "k"}
     made = await api.post(f"/reviews/{review}/confirm", json=body, headers=once)
     assert made.status_code == 200, made.text
@@ -153,8 +153,8 @@ async def test_orders_are_imported_and_closed_orders_stay_closed(api):
             {"kind": "invoice", "orders": [{"reference": "O-1", "fields": {"colour": "red"}}]},
             "colour is not a field",
         ),
-        ({"kind": "invoice", "orders": [{"reference": ""}]}, "does not fit"),
-        ({"kind": "invoice", "orders": [{"reference": "\0"}]}, "does not fit"),
+        ({"kind": "invoice", "orders": [{"reference": ""}]}, "Invalid request"),
+        ({"kind": "invoice", "orders": [{"reference": "\0"}]}, "Invalid request"),
     ],
 )
 async def test_invalid_orders_are_rejected_with_a_message(api, wanted, words):
@@ -185,7 +185,7 @@ async def test_client_decides_reviews_uploads_files_and_imports_orders(served, d
             assert postroom.document_content(document.id) == b"%PDF-1.7 example"
             with pytest.raises(ApiError, match="was not accepted"):
                 postroom.upload("invoices", "card.vcf", b"BEGIN:VCARD")
-            with pytest.raises(ApiError, match="There is no such pipeline"):
+            with pytest.raises(ApiError, match="Pipeline not found"):
                 postroom.upload("nothing", "bill.pdf", b"")
 
         await asyncio.to_thread(act)
