@@ -126,7 +126,7 @@ def test_document_is_added_processed_corrected_and_exported(run, refused, read_a
         == "--set gross is not in the form FIELD=VALUE."
     )
     assert "grsos is not a field; the fields are" in refused("documents", "confirm", name, "--set", "grsos=1")
-    assert "gross is a number" in refused("documents", "confirm", name, "--set", "gross=much")
+    assert "gross must be a number" in refused("documents", "confirm", name, "--set", "gross=much")
     lines = json.dumps([{"description": "Bolts", "amount": "7.50"}])
     assert "lines is a table" in refused("documents", "confirm", name, "--set", "lines=Bolts")
     right = ("--set", "gross=7.50", "--set", f"lines={lines}")
@@ -247,7 +247,7 @@ def test_orders_are_imported_once_and_invalid_lines_are_named(run, refused, tmp_
     file.write_text("reference,isin\nO-1,US0378331005,more\n")
     assert "line 2: more values than columns" in refused(*importing, "contract-note")
     file.write_text("reference,trade_date\nO-1,2026-02-04\nO-2,04.02.2026\n")
-    assert "line 3: trade_date is a date such as 2026-02-04, not 04.02.2026" in refused(
+    assert "line 3: trade_date must be a date such as 2026-02-04, not 04.02.2026" in refused(
         *importing, "contract-note"
     )
     file.write_text("reference,isin,isin\nO-1,,\n")
