@@ -371,7 +371,7 @@ async def test_a_correction_that_cannot_be_is_refused_and_changes_nothing(strict
         await strict.confirm(document, grsos="1.00")
     with pytest.raises(PermanentError, match="gross must be a number such as"):
         await strict.confirm(document, gross="a lot")
-    with pytest.raises(PermanentError, match="issued_on is a date such as"):
+    with pytest.raises(PermanentError, match="issued_on must be a date such as"):
         await strict.confirm(document, issued_on="04.02.2026")
     assert (await strict.by_id(document.id)).state is DocumentState.NEEDS_REVIEW
 
