@@ -6,7 +6,7 @@ from email.message import EmailMessage
 from email.utils import getaddresses
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from mailsim import mime as referee
@@ -201,6 +201,7 @@ def test_generated_mail_is_parsed_like_the_standard_library_does(to, subject, bo
     ]
 
 
+@example([(", \\", "aa@a.example")])
 @given(st.lists(st.tuples(st.text('abc ,.()"\\', max_size=8), ADDRESSES), min_size=1, max_size=4))
 def test_valid_address_lists_are_parsed_like_the_standard_library_does(people):
     line = ", ".join(email.utils.formataddr(person) for person in people)

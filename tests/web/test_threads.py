@@ -155,8 +155,9 @@ async def test_thread_list_reads_a_bounded_number_of_rows(
 
 
 def read_by(plan):
-    """How many rows of tables a plan looked at; none of it by reading a whole table."""
-    assert plan["Node Type"] != "Seq Scan", plan
+    """How many rows of tables a plan looked at; none of it by reading all messages or threads."""
+    if plan["Node Type"] == "Seq Scan":  # right for a handful of folders
+        assert plan["Relation Name"] not in {"messages", "threads"}, plan
     own = 0
     if "Relation Name" in plan:
         dropped = plan.get("Rows Removed by Filter", 0) + plan.get("Rows Removed by Index Recheck", 0)

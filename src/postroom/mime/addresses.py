@@ -102,7 +102,8 @@ def _merge_entries(entries: Iterable[_AddressEntry]) -> Iterator[MailAddress]:
         words = "".join(entry.words).strip()
         if entry.angle is not None:
             name = ", ".join([*before, *([words] if words else [])]) or " ".join(entry.comments)
-            name = _clean_name(name).removeprefix(", ")
+            name = _clean_name(name)
+            name = name if entry.quoted else name.removeprefix(", ")
             before.clear()
             if (address := _clean_address(entry.angle)) or name:
                 yield MailAddress(name, address)

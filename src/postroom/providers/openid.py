@@ -1,6 +1,6 @@
 """Sign-in with any OpenID Connect provider that publishes its configuration.
 
-The id token is verified in full: signature, issuer, audience, times, nonce, and its access token.
+The id token is verified in full: signature, issuer, audience, times, nonce, and `at_hash`, if present.
 """
 
 import hmac

@@ -1,4 +1,6 @@
-"""Builds what talks to other servers from the settings: HTTP client, providers, identity provider.
+"""Builds what talks to other servers from the settings: HTTP client, providers, identity provider, simulator.
+
+Also lists where people can sign in, and checks our notification URL as a provider would.
 
 Imports the HTTP client and the adapters: commands that need none of them must not import this module.
 """

@@ -1,6 +1,7 @@
 """GmailMailbox: a mailbox as the Gmail API presents it, with Gmail's IDs, labels and message formats.
 
-`ids` converts the IDs, `message_json` parsed messages. Methods change the mailbox, not this view.
+`ids` converts the IDs, `message_json` parsed messages. This view is read-only: the API
+methods change `mailbox` directly.
 """
 
 from collections.abc import Callable, Collection, Iterable

@@ -1,4 +1,4 @@
-"""Extraction of the message from an upload body, which is the message or a multipart with JSON metadata."""
+"""Extracts the message from an upload body: the message itself, or a multipart whose metadata is ignored."""
 
 import re
 

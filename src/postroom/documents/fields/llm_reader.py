@@ -1,6 +1,6 @@
 """Reads fields with a language model: Anthropic, or a server with OpenAI's protocol. Off by default.
 
-Answers are validated by the kind's model; their confidence depends on what text and arithmetic confirm. If
+Answers are validated against the kind's schema; their confidence depends on what text and arithmetic confirm. If
 anything fails, the offline reader is used and the reason is recorded.
 """
 

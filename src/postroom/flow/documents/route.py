@@ -1,6 +1,7 @@
-"""Route a document whose fields were extracted: to a record, to a review, or skip it; or end it as failed.
+"""Route an extracted document: find the record it duplicates, then confirm, request a review, skip or fail.
 
-Every function works in the caller's transaction and records what it did in the feed and the ledger.
+Also finds conflicting values and uncertain fields. Everything runs in the caller's transaction. Every state
+change is recorded in the feed and the ledger.
 """
 
 from collections.abc import Mapping, Sequence

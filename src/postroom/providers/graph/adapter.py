@@ -59,7 +59,7 @@ class GraphMailbox:
             json={
                 "changeType": "created,updated,deleted",
                 "notificationUrl": wanted.notification_url,
-                # Graph does not allow to add it later.
+                # Graph does not allow adding it later.
                 "lifecycleNotificationUrl": wanted.lifecycle_url,
                 "resource": self._resource(wanted.folder),
                 "expirationDateTime": _to_timestamp(wanted.expires_at),

@@ -116,7 +116,7 @@ class Operation:
         """The types of path, query and body."""
         hints = get_type_hints(self.call, include_extras=True)
         argument = hints["call"]
-        assert get_origin(argument) is ApiCall, f"{self.call.__name__} takes a Call"
+        assert get_origin(argument) is ApiCall, f"{self.call.__name__} must take an ApiCall"
         path, query, body = get_args(argument)
         return path, query, body
 

@@ -23,7 +23,7 @@ IntakeFunction = Callable[[Connection, OrganizationId, Sequence[int]], Awaitable
 
 @dataclass(frozen=True)
 class SyncContext:
-    """The dependencies and settings of the step."""
+    """The dependencies and settings of a sync run."""
 
     database: Database
     remote: Callable[[Mailbox], RemoteMailbox]
