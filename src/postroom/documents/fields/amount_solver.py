@@ -1,7 +1,7 @@
 """Assigns the numbers of a document to its amount fields, by labels and arithmetic.
 
-The arithmetic: products, sums, and settlement (the amount paid, after fees, taxes and conversion). Works on the
-candidates of `label_matching`. A matching product or sum is stronger evidence than any label.
+The arithmetic: products, sums, and settlement (the amount paid, after fees, taxes and conversion). Works on
+the candidates of `label_matching`. A matching product or sum is stronger evidence than any label.
 """
 
 from bisect import bisect_left

@@ -1,7 +1,7 @@
 """Reads fields with a language model: Anthropic, or a server with OpenAI's protocol. Off by default.
 
-Answers are validated against the kind's schema; their confidence depends on what text and arithmetic confirm. If
-anything fails, the offline reader is used and the reason is recorded.
+Answers are validated against the kind's schema; their confidence depends on what text and arithmetic confirm.
+If anything fails, the offline reader is used and the reason is recorded.
 """
 
 import asyncio
