@@ -117,35 +117,35 @@ def serve_from_memory() -> None:
         with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
             print(f"Postroom: http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
             site = SiteContext(None, None, "http://127.0.0.1", None)
-            await server.run_server(app.create(site, webhooks=routes), listening, stop_seconds=1)
+            await server.run_server(app.create(site, push_routes=routes), listening, stop_seconds=1)
 
     logs.configure("web")
     uvloop.run(run())
 
 
 class Memory:
-    """Judges as the flow does, against a table in memory, and stores nothing."""
+    """Checks notifications as the flow does, against a table in memory, and stores nothing."""
 
     def __init__(self) -> None:
         from postroom.flow.mail import push
         from postroom.store.notifications import NotifiedMailbox, PushSubscription
 
-        self._notify = push
-        nobody = NotifiedMailbox(uuid4(), uuid4())
+        self._push = push
+        mailbox = NotifiedMailbox(uuid4(), uuid4())
         digest = sha256(SECRET.encode()).digest()
         found = [
-            PushSubscription(row_id(number), provider_id(number), digest, nobody, (nobody,))
+            PushSubscription(row_id(number), provider_id(number), digest, mailbox, (mailbox,))
             for number in range(MAILBOXES)
         ]
-        self._named = push.SubscriptionIndex(
+        self._subscriptions = push.SubscriptionIndex(
             {known.id: known for known in found},
             {known.provider_subscription_id: [known] for known in found},
         )
 
-    async def accept(self, arrival):  # noqa: ANN001, ANN201  # as flow.notify.Ingress
-        verdict, group = self._notify.Verdict(), self._notify.Group()
-        for notice in arrival.notices:
-            self._notify.judge(arrival, notice, self._named, verdict, group)
+    async def accept(self, received):  # noqa: ANN001, ANN201  # as flow.mail.push.PushReceiver
+        verdict, group = self._push.PushVerdict(), self._push.PushGroup()
+        for notification in received.notifications:
+            self._push.check_notification(received, notification, self._subscriptions, verdict, group)
         return verdict
 
 
