@@ -218,7 +218,7 @@ async def test_a_stored_message_is_tried_stage_by_stage_and_nothing_is_stored(
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", str(message), "--no-xml"]) == 0
     assert "  screen      open: it contains other files" in capsys.readouterr().out
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", "999999"]) == 1
-    assert "There is no message 999999 with attachments" in capsys.readouterr().err
+    assert "Message 999999 does not exist or has no attachments" in capsys.readouterr().err
     after = await document_room.rows(
         "SELECT (SELECT count(*) FROM documents), (SELECT count(*) FROM extractions)"
     )
