@@ -52,6 +52,10 @@ def sources():
     ]
 
 
+SOURCES = sources()
+OTHERS = sorted(set(tracked(".py")) - set(SOURCES))
+
+
 def words_of_name(name):
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", IDIOMS.sub("", name))}
 
@@ -121,7 +125,7 @@ def test_class_names_are_unique_within_a_distribution(root):
     assert {name: found for name, found in places.items() if len(found) > 1} == {}
 
 
-@pytest.mark.parametrize("path", sources(), ids=relative)
+@pytest.mark.parametrize("path", SOURCES, ids=relative)
 def test_names_and_prose_of_a_module_keep_to_the_glossary(path):
     tree = ast.parse(path.read_text())
     named = [(words_of_name(path.stem), 1), *((words_of_name(name), line) for name, line in names_in(tree))]
@@ -129,7 +133,7 @@ def test_names_and_prose_of_a_module_keep_to_the_glossary(path):
     assert avoided_in(path, named + written) == []
 
 
-@pytest.mark.parametrize("path", [path for path in tracked(".py") if path not in sources()], ids=relative)
+@pytest.mark.parametrize("path", OTHERS, ids=relative)
 def test_names_of_tests_and_benchmarks_keep_to_the_glossary(path):
     tree = ast.parse(path.read_text())
     functions = [
