@@ -1,24 +1,9 @@
 """What a lowered content policy removes from stored messages: bodies, headers and attachments."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from postroom.model import MailboxId, RemoteAttachment
 from postroom.store.database import Connection
-
-
-@dataclass(frozen=True, slots=True)
-class AttachmentWithMessage:
-    """An attachment with the message fields that pipelines decide by."""
-
-    message: int
-    internet_message_id: str | None
-    from_name: str | None
-    from_address: str | None
-    subject: str | None
-    is_newsletter: bool
-    is_automated: bool
-    attachment: RemoteAttachment
 
 
 async def list_message_ids_after(
@@ -61,23 +46,18 @@ async def strip_contents(connection: Connection, messages: Sequence[int]) -> Non
     )
 
 
-async def list_attachments(connection: Connection, messages: Sequence[int]) -> list[AttachmentWithMessage]:
+async def list_attachments(
+    connection: Connection, messages: Sequence[int]
+) -> list[tuple[int, RemoteAttachment]]:
+    """Return the attachments of these messages, each with its message's id."""
     cursor = await connection.execute(
         """
-        SELECT message_id, internet_message_id, from_name, from_address, subject, is_newsletter, is_automated,
-            part, kind, media_type, attachments.size, file_name, is_inline, content_id
-        FROM attachments JOIN messages ON messages.organization_id = attachments.organization_id
-            AND messages.id = message_id
-        WHERE message_id = ANY(%b::int8[]) ORDER BY message_id, part
+        SELECT message_id, part, kind, media_type, size, file_name, is_inline, content_id
+        FROM attachments WHERE message_id = ANY(%b::int8[]) ORDER BY message_id, part
         """,
         [messages],
     )
-    return [
-        AttachmentWithMessage(
-            row[0], row[1], row[2], row[3], row[4], row[5], row[6], RemoteAttachment(*row[7:])
-        )
-        for row in await cursor.fetchall()
-    ]
+    return [(row[0], RemoteAttachment(*row[1:])) for row in await cursor.fetchall()]
 
 
 async def delete_attachments(connection: Connection, attachments: Sequence[tuple[int, str]]) -> None:

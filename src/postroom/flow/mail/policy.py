@@ -105,15 +105,13 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
     if not messages:
         return None
     await message_contents.strip_contents(connection, messages)
-    some = found.policy is ContentPolicy.DOCUMENTS
-    gone = [
-        each
-        for each in await message_contents.list_attachments(connection, messages)
-        if not (some and accepts_attachment(each.attachment))
+    keeps_documents = found.policy is ContentPolicy.DOCUMENTS
+    removed = [
+        (message, attachment.part)
+        for message, attachment in await message_contents.list_attachments(connection, messages)
+        if not (keeps_documents and accepts_attachment(attachment))
     ]
-    await message_contents.delete_attachments(
-        connection, [(each.message, each.attachment.part) for each in gone]
-    )
-    names = [f"{each.message}/{each.attachment.part}" for each in gone]
+    await message_contents.delete_attachments(connection, removed)
+    names = [f"{message}/{part}" for message, part in removed]
     await ledger.purge_personal_of_many(connection, "attachment", names)
     return messages[-1]
