@@ -1,4 +1,7 @@
-"""Create and revoke API keys, each with an entry in the ledger."""
+"""Create and revoke API keys, each with an entry in the ledger.
+
+A call's key is checked in `web.api.authentication`.
+"""
 
 from postroom.errors import PermanentError
 from postroom.model import OrganizationId, Scope, Secret

@@ -1,4 +1,7 @@
-"""The members of an organization: add, change role or password, remove. All recorded in the ledger."""
+"""Add and remove members, change roles and passwords; each change has a ledger entry.
+
+Also creates the first admin. How members sign in is in `sign_in`.
+"""
 
 from postroom.errors import PermanentError
 from postroom.flow.access import passwords

@@ -1,4 +1,7 @@
-"""Hash and verify passwords with Argon2id, in threads, because each takes tens of milliseconds."""
+"""Hash and verify passwords with Argon2id, in threads: each takes tens of milliseconds.
+
+Also the limits on their length. No database: `members` and `sign_in` read and write the hashes.
+"""
 
 import asyncio
 from functools import cache

@@ -1,6 +1,7 @@
 """Sign a member in by one-time link, password or OpenID identity, and sign them out.
 
-Each method starts a session or fails. Why it failed goes to the ledger, never to the client.
+Also creates the links. Each method starts a session or fails. Why it failed goes to the ledger, never to the
+client. The pages are in `web.sign_in`, the OpenID protocol in `providers.openid`.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
-"""The work `archive`: write a completed document to the archive once, and read it back.
+"""The work `archive`: write a completed document to the archive once, and verify the copy.
 
-It is separate work, so that a crash or an unavailable archive only delays it.
+It is separate work, so that a crash or an unavailable archive only delays it. The path is chosen by
+`documents.archive_path`.
 """
 
 from dataclasses import dataclass

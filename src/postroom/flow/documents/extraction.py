@@ -1,6 +1,7 @@
-"""Read a file in the sandbox, and extract its fields with the configured reader, within the daily budget.
+"""Read a file in the sandbox, and extract its fields with the configured reader.
 
-The two functions that `process` calls; it commits what they return.
+These are the two functions that `process` calls; it commits what they return. The database is only read, for
+what the reader has spent of its daily budget.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,7 +1,9 @@
-"""Intake: attachments become documents, in the transaction that stores their messages.
+"""Intake: create documents from the attachments of stored messages, and record arrivals.
 
-The same bytes make one document per pipeline, however often they arrive. Every arrival is recorded, and every
-ignored attachment with its reason. Zip files and forwarded messages are opened later, as work `unpack`.
+It runs in the transaction that stores the messages. `record_arrivals` also serves uploads and watched
+folders. The same bytes make one document per pipeline, however often they arrive. Every arrival is recorded,
+and every ignored attachment with its reason. The rules are in `screen`; containers are opened later, as work
+`unpack`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,7 @@
-"""Orders, the expected purchases and trades that documents are matched with: validate, import, close."""
+"""Validate, import and close orders: the purchases and trades that documents are expected for.
+
+Each runs in the caller's transaction. `route` matches documents with open orders.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

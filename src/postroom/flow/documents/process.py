@@ -5,8 +5,8 @@
     ▲                 │  │                      (see `route`)
     └──── retry ──────┘  └── unreadable, or attempts used up ──▶ failed
 
-Reading happens outside any transaction. The result, with people's earlier corrections for the same supplier
-applied, is committed in one, fenced by the lease.
+Reading, by `extraction`, happens outside any transaction. The result, with people's earlier corrections for
+the same supplier applied, is committed in one, fenced by the lease.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,4 +1,8 @@
-"""A person's decision about a document: confirm, correct, reject, or have it read again."""
+"""A person's decision about a document: confirm, correct, reject, or have it read again.
+
+Validates the corrections and runs in the caller's transaction. `route` requests the reviews and makes the
+record.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

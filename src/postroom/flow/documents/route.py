@@ -1,7 +1,8 @@
-"""Route an extracted document: find the record it duplicates, then confirm, request a review, skip or fail.
+"""Move a document to the state its fields lead to: completed, needs review, skipped or failed.
 
-Also finds conflicting values and uncertain fields. Everything runs in the caller's transaction. Every state
-change is recorded in the feed and the ledger.
+Finds the record it duplicates, conflicting values, uncertain fields and a matching order; confirms the
+record. Everything runs in the caller's transaction. Every state change is recorded in the feed and the
+ledger.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,7 @@
-"""Screening: which messages and attachments a pipeline accepts and why; file types by first bytes. Pure.
+"""Screening: which messages and attachments a pipeline accepts, and why. Pure functions.
 
-When in doubt, it accepts: what is ignored here is never read. docs/pipelines.md shows the rules as a table.
+Also detects file types by their first bytes. When in doubt, it accepts: what is ignored here is never read.
+docs/pipelines.md shows the rules as a table.
 """
 
 import re

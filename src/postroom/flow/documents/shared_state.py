@@ -1,9 +1,9 @@
-"""The work `share_state`: agree with another scheduler on who processes each message, in a shared table.
+"""The work `share_state`: agree with another scheduler on who processes each message.
 
-For each message of such a pipeline, one work item claims its row in the shared table, sends heartbeats, and
-completes the row once every document of the message is done. A document is read only while one of its
-messages is claimed for us. Our own rows say whether we have read it, so nothing in the shared table makes us
-read it again.
+For each message of such a pipeline, one work item claims its row in a table that both share, sends
+heartbeats, and completes the row once every document of the message is done. `process` asks here before it
+reads: a document is read only while one of its messages is claimed for us. Our own rows say whether we have
+read it, so nothing in the shared table makes us read it again.
 """
 
 from collections.abc import Callable, Sequence

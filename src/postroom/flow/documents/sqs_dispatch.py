@@ -1,6 +1,6 @@
 """Announce due documents to an SQS queue, and claim those that it delivers.
 
-The work row is the truth; the queue only announces it.
+The work row is the truth; the queue only announces it. The worker runs the claimed rows.
 
         due, not announced        sent                       received, claimed
  row ──────────────────────▶ held ──────▶ in SQS for an hour ─────────────────▶ leased, like any other row

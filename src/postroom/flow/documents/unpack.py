@@ -1,6 +1,7 @@
-"""The work `unpack`: screen and take in the files of a zip file or a forwarded message.
+"""The work `unpack`: take in the files inside a zip file, a forwarded message or `winmail.dat`.
 
-The part of such a file extends the container's: "2/0" is the first file inside part 2.
+Each file is screened first. Uploads use `unpack_container` without the work. The part of such a file extends
+the container's: "2/0" is the first file inside part 2. Zip files are read in `documents.files.unpack`.
 """
 
 import asyncio

@@ -1,4 +1,8 @@
-"""Uploads: files from a person or a watched folder, screened, stored and taken in like attachments."""
+"""Take in files from a person or a watched folder: screen, unpack, store and record them.
+
+`prepare` stores the bytes; `commit` creates the documents in the caller's transaction. Folders are listed in
+`watch`.
+"""
 
 import asyncio
 import unicodedata

@@ -1,7 +1,8 @@
 """The work `seal`: number the feed and seal the ledger. Also the verification of the ledger.
 
 Verification needs only the public keys. It reports purged values as purged. With the head that an earlier
-verification printed, it also detects entries cut off at the end.
+verification printed, it also detects entries cut off at the end. The digests are defined in `store.ledger`,
+the keys in `vault.ledger_keys`.
 """
 
 import asyncio

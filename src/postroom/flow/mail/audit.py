@@ -4,8 +4,8 @@
           ├──▶ not stored ──lookup──▶ missing                         └───────▶ gone: extra
           └──▶ stored differently or incompletely ──lookup──▶ different
 
-An audit neither reads nor advances the cursors of the sync. It does not repair either: it hands its findings
-to the sync as failures that are due, and the sync looks up, fetches and resolves them one by one.
+An audit neither reads nor advances the cursors of the sync. It changes no message either: it hands its
+findings to the sync as failures that are due, and the sync looks up, fetches and resolves them one by one.
 """
 
 import asyncio

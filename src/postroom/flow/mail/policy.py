@@ -1,9 +1,10 @@
-"""Changes of a content policy, and the work `apply_policy`: remove what is no longer allowed.
+"""What follows a changed content policy: remove what it forbids, refill what it allows.
 
-The change itself is a short transaction. A running sync locks its work row while it commits, so a page is
-either committed before, and purged too, or it sees the new policy and starts over. The disallowed content is
-then removed in batches before the caller gets its answer. If that is interrupted, the work continues it.
-Content that the new policy allows is fetched by the next syncs.
+`mailboxes.lifecycle` and `mailboxes.connect` change the policy in a short transaction and call this module. A
+running sync locks its work row while it commits, so a page is either committed before, and purged too, or it
+sees the new policy and starts over. The disallowed content is then removed in batches before the caller gets
+its answer. If that is interrupted, the work `apply_policy` continues it. The next syncs fetch what is
+missing.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,8 @@
 """Purge a person: the mail they sent, and their name in arrivals of documents and in the ledger.
 
 Mail that others sent to them belongs to the others and stays. The ledger counts what was removed, without a
-name. Their address is recorded first, so that syncs skip mail of theirs that is still at the provider.
+name. Their address is recorded first, so that syncs skip mail of theirs that is still at the provider. A
+whole mailbox is purged by `mailboxes.lifecycle.disconnect`.
 """
 
 from typing import Final

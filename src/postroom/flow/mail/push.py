@@ -1,8 +1,9 @@
-"""Receive pushes: check each notification's secret, then enqueue syncs for many pushes in one commit.
+"""Receive pushes: check each notification's secret, then enqueue syncs for many in one commit.
 
-A push is a hint, never data: it enqueues a sync and says where to look first. Nothing here calls a provider.
-Rejected notifications are counted and recorded by `push_rejections` after the response, so that a wrong
-secret and an unknown subscription take the same time.
+A push is a hint, never data: it enqueues a sync and says where to look first. Lifecycle events also enqueue
+`subscribe`. Nothing here calls a provider or knows HTTP: the endpoints are in `web.push`, the formats in
+`providers`. Rejected notifications are counted and recorded by `push_rejections` after the response, so that
+a wrong secret and an unknown subscription take the same time.
 """
 
 import asyncio

@@ -1,8 +1,8 @@
-"""Rejected notifications: counted, and recorded in the ledger of the organization they concern.
+"""Count rejected notifications, and record them in the ledger of the organization they concern.
 
 A notification for an unknown subscription concerns the operator, whose organization is in the settings. The
 ledger is append-only, so a flood becomes one entry per subject and source every ten seconds. No request
-waits for this.
+waits for this. What is rejected is decided in `push` and by the provider's adapter.
 """
 
 import asyncio

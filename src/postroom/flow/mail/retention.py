@@ -1,6 +1,7 @@
 """The work `apply_retention`: remove rows whose retention has passed, once a day per organization.
 
-Each batch is its own transaction under the lease. The ledger counts what was removed.
+Messages, mail events, failures, feed events and personal values of the ledger. Each batch is its own
+transaction under the lease. The ledger counts what was removed. Blobs are removed by `flow.storage.blob_gc`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

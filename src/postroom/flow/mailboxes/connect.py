@@ -5,6 +5,7 @@
 
 A login is one random OAuth state. It is used once and bound to the browser that started it and to the
 organization. Only the provider says whose mailbox it is; a reconnect finds the mailbox by the account's id.
+The checks of a login are in `login_checks`, the endpoints in `web.connect`.
 """
 
 from collections.abc import Mapping

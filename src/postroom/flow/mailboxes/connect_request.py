@@ -1,4 +1,4 @@
-"""The request to connect a mailbox: which account, and with which content policy. A value, no logic."""
+"""The request to connect a mailbox: account and content policy. A value, no logic."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
-"""Invitations: expiring links with which a person who is not a member connects one mailbox.
+"""Invitations: sealed, expiring links with which a person who is not a member connects a mailbox.
 
-An operator creates the link. Its bearer can start one login for the invited provider and address; the login
-is bound to the browser like any other.
+Builds and opens the links; no row is stored for them. An operator creates the link. Its bearer can start one
+login for the invited provider and address; the login is bound to the browser like any other.
 """
 
 from dataclasses import dataclass

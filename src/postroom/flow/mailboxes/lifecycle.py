@@ -1,4 +1,7 @@
-"""What people do with a connected mailbox: pause, resume, change the content policy, disconnect."""
+"""Actions on a connected mailbox: pause, resume, change the content policy, disconnect, purge.
+
+A disconnect also ends its subscriptions and its access at the provider.
+"""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress

@@ -1,4 +1,7 @@
-"""The checks of a completed login (scopes, account, readable mailbox), and the refusals that people see."""
+"""The checks of a completed login (scopes, account, readable mailbox), and its refusals.
+
+Reads the store and the provider; stores nothing. The refusals hold the text that people see.
+"""
 
 from dataclasses import dataclass, replace
 from enum import StrEnum

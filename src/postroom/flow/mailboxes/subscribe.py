@@ -6,7 +6,8 @@
 
 The row and its secret are committed before the request to the provider, and the row's id is part of the
 notification URL. So a subscription whose response was lost is found again, and one without a row is removed.
-Every run renews, so to have a subscription checked, enqueue this work.
+Every run renews, so to have a subscription checked, enqueue this work. Pushes are received in
+`flow.mail.push`.
 """
 
 import asyncio

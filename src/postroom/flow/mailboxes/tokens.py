@@ -1,11 +1,11 @@
-"""The access token of each mailbox: cached in memory, refreshed early, by one process for all.
+"""The access token of each mailbox: cached in memory, and refreshed early by one process for all.
 
     usable ──(expires soon, or rejected)──▶ leased ──▶ usable
                                               ├──▶ grant lost: the mailbox waits for a reconnect
                                               └──▶ failed: the next caller tries again
 
 A process that dies between the provider's response and our commit leaves the previous refresh token stored,
-which both providers still accept.
+which both providers still accept. Also raises and clears the alert about a rejected application.
 """
 
 import asyncio

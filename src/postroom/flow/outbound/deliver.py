@@ -7,7 +7,8 @@
 
 Only a receiver that refuses events of several entities and accepts none counts as down. While nothing is
 accepted, a few entities probe it, the least tried first; after three days the webhook is disabled. The
-event's id is the idempotency key, so a receiver can recognize duplicates.
+event's id is the idempotency key, so a receiver can recognize duplicates. Also builds and signs the requests;
+`providers.webhook_sender` sends them.
 """
 
 import asyncio

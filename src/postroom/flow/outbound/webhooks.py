@@ -1,4 +1,7 @@
-"""Add, change, replay, test and remove webhooks. All changes are recorded in the ledger."""
+"""Add, change, replay, test and remove outgoing webhooks. All changes are recorded in the ledger.
+
+The deliveries are made in `deliver`.
+"""
 
 from base64 import b64encode
 from collections.abc import Sequence

@@ -1,7 +1,7 @@
 """The work `collect_garbage`: remove blobs that nothing refers to, once a day per organization.
 
 Unreferenced rows and objects without a row are marked first, then removed. After a crash the next run
-continues from the marks.
+continues from the marks. `keep_scheduled` also schedules the other daily work.
 """
 
 import asyncio

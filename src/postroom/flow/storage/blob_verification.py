@@ -1,4 +1,4 @@
-"""Verify that every blob exists and is unchanged, by reading it and recomputing its digest.
+"""Verify that every blob exists and is unchanged, by recomputing its digest. Changes nothing.
 
 Also counts objects without a row; garbage collection removes those once they are old enough.
 """

@@ -1,7 +1,8 @@
-"""The keys of the vault in use: list them, seal every value again with the first one, remove unused ones.
+"""Rotate the keys of the vault: count their uses, seal every value again, remove unused keys.
 
 A rotation runs alongside everything else. Rows are read and written back in small transactions, and a value
-is replaced only if it is still the one that was read, so a token that was refreshed meanwhile stays.
+is replaced only if it is still the one that was read, so a token that was refreshed meanwhile stays. The keys
+themselves and the encryption are in `vault`.
 """
 
 from collections import Counter

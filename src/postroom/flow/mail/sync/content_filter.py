@@ -1,4 +1,7 @@
-"""Reduce a message to what its content policy allows, as columns of the tables. Pure functions."""
+"""Reduce a message to what its content policy allows, as values of table columns. Pure functions.
+
+Also removes the characters that PostgreSQL rejects.
+"""
 
 from collections.abc import Sequence
 from hashlib import sha256

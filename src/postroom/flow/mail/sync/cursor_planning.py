@@ -1,4 +1,4 @@
-"""Which cursors a scope needs: to start it, to list it again after an expired cursor, and when one is stale.
+"""Plan the cursors of a scope: to start it, or to list it again; and whether one is stale.
 
 Asks the provider for its current cursor, but writes nothing.
 """

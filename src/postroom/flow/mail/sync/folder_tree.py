@@ -1,7 +1,7 @@
-"""The folder tree of a mailbox: read it again when a page, a change feed or its age shows that it changed.
+"""Refresh the folder tree of a mailbox when a page, a change feed or its age shows a change.
 
 Starts cursors for new folders and drops those of removed ones. The cursors themselves are planned in
-`cursor_planning`.
+`cursor_planning`, and `sync_run` holds the tree.
 """
 
 from collections.abc import Sequence

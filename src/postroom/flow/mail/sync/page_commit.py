@@ -1,6 +1,8 @@
-"""The commit of one page: messages, threads, attachments, events, ledger, failures and the cursor.
+"""Commit one page: messages, threads, attachments, events, ledger, failures and the cursor.
 
-It is one transaction under the lease: before it nothing of the page exists, after it everything does.
+It is one transaction under the lease: before it nothing of the page exists, after it everything does. A page
+with values that the database rejects is committed in halves, so that only those messages fail. No provider
+calls.
 """
 
 from collections.abc import Sequence

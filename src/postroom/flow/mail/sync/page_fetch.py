@@ -1,7 +1,8 @@
 """Fetch what a page of changes needs, and store its attachment bytes, before the page is committed.
 
 Every observation changes a stored message, or needs a lookup (only that shows where a message went), or needs
-a fetch (a new message, or an edited draft), or is nothing new.
+a fetch (a new message, or an edited draft), or is nothing new. Also how long failures wait for their retry.
+No row is written here: `page_commit` does.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""What a person can request of a mailbox's sync: one now, a full one, or a longer backfill."""
+"""Requests for a mailbox's sync by a person: one now, a full one, or a longer backfill.
+
+They reset cursors and enqueue the work, in the caller's transaction; `sync_step` runs it.
+"""
 
 from postroom.errors import PermanentError
 from postroom.flow.mail.sync.sync_run import days_before

@@ -1,6 +1,6 @@
-"""What a sync run holds: its dependencies (`SyncContext`), the mailbox, folders, cursors and counts so far.
+"""The state of one sync run: its dependencies (`SyncContext`), mailbox, folders, cursors, counts.
 
-No I/O: the other modules read and write.
+Also the dates from which mail is mirrored. No I/O: the other modules read and write.
 """
 
 import time

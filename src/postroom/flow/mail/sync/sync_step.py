@@ -1,4 +1,8 @@
-"""One step of the work `sync`: bring a mailbox up to date, or run a slice of a long listing."""
+"""One step of the work `sync`: bring a mailbox up to date, or run a slice of a long listing.
+
+Loads the run, decides when the next one is due, and records errors. Mail is read by `live_changes` and
+`listing`.
+"""
 
 import random
 import time
