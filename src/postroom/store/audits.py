@@ -1,4 +1,4 @@
-"""The table `audits`: results of comparing a mailbox with its provider; and the stored fields compared.
+"""The table `audits`: results of audits. Also reads the stored message fields that one compares.
 
 The comparison itself is in `flow.mail.audit`.
 """

@@ -1,9 +1,10 @@
-"""The tables `blobs`, `blob_removals` and `blob_location`: stored bytes and their garbage collection.
+"""The tables `blobs`, `blob_removals` and `blob_location`: which bytes are stored, and their removal.
 
-Bytes are stored before the transaction that refers to them, so a removal could happen in between. Therefore
-writers call `record` under a shared lock. `mark_unreferenced` takes that lock exclusively, deletes rows and
-leaves marks in `blob_removals`. A writer that finds a mark and did not write the object itself starts over.
-Foreign keys protect every row that something refers to. The row is deleted first, then the object.
+The bytes themselves are in the blob store (`postroom.blobs`). They are stored before the transaction that
+refers to them, so a removal could happen in between. Therefore writers call `record` under a shared lock.
+`mark_unreferenced` takes that lock exclusively, deletes rows and leaves marks in `blob_removals`. A writer
+that finds a mark and did not write the object itself starts over. Foreign keys protect every row that
+something refers to. The row is deleted first, then the object.
 """
 
 from collections.abc import Mapping, Sequence

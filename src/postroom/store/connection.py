@@ -1,6 +1,7 @@
-"""The type of connections, and opening a single one in the URL's role, with checks of URL and version.
+"""The type of connections, and `connect`, which opens one in the URL's role after checks.
 
-For migrations, backup and health checks; everything else uses the pools of `database`.
+For migrations, backup and health checks; everything else uses the pools of `database`. Checked are the URL
+and the version of the server.
 """
 
 from psycopg import AsyncConnection, ProgrammingError

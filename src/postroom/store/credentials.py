@@ -1,6 +1,7 @@
 """The table `credentials`: the sealed grant and access token of each mailbox, and their resealing.
 
-This module cannot decrypt them. Only the rows of the transaction's organization are visible.
+This module cannot decrypt them: `vault` does. Only the rows of the transaction's organization are visible.
+The lease for refreshing a token is in `token_refreshes`.
 """
 
 from collections.abc import Collection, Mapping

@@ -1,4 +1,4 @@
-"""The tables `cursors` (where each sync left off) and `listed_messages` (what a running listing showed).
+"""The tables `cursors` (where each sync left off) and `listed_messages` (what a listing showed).
 
 Cursor values are opaque: only the provider's adapter reads them.
 """

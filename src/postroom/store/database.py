@@ -1,8 +1,8 @@
-"""The database handle: one connection pool per role, and LISTEN for notifications.
+"""The `Database`: one connection pool per role, transactions of one organization, and LISTEN.
 
 Connections of the engine role find work across organizations and see nothing else. Connections of the
 application role see the rows of one organization, set when the transaction begins; outside a transaction
-they see nothing.
+they see nothing. The statements on tables are in the other modules.
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """The tables `documents`, `arrivals` and `verdicts`: what pipelines took in, from where, and why.
 
 queued → processing → completed | skipped | needs_review | failed. After a review, a document is completed or
-skipped. Failed and skipped documents can be queued again.
+skipped. Failed and skipped documents can be queued again. Also reads the messages that intake screens.
+Extracted fields are in `records`, reviews in `reviews`.
 """
 
 from collections.abc import Collection, Sequence

@@ -1,4 +1,7 @@
-"""The table `failures`: messages and attachments that failed while the rest of their page was stored."""
+"""The table `failures`: messages and attachments that failed while the rest was stored.
+
+A retry only makes them due; the sync fetches them. Parked work is in `work`.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass

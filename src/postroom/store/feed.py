@@ -1,8 +1,8 @@
-"""The feed that pages, webhooks and API clients follow: the table `events`, read by position.
+"""The tables `events` and `feeds`: the feed that pages, webhooks and API clients follow by position.
 
 Writers append events in the transaction of the change and never block each other. Positions are assigned to
 committed events only, so a reader that continues from a position misses none, however late a writer commits.
-Events hold ids and states: they say what changed, never its content.
+Events hold ids and states: they say what changed, never its content. Sending them is up to the readers.
 """
 
 from collections.abc import Mapping, Sequence

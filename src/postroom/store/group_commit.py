@@ -1,4 +1,4 @@
-"""Group commit: combines many small writes into few transactions.
+"""Group commit: combines many small writes into few calls of a flush function. No SQL.
 
 While one flush runs, new items form the next group. There is no timer: a single item is written at once.
 """

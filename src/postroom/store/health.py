@@ -1,8 +1,7 @@
 """System health for the health page and `doctor`: the server, connected processes, work by kind.
 
-Not the health of mailboxes, which is in `mailboxes`.
-
-Live processes are derived from the server's list of connections, so a killed process disappears from it.
+Reads only. Live processes are derived from the server's list of connections, so a killed process disappears
+from it. The health of mailboxes is in `mailboxes`.
 """
 
 import re

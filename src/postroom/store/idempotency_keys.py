@@ -1,4 +1,4 @@
-"""The table `idempotency_keys`: responses to API writes that clients may repeat, for a day."""
+"""The table `idempotency_keys`: for a day, the responses to API writes that clients may repeat."""
 
 from dataclasses import dataclass
 from typing import Final

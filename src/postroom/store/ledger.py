@@ -1,9 +1,9 @@
-"""The append-only audit trail: the tables `ledger`, `ledger_personal` and `seals`.
+"""The append-only audit trail: the tables `ledger`, `ledger_personal` and `seals`, and their digests.
 
 Entries are written in the transaction of the change they record, then chained and signed in batches. An
 entry's digest covers everything but its position. Personal values are in a side row; the entry holds only
 their salted digest, so a purge can delete them without breaking the chain. Writers never wait for each other:
-one sealer per organization assigns positions and seals later.
+one sealer per organization assigns positions and seals later. Verification is in `flow.ledger.seal`.
 """
 
 import json

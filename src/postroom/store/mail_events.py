@@ -1,4 +1,7 @@
-"""The table `mail_events`: observed changes of messages, once each, even if reported repeatedly."""
+"""Inserts into the table `mail_events`: observed changes of messages, once each.
+
+A change that is reported again is not stored again. The API's queries are in `views.mail`.
+"""
 
 import json
 from collections.abc import Collection, Mapping, Sequence

@@ -1,4 +1,7 @@
-"""The table `members`: people in an organization, their roles, passwords and failed sign-ins."""
+"""The table `members`: people in an organization, their roles, password hashes and failed sign-ins.
+
+Passwords are hashed in `flow.access.passwords`; sessions are in `sessions`.
+"""
 
 from dataclasses import dataclass
 from datetime import datetime

@@ -1,4 +1,7 @@
-"""What a lowered content policy removes from stored messages: bodies, headers and attachments."""
+"""Removal of what a lowered content policy forbids: bodies, headers and attachments of messages.
+
+Contents are written in `messages`.
+"""
 
 from collections.abc import Sequence
 

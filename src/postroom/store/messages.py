@@ -2,7 +2,7 @@
 
 Rows are written in key order, so that two writers do not deadlock. Every writer of a mailbox's messages
 (sync, lowered policy, purge) has locked the mailbox's sync work, so rows do not change between a read and
-the write.
+the write. The queries of pages and the API are in `views`, deletion is in `purge`.
 """
 
 from collections.abc import Collection, Mapping, Sequence

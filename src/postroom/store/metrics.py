@@ -1,4 +1,7 @@
-"""Samples of the metrics endpoint: counts, quota use and latency over all organizations. Engine role only."""
+"""The query of the metrics endpoint: counts, quota use and latency over all organizations.
+
+Needs the engine role. The format and the metrics of a process are in `web.metrics`.
+"""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,7 @@
-"""The table `oauth_states`: OAuth logins that began and are not completed. Each can be consumed once."""
+"""The table `oauth_states`: OAuth logins that began and are not completed; each is consumed once.
+
+For mailboxes. The sign-in of members stores no state here.
+"""
 
 from dataclasses import dataclass
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""Runs PostgreSQL's programs for an operator: psql, and pg_dump and pg_restore for backup and restore.
+"""Run PostgreSQL's programs for an operator: psql, pg_dump for backups, pg_restore to restore one.
 
 The connection is passed in the environment, never on the command line, which every user can read.
 """

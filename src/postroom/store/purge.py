@@ -1,7 +1,8 @@
-"""Permanent removal of mail and personal data, by retention or on request.
+"""Deletion of mail and personal data: the statements of retention and of purges on request.
 
 Ledger entries stay, but their personal values are deleted, so a verification reports them as purged, not as
-broken. Garbage collection removes the bytes once nothing refers to them.
+broken. Garbage collection removes the bytes once nothing refers to them. Batches and order are decided in
+`flow`.
 """
 
 import re

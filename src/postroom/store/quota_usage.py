@@ -1,4 +1,7 @@
-"""The table `quota_usage`: the share of its provider quota that each mailbox used, by minute, for a day."""
+"""Writes to the table `quota_usage`: the share of its quota that each mailbox used, by minute.
+
+Kept for a day; `metrics` reads it.
+"""
 
 from typing import Final
 

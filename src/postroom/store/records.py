@@ -1,4 +1,7 @@
-"""The tables `transcripts`, `extractions`, `records` and `orders`: document text, fields and results."""
+"""The tables `transcripts`, `extractions`, `records` and `orders`: document text, fields, results.
+
+Also the identifiers by which a duplicate finds its record. Reviews and corrections are in `reviews`.
+"""
 
 import json
 from collections.abc import Mapping, Sequence

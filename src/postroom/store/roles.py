@@ -2,6 +2,7 @@
 
 The owner (the role of the URL) migrates and backs up. The application role sees the rows of one organization
 at a time. The engine role sees `work` and lookup columns of all organizations. The last two cannot log in.
+What they may do is granted by the migrations.
 """
 
 from psycopg import AsyncConnection, errors, sql

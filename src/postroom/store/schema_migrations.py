@@ -1,7 +1,7 @@
-"""Applies the numbered migration files, checks them against `schema_migrations`, and can drop the schema.
+"""Apply the numbered migration files, check them against `schema_migrations`; drop the schema.
 
 Migrations go forward only, and each is applied once. A file edited after it was applied, an unknown number
-and a skipped number are errors; nothing is repaired by guessing.
+and a skipped number are errors; nothing is repaired by guessing. Only the demo drops the schema.
 """
 
 import re

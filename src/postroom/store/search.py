@@ -1,7 +1,7 @@
-"""Full-text search over messages and documents. Matches are personal data: never log them.
+"""Full-text search over messages and documents, for pages and commands; the API's is in `views.mail`.
 
-Queries use web search syntax: `invoice "due date" -draft`. Only the newest matches are ranked, so that a
-common word costs little more than a rare one.
+Matches are personal data: never log them. Queries use web search syntax: `invoice "due date" -draft`. Only
+the newest matches are ranked, so that a common word costs little more than a rare one.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Our side of messages whose state is shared with another scheduler: their foreign ids and documents."""
+"""Our side of messages with shared state: the table `foreign_message_ids`, and their documents.
+
+The table that the other scheduler shares with us is in `shared_state`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The table that another scheduler (Airflow) shares with Postroom: which worker processes which message.
+"""The table that another scheduler (Airflow) shares with us: which worker has which message.
 
         claim                        succeed, fail, skip (only while the row names our worker)
  none, failed, skipped ──▶ processing ──▶ success | failed | skipped
@@ -7,7 +7,8 @@
 The scheduler's claim also takes rows in `processing` and overwrites `worker_id`. Ours does not, and our final
 statements require our `worker_id`, so a row taken from us stays with its new owner. The scheduler's final
 statements check no owner and may reopen rows that we finished. So only our own rows (documents, work) prove
-that we processed a message and that one worker did so at a time, never this table alone.
+that we processed a message and that one worker did so at a time, never this table alone. Our own rows about
+such messages are in `shared_messages`.
 """
 
 from collections.abc import Sequence

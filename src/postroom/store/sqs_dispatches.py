@@ -1,4 +1,7 @@
-"""Work rows that are announced on an SQS queue: reserve, mark as sent, claim. SQL only, no AWS client."""
+"""Rows of `work` that an SQS queue announces: reserve, mark as sent, claim. No AWS client.
+
+The client is `postroom.sqs`; every other claim is in `work`.
+"""
 
 from collections.abc import Sequence
 from uuid import uuid4

@@ -5,6 +5,8 @@ A row is committed before the provider is asked, so that an early push finds it.
     unconfirmed   no confirmed_at: the provider may or may not have created it
     live          confirmed, status active, not replaced
     replaced      replaced_at is set, status says why; its secret stays valid for seven more days
+
+What a push reads and writes is in `notifications`.
 """
 
 from collections.abc import Collection, Sequence

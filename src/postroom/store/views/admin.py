@@ -1,4 +1,4 @@
-"""Ledger entries, subscriptions, failures and deliveries for the API."""
+"""Queries of API and pages: ledger entries, subscriptions, failures and deliveries. Read only."""
 
 from uuid import UUID
 

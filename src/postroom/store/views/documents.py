@@ -1,4 +1,4 @@
-"""Documents, arrivals, extractions, reviews, records and orders for the API."""
+"""Queries of the API: documents, arrivals, extractions, reviews, records and orders. Read only."""
 
 from datetime import datetime
 from uuid import UUID

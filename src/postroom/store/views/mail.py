@@ -1,4 +1,7 @@
-"""Mailboxes, folders, threads, messages, attachments and mail events for the API."""
+"""Queries of the API: mailboxes, folders, threads, messages, attachments, mail events. Read only.
+
+The mail pages use them too. Their lists of threads are in `views.threads`.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""Status of mailboxes beyond their health: listing progress, subscription, last audit."""
+"""Query of each mailbox's status beyond its health: listing progress, subscription, last audit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

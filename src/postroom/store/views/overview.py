@@ -1,4 +1,7 @@
-"""Figures of the overview page by minute of the last hour, and the message ids that the demo compares."""
+"""Queries of the overview page (figures by minute of the last hour), and of the demo page.
+
+For the demo: the ids of all messages, which it compares with the simulator's.
+"""
 
 from dataclasses import dataclass
 from typing import Final

@@ -1,4 +1,7 @@
-"""Threads (of a mailbox, folder or label) and their messages for the mail pages; the API: `views.mail`."""
+"""Queries of the mail pages: threads of a mailbox, folder or label, and their messages.
+
+Those of the API are in `views.mail`.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
