@@ -1,4 +1,4 @@
-"""A middleware that serves pages only under known host names, as protection against DNS rebinding.
+"""A middleware that serves pages only under known host names, against DNS rebinding.
 
 Allowed are the host of the public URL, this machine's own names, and any IP address, which cannot be rebound.
 Endpoints for programs authenticate in other ways or reveal nothing, so they answer under any name.

@@ -1,4 +1,7 @@
-"""The API keys page: list, create and revoke keys. For admins."""
+"""The API keys page: list, create and revoke keys. For admins.
+
+A call's key is checked in `api.authentication`.
+"""
 
 from datetime import UTC, datetime
 from functools import partial

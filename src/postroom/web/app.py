@@ -1,4 +1,7 @@
-"""The web application: its routes, the headers and log lines of responses, and the status of each error."""
+"""The web application: middleware, response headers and log lines, and the status of each error.
+
+Also `/healthz` and `/readyz`. `server` passes in most routes, and serves the application.
+"""
 
 import time
 from collections.abc import Collection, Mapping, Sequence

@@ -1,6 +1,7 @@
-"""OAuth endpoints that connect a mailbox: the redirect to the provider's consent page, and its callback.
+"""OAuth endpoints that connect a mailbox: the redirect to the consent page, and its callback.
 
-Also the context that it shares with the mailboxes page. Pages never display a value from the URL.
+Also the context shared with `mailboxes`, which holds the routes. Pages never display a value from the URL.
+The login itself is in `flow.mailboxes.connect`.
 """
 
 from functools import partial

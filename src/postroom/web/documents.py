@@ -1,4 +1,7 @@
-"""Document pages: the list, one document with its fields, the page images, and the review decisions."""
+"""Document pages: the list, one document with its fields, page images, download, review decisions.
+
+Table fields of the form are in `table_fields`. The decisions themselves are in `flow.documents.review`.
+"""
 
 import re
 from collections.abc import Mapping

@@ -1,8 +1,9 @@
-"""Server-sent events: one LISTEN connection per process, fanned out to the clients of each organization.
+"""Server-sent events: one LISTEN connection per process, and a stream for each client.
 
-A stream sends events in the order of their positions. A client that reconnects with `Last-Event-ID` resumes
-there, at any web process, or gets the event `reset` if the feed no longer reaches back that far. A client
-that cannot keep up is disconnected; it reconnects and misses nothing, because the database holds all events.
+A stream sends the events of an organization in the order of their positions. A client that reconnects with
+`Last-Event-ID` resumes there, at any web process, or gets the event `reset` if the feed no longer reaches
+back that far. A client that cannot keep up is disconnected; it reconnects and misses nothing, because the
+database holds all events. Long polling is in `api.events`.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""Labels for document fields and table columns, as people read them: "VAT ID", "Net amount (EUR)".
+"""Labels of document fields and table columns, as people read them: "VAT ID", "Net amount (EUR)".
 
-Fields of kinds that an operator defined have no entry here; their labels are derived from their names.
+Only text, no HTML. Fields of kinds that an operator defined have no entry here; their labels are derived from
+their names.
 """
 
 from collections.abc import Mapping

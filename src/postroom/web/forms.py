@@ -1,4 +1,7 @@
-"""Parsing of submitted HTML forms and of numbers in URLs, with limits on their size."""
+"""Parse submitted HTML forms, and numbers in URLs, with limits on their size.
+
+The check of a form's origin is in `csrf`.
+"""
 
 from typing import Final
 from urllib.parse import parse_qsl

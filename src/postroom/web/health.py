@@ -1,4 +1,7 @@
-"""The health of the server, the work and the mailboxes, read from the database at most once a second."""
+"""Health of the server, the work and the mailboxes: read at most once a second, problems in words.
+
+No routes: the page is in `health_page`, the queries are in `store.health`.
+"""
 
 import asyncio
 import time

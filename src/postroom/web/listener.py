@@ -1,4 +1,4 @@
-"""The listening socket of the web server, and the URL at which a browser on this machine reaches it."""
+"""Open the listening socket of the web server; the URL for a browser on this machine."""
 
 import errno
 import os

@@ -1,4 +1,7 @@
-"""Mail pages: one mailbox with its messages or threads, one message, attachments, search; the sync button."""
+"""Mail pages: a mailbox with its messages or threads, one message, attachments, search, sync button.
+
+The page of one thread is in `threads`, the HTML of a message in `message_body`.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,8 @@
-"""The mailboxes page: the state of each mailbox, and the buttons that pause, resume and disconnect it."""
+"""The mailboxes page: the state of each mailbox; pause, resume, disconnect and purge it.
+
+Also the names of providers, policies and states that other pages show, and the routes of the OAuth endpoints
+in `connect`.
+"""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass

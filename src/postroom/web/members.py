@@ -1,4 +1,4 @@
-"""The members page: list, add and remove members, change their roles, create sign-in links. For admins."""
+"""The members page: list, add and remove members, change roles, create sign-in links. For admins."""
 
 from datetime import UTC, datetime
 from functools import partial

@@ -1,4 +1,7 @@
-"""The body of a message as an HTML page for a sandboxed frame: no scripts, no remote content."""
+"""The body of a message as an HTML page for a sandboxed frame: no scripts, no remote content.
+
+The route is in `mail`, the sanitizer in `documents.files.html_sanitizer`.
+"""
 
 import html
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""The Prometheus endpoint `/metrics`: gauges from the database, and the request counts of this process.
+"""The Prometheus endpoint `/metrics`: gauges from the database, and this process's request metrics.
 
 Only counts by kind and state, no personal data. Served to this machine, or to holders of the token.
 """

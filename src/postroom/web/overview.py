@@ -1,4 +1,7 @@
-"""The overview page: charts of the last hour, and counts of mailboxes, documents and work."""
+"""The overview page: charts of the last hour, and counts of mailboxes, documents and work.
+
+The queries are in `store.views.overview` and `store.backlogs`.
+"""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,6 +1,6 @@
 """Rendering of HTML pages: the Jinja environment, its filters, the navigation and the error pages.
 
-Templates autoescape every value and fail on undefined names.
+Templates autoescape every value and fail on undefined names. No routes and no database.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Positions in the paged lists of the pages: the time and number of the last row shown, as URL text."""
+"""Positions in the lists of the pages: the time and number of the last row shown, as URL text.
+
+The cursors of the API are in `api.paging`.
+"""
 
 from datetime import datetime
 from urllib.parse import quote

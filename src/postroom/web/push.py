@@ -1,9 +1,9 @@
-"""Endpoints for the providers' pushes: validation handshake, limits, and a response after one durable write.
+"""Endpoints for the providers' pushes: validation handshake, limits, response after one durable write.
 
 Also refreshes the providers' signing keys in the background.
 
 Plain ASGI without the framework's request objects, because this is the hot path. The content of a push is
-never logged; rejected pushes are counted in `flow.mail.push_rejections`.
+never logged. It is verified and parsed by the provider's adapter and stored by `flow.mail.push`.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Assembles the web application from the Engine and serves it on an open socket until a signal stops it."""
+"""Assemble the web application from the Engine, and serve it on an open socket until a signal."""
 
 import asyncio
 import gc

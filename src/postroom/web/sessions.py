@@ -1,7 +1,7 @@
 """Sessions of members: the session cookie, routes that require a role, and the CSRF check on writes.
 
-Also `SiteContext`, which every page gets. Signing in and out is in `sign_in`.
-`member_route` builds a route for members only; inside it, `get_visitor(request)` returns the member.
+Also `SiteContext`, which every page gets. `member_route` builds a route for members only; inside it,
+`get_visitor(request)` returns the member. Signing in and out is in `sign_in`.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""Sign-in and sign-out: by one-time link, password or OpenID Connect.
+"""The pages and endpoints for sign-in, by one-time link, password or OpenID Connect, and sign-out.
 
-A failed sign-in never reveals whether the address belongs to a member.
+A failed sign-in never reveals whether the address belongs to a member. Credentials are checked in
+`flow.access.sign_in`; the session cookie is in `sessions`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The thread page, and the list of threads for the mailbox page."""
+"""The page of one thread, and the loading of the list of threads for the mailbox page in `mail`."""
 
 from datetime import UTC, datetime
 from functools import partial

@@ -1,4 +1,4 @@
-"""A per-source throttle: sources that send nothing but rejected requests are blocked for a while.
+"""A throttle per source, in memory: sources that send only rejected requests are blocked for a while.
 
 A source that also sends valid requests keeps its credit: a forger behind the same IP address cannot block it.
 """

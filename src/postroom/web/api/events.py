@@ -1,4 +1,7 @@
-"""The API operation that reads the event feed, with long polling."""
+"""The API operation that reads the event feed, with long polling.
+
+The streams of server-sent events are in `web.event_stream`.
+"""
 
 import asyncio
 from typing import Annotated, Final

@@ -1,4 +1,4 @@
-"""HTTP semantics of API responses: ETags, preconditions, byte ranges and safe download headers."""
+"""HTTP details of API responses: ETags, preconditions, byte ranges and safe download headers."""
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence

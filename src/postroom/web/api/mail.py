@@ -1,4 +1,7 @@
-"""API operations on mailboxes and their mail: folders, threads, messages, attachments, mail events."""
+"""API operations on mailboxes and their mail: folders, threads, messages, attachments, mail events.
+
+Also changes and syncs a mailbox, and searches messages. Each calls `flow` or a query of `store`.
+"""
 
 from datetime import datetime
 from typing import Annotated

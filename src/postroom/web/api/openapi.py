@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document, generated from the operations and their types."""
+"""The OpenAPI 3.1 document, generated from the operations and their types. No routes."""
 
 import re
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,7 @@
-"""Execution of API operations: authentication, parsing, idempotency keys, ETags and problem responses."""
+"""Run an API operation: authentication, parsing, idempotency keys, ETags, problem responses.
+
+The operations and their definition are in the other modules.
+"""
 
 from dataclasses import dataclass
 from hashlib import sha256

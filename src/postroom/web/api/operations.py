@@ -1,7 +1,8 @@
-"""The definition of an API operation, a function with typed input and result, and what it gets and raises.
+"""The definition of an API operation: a function with typed input and result; its context and error.
 
-To add an operation, write such a function and add it to an `OPERATIONS` table. Its route, the validation of
-its input and its OpenAPI description follow from the types and the docstring.
+To add an operation, write such a function and add it to an `OPERATIONS` table in another module. Its route,
+the validation of its input and its OpenAPI description follow from the types and the docstring.
+`operation_runner` runs it.
 """
 
 from collections.abc import Awaitable, Callable

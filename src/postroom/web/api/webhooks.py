@@ -1,4 +1,4 @@
-"""API operations on outgoing webhooks and their deliveries."""
+"""API operations on outgoing webhooks (list, add, change, remove, replay, test) and their deliveries."""
 
 from typing import Any
 from uuid import UUID
