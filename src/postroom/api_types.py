@@ -1,6 +1,7 @@
-"""Types of the REST API's requests and responses, shared by the server, the OpenAPI document and the client.
+"""Types of the REST API's requests and responses, shared by server, OpenAPI document and client.
 
-Field names are the JSON names. Schema names in the OpenAPI document come from `web.api.openapi`.
+Field names are the JSON names. Schema names in the OpenAPI document come from `web.api.openapi`. Types of
+path and query parameters are beside their operations in `web.api`.
 """
 
 from datetime import datetime

@@ -1,4 +1,7 @@
-"""Opens boto3 clients of AWS services, with clear errors. boto3 is an optional dependency."""
+"""Open boto3 clients of AWS services, with clear errors. boto3 is an optional dependency.
+
+The services are called in `sqs` and `vault.ssm`. Buckets are opened in `blobs.s3`, by another library.
+"""
 
 from importlib import import_module
 from typing import Any

@@ -1,8 +1,8 @@
-"""A typed client of the REST API that needs only the standard library and msgspec: `Postroom(url, key)`.
+"""A typed client of the REST API for other programs: `Postroom(url, key)`.
 
-Lists are iterators that fetch page after page. Calls are retried when the server asks for it and when the
-response is lost or incomplete; writes carry an idempotency key, so a retry never executes them twice. Every
-other error is raised as `ApiError`.
+Needs only the standard library and msgspec. Lists are iterators that fetch page after page. Calls are retried
+when the server asks for it and when the response is lost or incomplete; writes carry an idempotency key, so a
+retry never executes them twice. Every other error is raised as `ApiError`.
 """
 
 import http.client

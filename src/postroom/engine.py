@@ -1,7 +1,8 @@
-"""The `Engine`: everything one process needs, built once by `wiring` and passed down explicitly.
+"""The types `Engine`, everything one process needs, and `WorkHandler`, how it runs one work kind.
 
-Holds no logic. Parts that only some processes need (the sandbox, watched folders, the queue) are not here:
-the functions of `wiring` that are named after them build them.
+No logic: `wiring` builds one Engine per process, which is passed down explicitly. Parts that only some
+processes need (the sandbox, watched folders, the queue) are not here: the functions of `wiring` that are
+named after them build them.
 """
 
 from collections.abc import Awaitable, Callable, Mapping

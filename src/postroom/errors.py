@@ -1,4 +1,4 @@
-"""Every exception Postroom raises. A class exists only where a caller handles it differently.
+"""Postroom's own exceptions. A class exists only where a caller handles it differently.
 
 PostroomError
 ├── OperatorError               the operator must act; the message says what to do
@@ -21,6 +21,8 @@ PostroomError
 │   ├── InvalidField            a value does not fit its field; carries field, row and column
 │   └── UnreadableFile          a file cannot be read within the limits; the message says why
 └── LeaseLost                   another worker may hold the lease; nothing done under it may be committed
+
+The REST API has its own: `web.api.operations.ApiProblem` and `client.ApiError`.
 """
 
 

@@ -1,4 +1,4 @@
-"""Ctrl-C on the command line: the SIGINT handler, its record, and `run_async`, which runs a command under it.
+"""Ctrl-C on the command line: the SIGINT handler, its record, and `run_async` for commands.
 
 The first Ctrl-C cancels the running coroutine, or raises KeyboardInterrupt where there is none. The command
 does not always end with that exception: a library may replace it by one of its own, and cutting off a

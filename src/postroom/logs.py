@@ -2,7 +2,8 @@
 
 `LogFields` lists every field a log line may have. Pyright rejects other names and types at the call, and
 `_filter_fields` rejects them at run time. Messages of other libraries are dropped: of their records and of
-exceptions only class and location are logged. The message is logged for `OperatorError` only.
+exceptions only class and location are logged. The message is logged for `OperatorError` only. The audit trail
+is the ledger, not this log.
 """
 
 import logging

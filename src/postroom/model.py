@@ -1,4 +1,8 @@
-"""The domain types that every layer shares: identifiers, enums and frozen values. No I/O."""
+"""The domain types that every layer shares: identifiers, enums and frozen values. No I/O.
+
+Also `Secret`, and the parsing of keys, which settings and vault share. Types of the API are in `api_types`,
+protocols in `ports`, rows in `store`.
+"""
 
 import base64
 import binascii

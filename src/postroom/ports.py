@@ -1,7 +1,7 @@
-"""The protocols between flow and the outside, with their values: providers, vault, blobs, folders, archive.
+"""The protocols between flow and the outside, with their values. No implementations.
 
-Adapters do not inherit from them; wiring assigns them, and the
-type checker compares.
+For mail providers, sign-in, the vault, the blob store, watched folders and the archive. Adapters do not
+inherit from them; wiring assigns them, and the type checker compares.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence

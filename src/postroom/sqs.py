@@ -1,7 +1,8 @@
-"""The client of the Amazon SQS queue that announces work: messages name work rows and hold nothing else.
+"""The client of the Amazon SQS queue that announces work: send, receive, extend and delete messages.
 
-Uses boto3. Requests run in threads, so that they do not block the event loop; the one that waits for messages
-has its own thread, which ends with the process. Errors of boto3 are translated here.
+A message names a row of `work` and holds nothing else. Uses boto3. Requests run in threads, so that they do
+not block the event loop; the one that waits for messages has its own thread, which ends with the process.
+Errors of boto3 are translated here. What to announce and claim is in `flow.documents.sqs_dispatch`.
 """
 
 import asyncio

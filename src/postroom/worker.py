@@ -1,6 +1,7 @@
-"""The worker loop: claims due work, runs its step, and writes the outcome. Knows no step and no provider.
+"""The worker loop: claims due work, runs its step, extends its lease, and writes the outcome.
 
-OUTCOMES is the one table from error class to outcome.
+Knows no step and no provider. Work arrives by polling, by notifications of the database, or by an SQS queue.
+OUTCOMES is the one table from error class to outcome. The statements are in `store.work`.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The settings: name, type, limits, default and description of each."""
+"""The class `Settings`: name, type, limits, default and description of each setting.
+
+The package `config` loads it from the environment; checks of single values are in `validators`.
+"""
 
 from enum import StrEnum
 from ipaddress import IPv4Network, IPv6Network

@@ -1,7 +1,7 @@
-"""Requests many items in batches, several at a time, with exactly one result or failure for each key.
+"""Request many items in batches, several at a time, with one result or failure for each key.
 
 A part that is throttled or broken is requested again alone; the caller converts permanent failures. Errors
-that concern the whole mailbox are raised. Knows no provider.
+that concern the whole mailbox are raised. Knows no provider and no batch format.
 """
 
 import asyncio

@@ -1,6 +1,6 @@
-"""Converts parsed MIME to our model, and combines changes of the same message. Pure.
+"""Convert parsed MIME to our model, and combine changes of the same message. Pure.
 
-Shared by both providers; each has its own `message_parsing` for its JSON.
+Shared by both providers; each has its own `message_parsing` for its JSON. MIME itself is parsed in `mime`.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The parts of OAuth that all providers share: token responses, id token claims, PKCE."""
+"""The parts of OAuth that all providers share: token responses, id token claims, PKCE. No I/O."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping

@@ -1,6 +1,7 @@
-"""Sign-in with any OpenID Connect provider that publishes its configuration.
+"""Members' sign-in with any OpenID Connect provider that publishes its configuration.
 
-The id token is verified in full: signature, issuer, audience, times, nonce, and `at_hash`, if present.
+The id token is verified in full: signature, issuer, audience, times, nonce, and `at_hash`, if present. Starts
+no session, and gives no access to a mailbox.
 """
 
 import hmac
@@ -199,9 +200,9 @@ def _find_key(keys: Sequence[_PublishedKey], header: Mapping[str, Any]) -> Any:
 
 
 def _check_access_token_hash(expected: object, access_token: str, algorithm: str) -> None:
-    """`at_hash`, if present, must be the left half of the access token's hash (OpenID Connect Core 3.1.3.6).
+    """Require that `at_hash`, if present, is the left half of the access token's hash.
 
-    Not defined for EdDSA, whose name does not say which hash.
+    By OpenID Connect Core 3.1.3.6. Not defined for EdDSA, whose name does not say which hash.
     """
     if not expected or algorithm == "EdDSA":
         return

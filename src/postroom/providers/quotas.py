@@ -1,4 +1,7 @@
-"""The quotas that the providers publish: cost of each method, units per mailbox. Data only."""
+"""The quotas that the providers publish: cost of each method, units per mailbox. Data only.
+
+`rate_limit` enforces them.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

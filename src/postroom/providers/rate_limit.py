@@ -1,7 +1,7 @@
-"""Rate limits of mailboxes: quota units per window, concurrent requests, waits that the provider requests.
+"""Rate limits of mailboxes: quota units per window, concurrent requests, requested waits.
 
 A mailbox's limit is shared by all of its requests in this process. Short waits happen here; a long one is
-raised as a TransientError with `retry_after`. Knows no provider.
+raised as a TransientError with `retry_after`. Knows no provider and sends nothing.
 """
 
 import asyncio
@@ -42,8 +42,10 @@ class QuotaSpend:
 
 
 class QuotaWindow:
-    """Units of a sliding window. One half may be spent in a burst and returns a window later. The other half
-    returns steadily, so that new mail never waits for a whole window while old mail is being listed.
+    """Units of a sliding window.
+
+    One half may be spent in a burst and returns a window later. The other half returns steadily, so that new
+    mail never waits for a whole window while old mail is being listed.
     """
 
     def __init__(self, units: float, seconds: float, now: float) -> None:
@@ -106,8 +108,10 @@ class UsageMeter:
 
 
 class ProjectRateLimit:
-    """The limit that all mailboxes of a project share. Providers do not publish what is left of it, so it is
-    learned: throttling lowers the rate below the current one, after which it rises slowly again.
+    """The limit that all mailboxes of a project share.
+
+    Providers do not publish what is left of it, so it is learned: throttling lowers the rate below the current
+    one, after which it rises slowly again.
     """
 
     _MEASURED_SECONDS: Final = 10.0

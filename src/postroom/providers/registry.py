@@ -1,4 +1,7 @@
-"""Builds the providers from plain values. `wiring` calls it with values from the settings."""
+"""Build the mail providers and the OpenID provider from plain values.
+
+`wiring` calls it with values from the settings.
+"""
 
 from dataclasses import dataclass
 

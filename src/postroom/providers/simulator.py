@@ -1,4 +1,7 @@
-"""The client of the simulator's control API, for demonstrations only."""
+"""The client of the simulator's control API, for demonstrations only.
+
+It also accepts consent pages like a person. Mail is read by the same adapters as at the real providers.
+"""
 
 from collections.abc import Mapping, Sequence
 from html.parser import HTMLParser

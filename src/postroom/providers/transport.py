@@ -1,7 +1,7 @@
 """HTTP requests to a provider: access token, rate limit, retries, mapping of responses to our errors.
 
-Knows no provider. Short waits happen here; a long one is raised as a TransientError with `retry_after`, so
-that the work row waits and not a connection.
+Also opens the HTTP client of the process. Knows no provider. Short waits happen here; a long one is raised as
+a TransientError with `retry_after`, so that the work row waits and not a connection.
 """
 
 import random

@@ -1,7 +1,7 @@
-"""Sends webhooks to URLs that customers choose: never to private networks, and without following redirects.
+"""Send requests to webhook URLs that customers choose: never to private networks, no redirects.
 
 The host is resolved here, all of its addresses are checked, and the connection uses one of them, so that DNS
-rebinding gains nothing.
+rebinding gains nothing. Signatures and retries are in `flow.outbound.deliver`.
 """
 
 import asyncio

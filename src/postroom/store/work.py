@@ -370,7 +370,7 @@ _FINISH = """
 
 
 async def finish(connection: Connection, finishes: Sequence[FinishedWork]) -> set[int]:
-    """Finish leases and return the ids of those still held. A row requested again meanwhile is due at once.
+    """Finish leases and return the ids of those still held. A row requested meanwhile is due at once.
 
     Rows are locked first, in order, so that the decision sees a concurrent `enqueue`.
     """

@@ -1,4 +1,4 @@
-"""Builds what documents need from the settings: pipelines, routing, field reader, queue, work handlers."""
+"""Build what documents need from the settings: pipelines, routing, field reader, queue, work handlers."""
 
 from collections.abc import Callable, Mapping
 from functools import partial

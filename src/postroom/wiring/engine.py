@@ -1,4 +1,7 @@
-"""Builds the `Engine` of a process, once, from its settings: open database in, everything else made here."""
+"""Build the `Engine` of a process once, from its settings and an open database.
+
+That includes the handlers of all work but documents, which are in `documents`.
+"""
 
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager

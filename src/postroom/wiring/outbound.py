@@ -1,4 +1,4 @@
-"""Builds what sends events to webhooks from the settings."""
+"""Build the context that sends events to webhooks, from the settings."""
 
 from postroom.config import Settings
 from postroom.flow.outbound.deliver import DeliverContext

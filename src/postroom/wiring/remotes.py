@@ -1,4 +1,4 @@
-"""Builds what talks to other servers from the settings: HTTP client, providers, identity provider, simulator.
+"""Build what talks to other servers from the settings: HTTP client, providers, sign-in, simulator.
 
 Also lists where people can sign in, and checks our notification URL as a provider would.
 

@@ -1,4 +1,4 @@
-"""Builds what keeps secrets from the settings: the sealer and its keys, the vault, the ledger's keys."""
+"""Build what keeps secrets from the settings: the sealer and its keys, the vault, the ledger's keys."""
 
 from typing import assert_never
 

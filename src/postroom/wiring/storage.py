@@ -1,4 +1,4 @@
-"""Builds what stores files from the settings: the blob store, the archive, watched folders, buckets."""
+"""Build what stores files from the settings: the blob store, the archive, watched folders, buckets."""
 
 from collections.abc import Mapping
 from pathlib import Path

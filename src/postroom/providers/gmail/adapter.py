@@ -1,4 +1,7 @@
-"""Gmail as a `ports.Provider`, and the mailbox of one Gmail account as a `ports.RemoteMailbox`."""
+"""Gmail as a `ports.Provider`, and the mailbox of one Gmail account as a `ports.RemoteMailbox`.
+
+The watch for pushes is managed here. Everything else is delegated: `login`, `push`, `listings`, `messages`.
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass

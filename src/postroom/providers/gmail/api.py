@@ -1,4 +1,7 @@
-"""Sends GET, POST and batch requests to the Gmail API for one account, and charges its quota by method."""
+"""Send GET, POST and batch requests to the Gmail API for one account; charge its quota by method.
+
+Retries are in `providers.transport`.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The multipart format of Gmail's batch requests: encodes many paths, decodes a response for each. Pure."""
+"""The multipart format of Gmail's batch requests: encode many paths, decode the responses. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

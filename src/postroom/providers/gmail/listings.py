@@ -1,4 +1,7 @@
-"""Lists what a Gmail account contains and what changed: labels, messages, history."""
+"""List what a Gmail account contains and what changed: labels, messages, history.
+
+Messages are listed by id; their content is fetched in `messages`.
+"""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -65,8 +68,9 @@ async def list_messages(api: GmailApi, cursor: str | None, since: datetime | Non
 
 
 async def _count_messages(api: GmailApi, after: int) -> int:
-    """Count the messages since, up to a limit. Gmail's own estimate is useless; counting costs a
-    two-thousandth of fetching them.
+    """Count the messages since, up to a limit.
+
+    Gmail's own estimate is useless; counting costs a two-thousandth of fetching them.
     """
     query: dict[str, str | int] = {
         "maxResults": 500,

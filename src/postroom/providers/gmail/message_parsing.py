@@ -1,4 +1,7 @@
-"""Conversion of Gmail's messages and history records to our model, and the fields to request. Pure."""
+"""Conversion of Gmail's messages and history records to our model; the fields to request. Pure.
+
+MIME is converted in `providers.message_parsing`.
+"""
 
 import re
 from base64 import b64decode

@@ -1,4 +1,4 @@
-"""Fetches messages of a Gmail account: their state, the content that the policy allows, their raw bytes."""
+"""Fetch messages of a Gmail account: state, content that the policy allows, raw bytes, attachments."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Final, TypeVar

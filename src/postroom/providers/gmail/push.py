@@ -1,4 +1,7 @@
-"""Verifies Pub/Sub pushes (OIDC token, shared token, subscription) and reads whose mailbox changed."""
+"""Verify Pub/Sub pushes (OIDC token, shared token, subscription) and read whose mailbox changed.
+
+Also fetches Google's signing keys. The HTTP endpoint is in `web.push`.
+"""
 
 import hmac
 import time

@@ -1,4 +1,7 @@
-"""Microsoft 365 as a `ports.Provider`, and the mailbox of one user as a `ports.RemoteMailbox`."""
+"""Microsoft 365 as a `ports.Provider`, and the mailbox of one user as a `ports.RemoteMailbox`.
+
+Subscriptions are managed here. Everything else is delegated: `login`, `push`, `listings`, `messages`.
+"""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Sends requests and batches to Microsoft Graph for one mailbox, always with immutable IDs."""
+"""Send requests and batches to Microsoft Graph for one mailbox, always with immutable IDs.
+
+Retries are in `providers.transport`, those of parts of a batch in `providers.batch_requests`.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping

@@ -1,4 +1,7 @@
-"""Lists what a Microsoft 365 mailbox contains and what changed: folders, and the delta feed of each."""
+"""List what a Microsoft 365 mailbox contains and what changed: folders, delta feeds, recent mail.
+
+Content is fetched in `messages`.
+"""
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from datetime import UTC, datetime

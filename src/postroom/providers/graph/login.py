@@ -1,4 +1,4 @@
-"""OAuth at Entra: consent URL, code exchange, token refresh, app-only tokens."""
+"""OAuth at Entra: consent URL, code exchange, token refresh, app-only tokens and accounts."""
 
 import re
 from base64 import urlsafe_b64encode

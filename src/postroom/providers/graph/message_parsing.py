@@ -1,4 +1,4 @@
-"""Conversion of Graph's messages and attachments to our model, and the properties to select. Pure."""
+"""Conversion of Graph's messages and attachments to our model; the properties to select. Pure."""
 
 from base64 import b64decode
 from binascii import Error as NotBase64

@@ -1,7 +1,8 @@
-"""Fetches messages of a Microsoft 365 mailbox: their state, the content that the policy allows, raw bytes.
+"""Fetch messages of a Microsoft 365 mailbox: state, allowed content, raw bytes, attachments.
 
 A few messages are fetched individually. Many that are close in time, as on a page of a listing, are fetched
-by listing that period; messages it left out, and attachments, are fetched in batches.
+by listing that period; messages it left out, and attachments, are fetched in batches. Also translates
+immutable ids to mutable ones.
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -278,7 +279,7 @@ async def stream_attachment(api: GraphApi, key: str, wanted: RemoteAttachment) -
 
 
 async def _download_verified(api: GraphApi, path: str, size: int) -> bytes:
-    """Download again if the response seems too short, and accept it if it is just as short the second time.
+    """Download again if the response seems too short, and accept it if it is as short again.
 
     The size is what Exchange stores: more than the bytes of a file, and unrelated to the MIME of an item.
     """

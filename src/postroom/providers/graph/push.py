@@ -1,4 +1,8 @@
-"""Parses Graph's notifications: batches of items, each with a client state for the caller to verify."""
+"""Parse Graph's notifications: batches of items, each with a client state. Pure.
+
+The caller verifies the client state, the secret of the subscription: Graph signs nothing. The HTTP endpoint
+is in `web.push`.
+"""
 
 import re
 from collections.abc import Sequence

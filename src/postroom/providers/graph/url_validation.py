@@ -1,4 +1,4 @@
-"""Validates a notification URL the way Graph does before it creates a subscription."""
+"""Validate a notification URL the way Graph does before it creates a subscription: by a request."""
 
 from typing import Final
 from urllib.parse import quote_plus

@@ -250,8 +250,9 @@ def _plan_known(
 def _plan_certain(
     sync_run: SyncRun, observation: Observation, row: StoredMessage, options: FetchOptions, found: _FetchPlan
 ) -> None:
-    """Plan for a looked-up message. A restored one is fetched in full: its failures were not retried
-    while it was deleted.
+    """Plan for a looked-up message.
+
+    A restored one is fetched in full: its failures were not retried while it was deleted.
     """
     change = observation.change
     here = change.presence is Presence.PRESENT
