@@ -110,8 +110,8 @@ class UsageMeter:
 class ProjectRateLimit:
     """The limit that all mailboxes of a project share.
 
-    Providers do not publish what is left of it, so it is learned: throttling lowers the rate below the current
-    one, after which it rises slowly again.
+    Providers do not publish what is left of it, so it is learned: throttling lowers the rate below the
+    current one, after which it rises slowly again.
     """
 
     _MEASURED_SECONDS: Final = 10.0

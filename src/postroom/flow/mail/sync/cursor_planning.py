@@ -22,7 +22,8 @@ def is_stale(sync_run: SyncRun, kind: CursorKind, scope: str = "") -> bool:
 async def start_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
     """Plan the first cursors of a scope.
 
-    The live one is taken before listing, so that no change is missed. Where the provider has no live cursor yet, the end of the listing yields it.
+    The live one is taken before listing, so that no change is missed. Where the provider has no live cursor
+    yet, the end of the listing yields it.
     """
     since = get_earliest_since(sync_run.of_kind(CursorKind.BACKFILL)) or days_before(
         sync_run.now, sync_run.context.backfill_days
