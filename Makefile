@@ -1,12 +1,15 @@
 # Two commands do everything: `make demo` and `make test`. The rest are their parts.
 PYTHON ?= python3.11
 PORT ?= 0
+SEEDS ?= 20
+JOBS ?= 1
+MINUTES ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
 
-.PHONY: help demo test check format bench soak clean lock chromium
+.PHONY: help demo test check format bench soak chaos clean lock chromium
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -21,8 +24,8 @@ check: $(VENV)/.dev ## format, lint, types, import rules
 	@scripts/check
 
 format: $(VENV)/.dev ## format the sources
-	@$(BIN)/ruff check --quiet --fix-only src mailsim tests bench training scripts
-	@$(BIN)/ruff format --quiet src mailsim tests bench training scripts
+	@$(BIN)/ruff check --quiet --fix-only src mailsim chaos tests bench training scripts
+	@$(BIN)/ruff format --quiet src mailsim chaos tests bench training scripts
 
 bench: $(VENV)/.dev ## every benchmark; each prints a ratio measured side by side
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
@@ -30,8 +33,11 @@ bench: $(VENV)/.dev ## every benchmark; each prints a ratio measured side by sid
 soak: $(VENV)/.dev ## the slow tests that `make test` leaves out
 	@$(BIN)/python -m pytest -m soak -n 2 -o timeout=3600 tests
 
+chaos: $(VENV)/.dev ## the whole system while everything fails [SEEDS=20 JOBS=1 MINUTES=60]
+	@$(BIN)/postroom-chaos --seeds $(SEEDS) --jobs $(JOBS) --minutes $(MINUTES)
+
 clean: ## remove the environment and everything made by these commands
-	rm -rf $(VENV) .demo .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* build dist
+	rm -rf $(VENV) .demo .chaos .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-emit-package mailsim
@@ -53,8 +59,8 @@ $(VENV)/.runtime: requirements/runtime.txt pyproject.toml mailsim/pyproject.toml
 	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./mailsim
 	@touch $@
 
-$(VENV)/.dev: requirements/dev.txt pyproject.toml mailsim/pyproject.toml | $(BIN)/python
+$(VENV)/.dev: requirements/dev.txt pyproject.toml mailsim/pyproject.toml chaos/pyproject.toml | $(BIN)/python
 	@echo "installing what the tests need"
 	@scripts/install $(BIN)/python requirements/dev.txt
-	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./mailsim
+	@$(INSTALL) --no-deps --no-build-isolation --editable . --editable ./mailsim --editable ./chaos
 	@touch $@ $(VENV)/.runtime

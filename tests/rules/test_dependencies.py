@@ -13,6 +13,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = {
     "postroom": (ROOT, ROOT / "src/postroom"),
     "mailsim": (ROOT / "mailsim", ROOT / "mailsim/src/mailsim"),
+    "postroom_chaos": (ROOT / "chaos", ROOT / "chaos/src/postroom_chaos"),
 }
 # Loaded by name, not by an import statement of ours.
 LOADED_BY_OTHERS = {
@@ -88,6 +89,11 @@ def test_declared_dependencies_equal_the_imported_ones(name):
     assert imported - set(BROUGHT_BY_EXTRAS) - declared == set(), "imported, not declared"
     assert declared - imported - set(LOADED_BY_OTHERS) == set(), "declared, not imported"
     assert {holder for extra, holder in BROUGHT_BY_EXTRAS.items() if extra in imported} <= declared
+
+
+def test_the_chaos_harness_imports_neither_postroom_nor_mailsim():
+    imported = {module.partition(".")[0] for module in imported_modules(SOURCES["postroom_chaos"][1])}
+    assert imported & {"postroom", "mailsim"} == set()
 
 
 @pytest.mark.parametrize("name", SOURCES)

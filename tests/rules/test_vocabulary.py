@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-DISTRIBUTIONS = {"postroom": ROOT / "src", "mailsim": ROOT / "mailsim/src"}
+DISTRIBUTIONS = {"postroom": ROOT / "src", "mailsim": ROOT / "mailsim/src", "chaos": ROOT / "chaos/src"}
 GLOSSARY = (ROOT / "docs/glossary.md").read_text()
 # The last column of the terms, and the first one of the words that make poor English.
 AVOIDED = frozenset(
@@ -26,6 +26,7 @@ EXCEPTIONS = {
     ("src/postroom/store/migrations/0034_plain_names.sql", "told"): "the old names of renamed columns",
     ("src/postroom/store/", "channel"): "PostgreSQL's own word for what LISTEN and NOTIFY use",
     ("docs/decisions/0005-embedded-server.md", "nobody"): "an account of the operating system",
+    ("chaos/", "nobody"): "an account of the operating system",
 }
 # Idioms and URLs in which an avoided word has another meaning.
 IDIOMS = re.compile(
@@ -48,7 +49,9 @@ def relative(path):
 
 def sources():
     return [
-        path for path in tracked(".py") if relative(path).startswith(("src/", "mailsim/src/", "training/"))
+        path
+        for path in tracked(".py")
+        if relative(path).startswith(("src/", "mailsim/src/", "chaos/src/", "training/"))
     ]
 
 

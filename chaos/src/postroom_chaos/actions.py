@@ -1,0 +1,251 @@
+"""Performs the actions of a plan on the running system, each at its time."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import aiohttp
+import psycopg
+
+from postroom_chaos import mailbox_actions, mailbox_use
+from postroom_chaos.operator_client import ActionFailed
+from postroom_chaos.plan import Action, Plan
+from postroom_chaos.processes import Program
+from postroom_chaos.run_state import RunState
+from postroom_chaos.simulator import ControlRefused
+from postroom_chaos.system import System
+
+Perform = Callable[["Stage", Mapping[str, Any]], Awaitable[None]]
+
+
+class Stage:
+    """The system and the state that actions work on. `lasting`: faults that end later, by themselves."""
+
+    def __init__(self, system: System, state: RunState) -> None:
+        self.system = system
+        self.state = state
+        self.lasting: set[asyncio.Task[None]] = set()
+
+    def start(self, work: Awaitable[None]) -> None:
+        task = asyncio.ensure_future(work)
+        self.lasting.add(task)
+        task.add_done_callback(self.lasting.discard)
+
+
+async def perform_plan(stage: Stage, plan: Plan) -> None:
+    """Perform every action at its time. Use of one mailbox keeps its order; everything else overlaps."""
+    begin = time.monotonic()
+    for mailbox in plan.mailboxes:
+        if mailbox.connected_at:
+            stage.start(_connect_later(stage, mailbox.address, mailbox.connected_at))
+    for action in plan.actions:
+        await asyncio.sleep(max(0.0, begin + action.at - time.monotonic()))
+        stage.state.counts[action.kind] += 1
+        if action.kind in mailbox_use.USES:
+            await _perform_use(stage, action)
+        else:
+            stage.start(_perform(stage, action))
+    await asyncio.sleep(max(0.0, begin + plan.seconds - time.monotonic()))
+    while stage.lasting:
+        await asyncio.wait(stage.lasting)
+
+
+async def _connect_later(stage: Stage, address: str, seconds: float) -> None:
+    await asyncio.sleep(seconds)
+    try:
+        await mailbox_actions.connect(stage.system, stage.state, address)
+    except ActionFailed as error:
+        stage.state.note(f"FAILED connect {address}: {error}")
+
+
+async def _perform_use(stage: Stage, action: Action) -> None:
+    try:
+        result = await mailbox_use.use(stage.system.control, action.kind, action.details)
+        stage.state.note(f"{action.kind} {action.details['mailbox']} {result}")
+    except ControlRefused as error:  # such as a move to a folder that was deleted meanwhile
+        stage.state.note(f"{action.kind} refused: {error}")
+
+
+async def _perform(stage: Stage, action: Action) -> None:
+    stage.state.note(f"begin {action.kind} {dict(action.details)}")
+    try:
+        await PERFORM[action.kind](stage, action.details)
+    except (ActionFailed, ControlRefused, aiohttp.ClientError, psycopg.Error, OSError, TimeoutError) as error:
+        stage.state.note(f"FAILED {action.kind}: {type(error).__name__}: {error}")
+        stage.state.counts["failed actions"] += 1
+    else:
+        stage.state.note(f"end {action.kind} {dict(action.details)}")
+
+
+async def _fault(stage: Stage, details: Mapping[str, Any]) -> None:
+    control = stage.system.control
+    options = {name: value for name, value in details.items() if name not in {"fault", "for"}}
+    number = await control.fault(details["fault"], **options)
+    await asyncio.sleep(details["for"])
+    for fault in await control.call("GET", "faults"):
+        if fault["number"] == number:
+            stage.state.faults[details["fault"]] += fault["taken"]
+    await control.call("DELETE", f"faults/{number}")
+
+
+def _program(stage: Stage, details: Mapping[str, Any]) -> Program:
+    return stage.system.programs[details["program"]]
+
+
+async def _kill(stage: Stage, details: Mapping[str, Any]) -> None:
+    program = _program(stage, details)
+    if not program.kill():
+        return
+    await asyncio.sleep(details["down"])
+    program.start()
+
+
+async def _restart(stage: Stage, details: Mapping[str, Any]) -> None:
+    program = _program(stage, details)
+    await program.stop()
+    await asyncio.sleep(details["down"])
+    program.start()
+
+
+async def _freeze(stage: Stage, details: Mapping[str, Any]) -> None:
+    program = _program(stage, details)
+    if program.freeze():
+        await asyncio.sleep(details["for"])
+        program.unfreeze()
+
+
+async def _database_kill(stage: Stage, details: Mapping[str, Any]) -> None:
+    async with stage.state.database_lock:
+        stage.system.database.kill()
+        await asyncio.sleep(details["for"])
+        await stage.system.database.start()
+
+
+async def _sessions_end(stage: Stage, _details: Mapping[str, Any]) -> None:
+    async with stage.state.database_lock:
+        ended = await stage.system.database.terminate_sessions()
+    stage.state.note(f"{ended} sessions ended")
+
+
+async def _database_freeze(stage: Stage, details: Mapping[str, Any]) -> None:
+    async with stage.state.database_lock:
+        stage.system.database.freeze()
+        await asyncio.sleep(details["for"])
+        stage.system.database.unfreeze()
+
+
+async def _disk(stage: Stage, details: Mapping[str, Any], *, fill: bool) -> None:
+    disk = stage.system.disk
+    if not disk.is_separate:
+        stage.state.not_covered.add("disk")
+        return
+    async with stage.state.disk_lock:
+        if fill:
+            disk.fill()
+        else:
+            await disk.make_read_only()
+        await asyncio.sleep(details["for"])
+        disk.heal()
+
+
+async def _disk_full(stage: Stage, details: Mapping[str, Any]) -> None:
+    await _disk(stage, details, fill=True)
+
+
+async def _disk_read_only(stage: Stage, details: Mapping[str, Any]) -> None:
+    await _disk(stage, details, fill=False)
+
+
+async def jump_clocks(system: System, state: RunState, seconds: float) -> None:
+    """Time passes for the provider and for Postroom alike."""
+    async with state.clock_lock:
+        await asyncio.gather(system.control.move_clock(seconds), _shift_database_clock(system, seconds))
+        state.jumped_seconds += seconds
+
+
+async def _shift_database_clock(system: System, seconds: float) -> None:
+    await retry_database(
+        lambda: system.database.fetch(
+            b"UPDATE clock_offset SET ahead = ahead + %s * interval '1 second'", seconds
+        )
+    )
+
+
+async def retry_database(run: Callable[[], Awaitable[Any]], seconds: float = 60) -> Any:
+    """Repeat a statement of our own while the database is down."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return await run()
+        except psycopg.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            await asyncio.sleep(0.2)
+
+
+async def _clock_jump(stage: Stage, details: Mapping[str, Any]) -> None:
+    await jump_clocks(stage.system, stage.state, details["seconds"])
+
+
+async def _clock_skew(stage: Stage, details: Mapping[str, Any]) -> None:
+    """The database's clock is wrong for a while, then corrected."""
+    async with stage.state.clock_lock:
+        await _shift_database_clock(stage.system, details["seconds"])
+        await asyncio.sleep(details["for"])
+        await _shift_database_clock(stage.system, -details["seconds"])
+
+
+async def _provider_action(stage: Stage, details: Mapping[str, Any], action: str, body: Any) -> None:
+    await stage.system.control.call("POST", f"mailboxes/{details['mailbox']}/{action}", body)
+
+
+async def _expire_cursors(stage: Stage, details: Mapping[str, Any]) -> None:
+    await _provider_action(stage, details, "expire-cursors", {})
+
+
+async def _expire_tokens(stage: Stage, details: Mapping[str, Any]) -> None:
+    await _provider_action(stage, details, "expire-tokens", {})
+
+
+async def _lifecycle(stage: Stage, details: Mapping[str, Any]) -> None:
+    await _provider_action(stage, details, "lifecycle", {"event": details["event"]})
+
+
+async def _receiver(stage: Stage, details: Mapping[str, Any]) -> None:
+    await stage.system.set_receiver(details["mode"])
+    await asyncio.sleep(details["for"])
+    await stage.system.set_receiver("accept")
+
+
+def _on_mailbox(act: Callable[[System, RunState, Mapping[str, Any]], Awaitable[None]]) -> Perform:
+    async def perform(stage: Stage, details: Mapping[str, Any]) -> None:
+        await act(stage.system, stage.state, details)
+
+    return perform
+
+
+PERFORM: Final[Mapping[str, Perform]] = {
+    "fault": _fault,
+    "kill": _kill,
+    "restart": _restart,
+    "freeze": _freeze,
+    "database_kill": _database_kill,
+    "sessions_end": _sessions_end,
+    "database_freeze": _database_freeze,
+    "disk_full": _disk_full,
+    "disk_read_only": _disk_read_only,
+    "clock_jump": _clock_jump,
+    "clock_skew": _clock_skew,
+    "expire_cursors": _expire_cursors,
+    "expire_tokens": _expire_tokens,
+    "lifecycle": _lifecycle,
+    "receiver": _receiver,
+    "policy": _on_mailbox(mailbox_actions.change_policy),
+    "pause": _on_mailbox(mailbox_actions.pause),
+    "disconnect": _on_mailbox(mailbox_actions.disconnect),
+    "purge_mailbox": _on_mailbox(mailbox_actions.purge_mailbox),
+    "revoke": _on_mailbox(mailbox_actions.revoke),
+    "purge_person": _on_mailbox(mailbox_actions.purge_person),
+    "sync": _on_mailbox(mailbox_actions.request_sync),
+}

@@ -1,0 +1,150 @@
+"""The command `postroom-chaos`: run seeds, show progress and totals, keep the evidence of those that fail."""
+
+import asyncio
+import shutil
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from postroom_chaos.plan import DEFAULT_SECONDS, make_plan
+from postroom_chaos.processes import python_program
+from postroom_chaos.result import SeedResult, build_report, find_commit, read_result
+from postroom_chaos.system import write_json
+
+SLOW_RECOVERY_SECONDS: Final = 5.0
+SEED_LIMIT_SECONDS: Final = 900.0
+EXAMPLES: Final = """\b
+Examples:
+  postroom-chaos --seeds 20
+  postroom-chaos --seed 1234                 # the same plan again
+  postroom-chaos --seed 1234 --plan          # only print it
+  postroom-chaos --seeds 500 --minutes 60 --jobs 2 --report chaos.json"""
+
+console = Console(soft_wrap=True)
+
+
+def run(
+    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to run.")] = 20,
+    minutes: Annotated[
+        float | None, typer.Option(min=0, help="Start no further seed after so many minutes.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Run only this seed.")] = None,
+    first: Annotated[int, typer.Option(help="Number of the first seed.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, help="Seeds that run at the same time.")] = 1,
+    seconds: Annotated[
+        float, typer.Option(min=5, help="Seconds of faults in each seed; part of the plan.")
+    ] = DEFAULT_SECONDS,
+    keep: Annotated[Path, typer.Option(help="Folder for the evidence of failed seeds.")] = Path(".chaos"),
+    report: Annotated[Path | None, typer.Option(help="Write the results of all seeds as JSON.")] = None,
+    *,
+    keep_all: Annotated[bool, typer.Option("--keep-all", help="Keep the evidence of every seed.")] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Print the plan of the seed and run nothing.")] = False,
+) -> None:
+    """Run Postroom against the simulator while everything fails, then compare it with the simulator's truth.
+
+    A seed decides what happens. How processes interleave differs from run to run, so a failure may need
+    several runs of its seed. Exit code 1 if anything was lost, doubled or wrong.
+    """
+    numbers = [seed] if seed is not None else list(range(first, first + seeds))
+    if plan:
+        for number in numbers:
+            typer.echo(str(make_plan(number, seconds)))
+        return
+    deadline = None if minutes is None else time.monotonic() + minutes * 60
+    results = asyncio.run(_run_all(numbers, jobs, seconds, keep.absolute(), deadline, keep_all=keep_all))
+    if report is not None:
+        write_json(report, build_report(results))
+    _print_totals(results)
+    if not all(result.passed for result in results):
+        sys.exit(1)
+
+
+async def _run_all(
+    numbers: list[int], jobs: int, seconds: float, keep: Path, deadline: float | None, *, keep_all: bool
+) -> list[SeedResult]:
+    waiting = iter(numbers)
+    results: list[SeedResult] = []
+    runners = [_run_some(waiting, seconds, keep, deadline, results, keep_all=keep_all) for _ in range(jobs)]
+    await asyncio.gather(*runners)
+    return sorted(results, key=lambda result: result.seed)
+
+
+async def _run_some(
+    waiting: Iterator[int],
+    seconds: float,
+    keep: Path,
+    deadline: float | None,
+    results: list[SeedResult],
+    *,
+    keep_all: bool,
+) -> None:
+    for seed in waiting:
+        if deadline is not None and time.monotonic() > deadline:
+            return
+        folder = keep / f"seed-{seed}"
+        result = await run_seed(seed, seconds, folder)
+        results.append(result)
+        _print_result(result, folder, seconds)
+        if result.passed and not keep_all:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+async def run_seed(seed: int, seconds: float, folder: Path) -> SeedResult:
+    """Run one seed in a process of its own; its folder has everything about it."""
+    shutil.rmtree(folder, ignore_errors=True)
+    process = await asyncio.create_subprocess_exec(
+        *python_program("postroom_chaos.seed_run", str(seed), str(seconds), str(folder)),
+        stdin=asyncio.subprocess.DEVNULL,
+    )
+    try:
+        await asyncio.wait_for(process.wait(), SEED_LIMIT_SECONDS)
+        return read_result(folder / "result.json")
+    except (TimeoutError, OSError, ValueError) as error:
+        return SeedResult(seed, find_commit(), 0.0, error=f"the run ended without a result: {error!r}")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+def _print_result(result: SeedResult, folder: Path, seconds: float) -> None:
+    verdict = "[green]passed[/]" if result.passed else "[red]FAILED[/]"
+    slowest = f"{result.slowest_recovery_seconds:.1f} s"
+    slow = " (slow)" if result.slowest_recovery_seconds > SLOW_RECOVERY_SECONDS else ""
+    console.print(
+        f"seed {result.seed}: {verdict} in {result.seconds:.0f} s; {sum(result.actions.values())} actions,"
+        f" {result.kills} kills, {result.messages} messages; new mail stored after {slowest}{slow}"
+    )
+    if result.passed:
+        return
+    for line in [*map(str, result.violations[:40]), *result.error.splitlines()]:
+        console.print(f"  {line}", markup=False, highlight=False)
+    timeline = folder / "timeline.txt"
+    if timeline.exists():
+        console.print(timeline.read_text(encoding="utf-8"), markup=False, highlight=False)
+    more = "" if seconds == DEFAULT_SECONDS else f" --seconds {seconds:g}"
+    console.print(
+        f"  evidence: {folder}\n  again:    postroom-chaos --seed {result.seed}{more}", markup=False
+    )
+
+
+def _print_totals(results: list[SeedResult]) -> None:
+    totals: dict[str, Any] = build_report(results)["totals"]
+    table = Table(show_header=False, box=None)
+    for name, value in totals.items():
+        is_counts = name in {"actions", "faults"}
+        text = ", ".join(f"{kind} {value[kind]}" for kind in value) if is_counts else str(value)
+        table.add_row(name.replace("_", " "), text)
+    console.print(table)
+
+
+def main() -> None:
+    application = typer.Typer(add_completion=False)
+    application.command(epilog=EXAMPLES)(run)
+    application()

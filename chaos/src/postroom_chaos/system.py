@@ -1,0 +1,236 @@
+"""The whole system of one seed as real processes, and where everything is.
+
+PostgreSQL, the simulator, one web process, three workers, a webhook receiver and a feed follower. Leases and
+intervals are short, so that a minute shows what takes hours in production.
+"""
+
+import asyncio
+import json
+import secrets
+import subprocess
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+import aiohttp
+
+from postroom_chaos.operator_client import ActionFailed, OperatorClient
+from postroom_chaos.plan import Plan
+from postroom_chaos.postgres import PostgresServer, free_port
+from postroom_chaos.processes import Program, clean_environment, keep_running, python_program
+from postroom_chaos.simulator import SimulatorControl, SimulatorProcess, start_simulator
+from postroom_chaos.small_disk import SmallDisk
+
+WORKERS: Final = 3
+LEASE_SECONDS: Final = 3
+SWEEP_MINUTES: Final = {"gmail": 5, "outlook": 15}
+ORGANIZATION: Final = UUID("00000000-0000-4000-8000-000000000001")
+HTTP_SECONDS: Final = 20.0
+READY_SECONDS: Final = 60.0
+_SCOPES: Final = ("read", "mailboxes", "documents", "webhooks", "ledger")
+
+
+@dataclass
+class System:
+    """Everything of one run. `programs`: by name, such as `web` and `worker 1`."""
+
+    folder: Path
+    disk: SmallDisk
+    database: PostgresServer
+    simulator: SimulatorProcess
+    control: SimulatorControl
+    operator: OperatorClient
+    environment: dict[str, str]
+    web_url: str
+    receiver_url: str
+    started: float
+    programs: dict[str, Program] = field(default_factory=dict[str, Program])
+    webhook: dict[str, Any] = field(default_factory=dict[str, Any])
+    secrets: list[str] = field(default_factory=list[str])
+
+    @property
+    def home(self) -> Path:
+        return self.disk.root
+
+    @property
+    def received_webhooks(self) -> Path:
+        return self.folder / "received_webhooks.jsonl"
+
+    @property
+    def feed(self) -> Path:
+        return self.folder / "feed.jsonl"
+
+    @property
+    def temporary(self) -> Path:
+        return self.folder / "tmp"
+
+    @property
+    def logs(self) -> list[Path]:
+        """The outputs of Postroom's processes and its database server."""
+        names = ["postgres", *(name for name in self.programs if name.startswith(("web", "worker")))]
+        return [log_path(self.folder, name) for name in names]
+
+    async def run_command(self, *arguments: str) -> str:
+        """Run a `postroom …` command and return its output."""
+        process = await asyncio.create_subprocess_exec(
+            *python_program("postroom", *arguments),
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        output, errors = await process.communicate()
+        if process.returncode:
+            raise ActionFailed(f"postroom {arguments[0]}: {errors.decode(errors='replace')[-500:]}")
+        return output.decode()
+
+    async def set_receiver(self, mode: str) -> None:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.put(f"{self.receiver_url}/mode", data=mode) as response,
+        ):
+            response.raise_for_status()
+
+
+def log_path(folder: Path, name: str) -> Path:
+    return folder / "logs" / f"{name.replace(' ', '-')}.log"
+
+
+def build_environment(plan: Plan, folder: Path, home: Path, more: dict[str, str]) -> dict[str, str]:
+    """The settings of Postroom's processes."""
+    settings = more | {
+        "home": str(home),
+        "lease_seconds": str(LEASE_SECONDS),
+        "poll_seconds": "0.5",
+        "concurrency": "4",
+        "stop_seconds": "3",
+        "max_attempts": "100",
+        "backoff_first_seconds": "0.2",
+        "backoff_max_seconds": "2",
+        "backfill_days": str(plan.backfill_days),
+        "gmail_sweep_minutes": str(SWEEP_MINUTES["gmail"]),
+        "outlook_sweep_minutes": str(SWEEP_MINUTES["outlook"]),
+        "session_hours": "720",
+        "keep_events_days": "365",
+        "webhook_networks": "127.0.0.0/8",
+        "log_format": "json",
+        "log_level": "debug",
+    }
+    settings |= {name: str(days) for name, days in plan.retention.items()}
+    return clean_environment(
+        TMPDIR=str(folder / "tmp"), **{f"POSTROOM_{name.upper()}": value for name, value in settings.items()}
+    )
+
+
+@asynccontextmanager
+async def open_system(plan: Plan, folder: Path, disk: SmallDisk) -> AsyncGenerator[System]:
+    """Start everything, ready to connect mailboxes; at the end, end everything."""
+    started = time.monotonic()
+    (folder / "logs").mkdir(parents=True, exist_ok=True)
+    (folder / "tmp").mkdir(exist_ok=True)
+    database = PostgresServer(log_path(folder, "postgres"))
+    simulator: SimulatorProcess | None = None
+    system: System | None = None
+    timeout = aiohttp.ClientTimeout(total=HTTP_SECONDS)
+    async with (
+        aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+        aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=300)) as control_session,
+    ):
+        try:
+            simulator, _ = await asyncio.gather(
+                start_simulator(plan.seed, log_path(folder, "simulator")), database.create()
+            )
+            control = SimulatorControl(control_session, simulator.url)
+            system = await _start(plan, folder, disk, database, simulator, control, session, started)
+            keeper = asyncio.create_task(keep_running(list(system.programs.values())))
+            yield system
+            keeper.cancel()
+        finally:
+            for program in system.programs.values() if system else ():
+                program.end()
+            if simulator is not None:
+                simulator.end()
+            database.remove()
+
+
+async def _start(
+    plan: Plan,
+    folder: Path,
+    disk: SmallDisk,
+    database: PostgresServer,
+    simulator: SimulatorProcess,
+    control: SimulatorControl,
+    session: aiohttp.ClientSession,
+    started: float,
+) -> System:
+    port, pubsub_token = free_port(), secrets.token_urlsafe(16)
+    web_url = f"http://127.0.0.1:{port}"
+    more = simulator.settings(pubsub_token)
+    more |= {"database_url": database.url(), "public_url": web_url, "port": str(port)}
+    environment = build_environment(plan, folder, disk.root, more)
+    receiver_url = f"http://127.0.0.1:{free_port()}"
+    operator = OperatorClient(session, web_url, "")
+    system = System(
+        folder, disk, database, simulator, control, operator, environment, web_url, receiver_url, started
+    )
+    await system.run_command("db", "migrate")
+    system.programs = build_programs(system)
+    for program in system.programs.values():
+        program.start()
+    key, link, _ = await asyncio.gather(
+        system.run_command("keys", "create", "chaos", *(f"--scope={scope}" for scope in _SCOPES)),
+        system.run_command("members", "add", "operator@example.com", "--role", "admin"),
+        wait_until_ready(session, web_url),
+    )
+    system.programs["feed follower"] = follower = build_follower(system, key.strip())
+    follower.start()
+    system.operator = OperatorClient(session, web_url, key.strip())
+    system.secrets += [key.strip(), pubsub_token, *simulator.client_secrets]
+    await system.operator.sign_in(link.strip())
+    await control.push_to(f"{web_url}/webhooks/gmail?token={pubsub_token}")
+    await control.call("PATCH", "google/options", {"auto_consent": True})
+    await control.call("PATCH", "microsoft/options", {"auto_consent": True})
+    answer = await system.operator.api("POST", "webhooks", {"url": f"{receiver_url}/events"})
+    system.webhook = answer
+    system.secrets.append(answer["secret"])
+    return system
+
+
+def build_programs(system: System) -> dict[str, Program]:
+    commands = {"web": python_program("postroom", "serve")}
+    commands |= {f"worker {number + 1}": python_program("postroom", "work") for number in range(WORKERS)}
+    programs = {
+        name: Program(name, command, system.environment, log_path(system.folder, name))
+        for name, command in commands.items()
+    }
+    port, name = system.receiver_url.rpartition(":")[2], "webhook receiver"
+    command = python_program("postroom_chaos.webhook_receiver", port, str(system.received_webhooks))
+    return programs | {name: Program(name, command, clean_environment(), log_path(system.folder, name))}
+
+
+def build_follower(system: System, key: str) -> Program:
+    command = python_program("postroom_chaos.feed_follower", system.web_url, str(system.feed))
+    name, environment = "feed follower", clean_environment(CHAOS_API_KEY=key)
+    return Program(name, command, environment, log_path(system.folder, name))
+
+
+async def wait_until_ready(session: aiohttp.ClientSession, web_url: str) -> None:
+    deadline = time.monotonic() + READY_SECONDS
+    while True:
+        try:
+            async with session.get(f"{web_url}/sign-in") as response:
+                if response.status == 200:
+                    return
+        except (aiohttp.ClientError, TimeoutError):
+            pass
+        if time.monotonic() > deadline:
+            raise ActionFailed("the web process did not become ready")
+        await asyncio.sleep(0.1)
+
+
+def write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=1, default=str) + "\n", encoding="utf-8")
