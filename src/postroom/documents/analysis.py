@@ -1,7 +1,8 @@
-"""Analyzes what was read from a file: its kind, fields and checks. The entry point to `fields` and `kinds`.
+"""Analyzes what was read from a file: its kind, fields and checks.
 
-`analyze` is pure and takes milliseconds of CPU; run it in a thread. `analyze_with` takes the fields from
-another reader and does everything else in the same way.
+The entry point to `fields` and `kinds`. `analyze` is pure and takes milliseconds of CPU; run it in a thread.
+`analyze_with` takes the fields from another reader and does everything else in the same way. Nothing is
+stored; `stored_extraction` converts the result.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""Classifies documents by kind, with a linear model over character n-grams (`classifier.npz`).
+"""Classifies the text of a document by kind, with a model over character n-grams and rules on wording.
 
-`training/train_classifier.py` trains the model on generated documents.
+The linear model is `classifier.npz`; `training/train_classifier.py` trains it on generated documents. Titles,
+labels and valid ISINs correct its result. The kinds themselves are declared in `kinds`.
 """
 
 import io

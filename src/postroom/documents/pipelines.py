@@ -1,6 +1,6 @@
-"""Pipelines: which mail each accepts and what it does, and their loading from a TOML file.
+"""Pipelines: what each accepts and does, and how they are loaded from a TOML file.
 
-All errors of a file are reported at once.
+All errors of a file are reported at once. The steps of a pipeline are in `flow.documents`.
 """
 
 import tomllib

@@ -1,6 +1,7 @@
-"""Matches a document with records and open orders: identifiers, comparison, reasons for a review.
+"""Compares a document's values with records and open orders: identity, matches, reasons for a review.
 
-Pure. Values have the form in which they are stored (decimals and dates as text).
+Also the record's key for archive paths. Pure: it finds and decides, `flow.documents.route` acts. Values have
+the form in which they are stored (decimals and dates as text).
 """
 
 import re

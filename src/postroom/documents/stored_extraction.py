@@ -1,4 +1,7 @@
-"""A document's extraction as it is stored and routed: conversion from an analysis, earlier corrections."""
+"""An extraction in the form in which it is stored: types and conversion from an analysis.
+
+Also the application of earlier corrections. Pure; `store.records` has the SQL.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

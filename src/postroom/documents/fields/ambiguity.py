@@ -1,6 +1,7 @@
-"""Marks fields whose characters have two readings: day or month first, shared currency signs, thousands.
+"""Marks fields with two readings: day or month first, shared currency signs, thousands or decimals.
 
-Works on the fields of any reader and on the values that they came from.
+Works on the fields of any reader and on the values that they came from. It lowers confidences and changes no
+value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,8 @@
 """Assigns the numbers of a document to its amount fields, by labels and arithmetic.
 
 The arithmetic: products, sums, and settlement (the amount paid, after fees, taxes and conversion). Works on
-the candidates of `label_matching`. A matching product or sum is stronger evidence than any label.
+the candidates of `label_matching`. A matching product or sum is stronger evidence than any label. It returns
+ranked solutions; `offline_reader` makes fields of them.
 """
 
 from bisect import bisect_left

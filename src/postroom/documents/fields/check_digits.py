@@ -1,7 +1,7 @@
-"""Check digits of IBANs, ISINs and VAT IDs, by python-stdnum.
+"""Validates IBANs, ISINs and VAT IDs by their check digits, with python-stdnum.
 
-A wrong check digit lowers a confidence; it never drops a value. Only compact numbers are valid here, although
-stdnum also accepts spaces and lowercase characters.
+It searches no text. For its callers, a wrong check digit lowers a confidence and never drops a value. Only
+compact numbers are valid here, although stdnum also accepts spaces and lowercase characters.
 """
 
 import re

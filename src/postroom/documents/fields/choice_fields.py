@@ -1,4 +1,7 @@
-"""Decides fields with a few possible values, such as buy or sell, by the words of the document."""
+"""Ranks the possible values of a choice field, such as buy or sell, by the words of the document.
+
+`offline_reader` makes the choice.
+"""
 
 import re
 from collections import defaultdict

@@ -1,4 +1,7 @@
-"""Finds currencies in text by code and sign, and resolves signs that several countries share."""
+"""Finds currencies in text by code and sign, and resolves signs that several countries share.
+
+Also the tables of known codes and signs. Amounts are parsed in `value_parsing`.
+"""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,7 @@
-"""The text of a document in visual lines, in which every character has a position."""
+"""DocumentText: a transcript as visual lines of text, in which every character has a position.
+
+Also `fold_text`, which removes case and accents for searches. It searches nothing itself.
+"""
 
 import re
 import unicodedata

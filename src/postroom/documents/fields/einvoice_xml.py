@@ -1,6 +1,7 @@
-"""Reads e-invoice XML: Factur-X, ZUGFeRD 1 and 2, XRechnung and UBL, inside a PDF or as a file.
+"""Reads e-invoice XML (Factur-X, ZUGFeRD, XRechnung, UBL) and compares it with the visible text.
 
-The XML's values are taken as they are. If the visible text differs, the document needs review.
+The XML (ZUGFeRD 1 included) is a file of its own or embedded in a PDF. Its values are taken as they are. If
+the visible text differs, the document needs review. `files.pdf` extracts embedded files.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""The result of reading fields: values with confidence, position and evidence, and checks."""
+"""Types of a reader's result: values with confidence, position and evidence, checks, and model usage.
+
+Types only. `stored_extraction` has the form in which results are stored.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
-"""Checks of field values: check digits, arithmetic, dates, formats.
+"""Checks of extracted fields and their text: check digits, arithmetic, dates, formats, titles.
 
-A severe failure needs review.
+A severe failure needs review. A check changes no value. `field_validation` has the formats of single values.
 """
 
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The interface that `offline_reader` and `llm_reader` implement, and the file that a reader gets."""
+"""FieldReader, the protocol of `offline_reader` and `llm_reader`, and SourceFile, which a reader gets."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Picks the values that arithmetic cannot confirm: dates, codes, numbers with check digits, names."""
+"""Picks the values that arithmetic cannot confirm: dates, codes, numbers with check digits, names.
+
+Amounts are in `amount_solver`, the issuer in `issuer`, choices in `choice_fields`.
+"""
 
 import re
 from collections import Counter

@@ -1,6 +1,7 @@
-"""Validates single values that people enter, and describes the expected format of an invalid one.
+"""Checks the format of single values, and describes the expected format of an invalid one.
 
-The person is responsible for the content.
+For values that people enter, whose content is their responsibility, and for `field_checks`. Rows of tables
+are in `table_validation`.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Finds the organization that issued a document: by label, letterhead, sender line, footer and domain."""
+"""Finds the organization that issued a document by label, letterhead, sender line, footer and domain."""
 
 import re
 from collections import defaultdict

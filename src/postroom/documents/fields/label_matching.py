@@ -1,6 +1,7 @@
-"""Scores values by their position relative to labels: right of, below, in the column of, before a unit.
+"""Scores values by their position relative to labels: right of, below, in the column, before a unit.
 
-Scores how well each value fits each field, and why. It does not choose.
+Scores how well each value fits each field, and why. It does not choose. `label_search` finds the labels,
+`value_parsing` the values.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Finds the labels of a document kind, regardless of case, accents, hyphens and misread characters."""
+"""Finds the labels of a document kind, regardless of case, accents, hyphens and misread characters.
+
+Also the compiler of label phrases, for other searches. It finds no values.
+"""
 
 import re
 from collections.abc import Iterable

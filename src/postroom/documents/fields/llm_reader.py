@@ -1,7 +1,8 @@
 """Reads fields with a language model: Anthropic, or a server with OpenAI's protocol. Off by default.
 
 Answers are validated against the kind's schema; their confidence depends on what text and arithmetic confirm.
-If anything fails, the offline reader is used and the reason is recorded.
+If anything fails, the offline reader is used and the reason is recorded. Also `choose_field_reader`, which
+chooses between both readers by the setting. No other module of `documents` uses the network.
 """
 
 import asyncio
@@ -166,9 +167,10 @@ def _import_sdk(vendor: str) -> None:
 def choose_field_reader(
     setting: str, *, key: Secret | None, base_url: str | None, usd_per_day: float, timeout_seconds: float
 ) -> Callable[[SpentToday], FieldReader]:
-    """Return a factory for the reader that `POSTROOM_LLM` names: `none`, `anthropic:MODEL` or `openai:MODEL`.
+    """Return a factory for the reader that `POSTROOM_LLM` names.
 
-    The factory takes a function that returns what the paying organization has spent today.
+    The setting is `none`, `anthropic:MODEL` or `openai:MODEL`. The factory takes a function that returns what
+    the paying organization has spent today.
     """
     if setting == "none":
         return lambda _: OfflineReader()

@@ -1,6 +1,7 @@
 """The offline reader: finds fields by labels, arithmetic and check digits, without templates.
 
-Pure: it takes a transcript and a document kind and returns fields with confidence, position and evidence.
+Pure: it takes a transcript and a document kind and returns fields with confidence, position and evidence. It
+combines the other modules of this package, which search, score and solve.
 """
 
 import asyncio

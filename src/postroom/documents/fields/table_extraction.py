@@ -1,4 +1,7 @@
-"""Finds table rows that arithmetic confirms: tax by rate, and line items (quantity x price = amount)."""
+"""Finds table rows that arithmetic confirms: tax by rate, line items (quantity x price = amount).
+
+`table_validation` checks the rows that people enter.
+"""
 
 import re
 from collections.abc import Iterator, Sequence

@@ -1,4 +1,7 @@
-"""Detects a document's language, and whether its dates have the month first."""
+"""Detects a document's language group, and whether its dates have the month first.
+
+The group is English or continental. `value_parsing` parses numbers and dates accordingly.
+"""
 
 import re
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What was read from a file: its transcript (words and positions), embedded files, pages that need OCR.
+"""Types of what was read from a file: transcript, words with positions, embedded files, OCR results.
 
 Types only; `pdf`, `images`, `plain_text` and `ocr` do the reading.
 """

@@ -1,6 +1,7 @@
-"""Detects the type of a file from its bytes, and decodes text files. Pure; a name only explains a rejection.
+"""Detects the type of a file from its bytes, and decodes text files. Pure.
 
-A signature alone is not enough: the structure behind it must be valid, and it must be the only signature.
+A signature alone is not enough: the structure behind it must be valid, and it must be the only signature. The
+name of a file only helps to explain a rejection. It reads no content; `pdf`, `images` and others do.
 """
 
 import re

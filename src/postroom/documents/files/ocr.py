@@ -1,6 +1,7 @@
-"""OCR: a long-running process that receives rendered bitmaps, never a file, and returns words with positions.
+"""The OCR process: receives rendered bitmaps, never a file, and returns words with positions.
 
-It reads one page at a time on one thread, which needs the least CPU time. Several processes work in parallel.
+It reads one page at a time on one thread, which needs the least CPU time. Several processes work in parallel;
+`sandbox.file_sandbox` starts them.
 """
 
 import contextlib

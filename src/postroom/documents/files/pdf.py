@@ -148,7 +148,7 @@ def _read_text_layer(page: Any, number: int) -> tuple[TranscriptPage, list[Word]
 
 
 def _upright_rotation(text: Any, rotation: int) -> int:
-    """By how much the page must be rotation so that most of its characters stand upright."""
+    """By how much the page must be rotated so that most of its characters stand upright."""
     count = text.count_chars()
     angles = Counter[int]()
     for index in range(0, count, max(count // 32, 1)):

@@ -1,6 +1,7 @@
-"""Unpacks ZIP files, forwarded messages and winmail.dat files, nested ones included, within limits. Pure.
+"""Unpacks ZIP files, forwarded messages and winmail.dat files, nested ones too, within limits. Pure.
 
-Names are labels only: nothing is ever written under one. Every skipped entry has a reason.
+Names are labels only: nothing is ever written under one. Every skipped entry has a reason. The caller passes
+the decoders of messages and winmail.dat.
 """
 
 import lzma

@@ -1,4 +1,7 @@
-"""The document kind `contract-note`: a purchase or sale of securities by a broker for a client."""
+"""The document kind `contract-note`: a purchase or sale of securities by a broker for a client.
+
+It declares fields, labels, titles and relations and contains no logic.
+"""
 
 from dataclasses import dataclass
 from datetime import date

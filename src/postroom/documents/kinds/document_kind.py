@@ -1,4 +1,7 @@
-"""What a document kind declares: its fields, its titles, and how its values relate to each other."""
+"""DocumentKind: what a kind declares, which is its fields, titles, and relations between its values.
+
+The kinds themselves are in `invoice` and `contract_note`.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

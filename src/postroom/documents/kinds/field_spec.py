@@ -1,7 +1,8 @@
-"""How a document kind declares one field: its shape, and the labels that stand beside its values.
+"""How a document kind declares one field: its shape, and the labels printed beside its values.
 
 Label phrases are given by language, separated by commas. A `?` behind a phrase marks weak evidence. A `*` at
 one end means that the phrase may be part of a longer word. Case, accents, hyphens and spaces do not matter.
+`fields.label_search` finds the labels.
 """
 
 from collections.abc import Mapping

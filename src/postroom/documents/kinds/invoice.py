@@ -1,4 +1,7 @@
-"""The document kind `invoice`: supplier, amounts, taxes, line items and payment details."""
+"""The document kind `invoice`: supplier, amounts, taxes, line items and payment details.
+
+It declares fields, labels, titles and relations and contains no logic.
+"""
 
 from dataclasses import dataclass
 from datetime import date

@@ -1,4 +1,7 @@
-"""The tasks that a sandboxed child runs on the one file it was forked for."""
+"""The tasks of a sandboxed child: read its file, render a page for OCR or a browser, and the warm-up.
+
+`zygote` forks the child and limits it. The task that sanitizes HTML is in `files.html_sanitizer`.
+"""
 
 import codecs
 import io

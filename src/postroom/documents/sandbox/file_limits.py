@@ -1,6 +1,6 @@
 """The limits for one untrusted file: bytes, pages, pixels, memory and time.
 
-A file that needs more is rejected with a reason.
+A file that needs more is rejected with a reason. Values only: `zygote` and the readers enforce them.
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,7 @@
-"""The sandbox as the worker uses it: untrusted files are read in child processes with limits.
+"""FileSandbox: reads, renders and sanitizes untrusted files in child processes with limits.
 
-A crash, a hang or excessive memory use fails that one file with a reason and does not affect the others.
+A crash, a hang or excessive memory use fails that one file with a reason and does not affect the others. It
+runs in the process of the caller and never parses a file there; `child_tasks` and `ocr` do, in children.
 """
 
 import asyncio

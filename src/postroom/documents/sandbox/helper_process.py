@@ -1,6 +1,7 @@
-"""A helper process beside the worker: started on first use, restarted after it died.
+"""HelperProcess: a long-running child process, started on first use and restarted after it died.
 
-A request is one message on a socket, with open files. The report on it carries the number of the request.
+A request is one message on a socket, with open files. The report on it carries the number of the request. The
+child is `zygote` or `files.ocr`.
 """
 
 import asyncio

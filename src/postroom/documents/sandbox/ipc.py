@@ -1,4 +1,7 @@
-"""Communication between the worker and its helper processes: requests with open files, and reports."""
+"""Messages to and from helper processes: requests with open files, and reports. Also file helpers.
+
+It starts no process: `helper_process` does.
+"""
 
 import ctypes
 import os
