@@ -3,6 +3,7 @@
 A blob is written to a temporary file, synced, linked to its final name, and the directory is synced: a file
 under its final name is always complete. Puts that arrive during a write form the next group, whose files and
 directories are synced concurrently: a sync costs milliseconds, and the file system merges concurrent ones.
+Also the translation of disk errors, which `disk_archive` shares.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The archive on the local disk: files by path, never overwritten, each with a metadata file beside it."""
+"""The archive on the local disk: files by path, never overwritten, each beside its metadata file.
+
+The caller passes the paths, which come from `documents.archive_path`.
+"""
 
 import asyncio
 import json

@@ -1,8 +1,7 @@
-"""The bucket of Google Cloud Storage, as blob store, archive and watched folder.
+"""A Google Cloud Storage bucket as blob store, archive and watched folder.
 
-Its library is synchronous and runs in threads.
-
-The library's errors are translated here. Their messages are dropped: they quote whole responses.
+Its library is synchronous and runs in threads. The library's errors are translated here. Their messages are
+dropped: they quote whole responses.
 """
 
 import asyncio

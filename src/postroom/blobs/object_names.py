@@ -1,4 +1,7 @@
-"""The names of blobs, the same in all stores: organization, first two digits, whole digest."""
+"""The names of blobs, the same in all stores: organization, first two digits, whole digest.
+
+Names of archived files are in `documents.archive_path`.
+"""
 
 import re
 

@@ -1,8 +1,7 @@
-"""The bucket of S3 or a compatible service, as blob store, archive and watched folder.
+"""A bucket of S3 or a compatible service as blob store, archive and watched folder.
 
-Uses obstore with boto3's credentials.
-
-The library's errors are translated here. Their messages are dropped: they quote whole responses.
+Uses obstore with boto3's credentials. The library's errors are translated here. Their messages are dropped:
+they quote whole responses.
 """
 
 from collections.abc import AsyncGenerator, Generator, Mapping

@@ -1,4 +1,4 @@
-"""Buffers content before its upload to a bucket, in memory or in a temporary file, and hashes it."""
+"""Buffers content in memory or in a temporary file and hashes it, before a bucket uploads it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable

@@ -1,4 +1,8 @@
-"""Watched folders on the local disk and in buckets: list and read their files. Links are not followed."""
+"""Watched folders on the local disk and in buckets: list and read their files.
+
+Links are not followed. It changes no file and does not remember which ones it has listed;
+`flow.documents.watch` does.
+"""
 
 import asyncio
 import os

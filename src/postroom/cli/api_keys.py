@@ -1,4 +1,7 @@
-"""`postroom keys`: create, list and revoke API keys."""
+"""`postroom keys`: create, list and revoke API keys.
+
+`flow.access.api_keys` does the work.
+"""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated

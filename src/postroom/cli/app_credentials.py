@@ -1,4 +1,7 @@
-"""The app-only options of `postroom mailboxes connect`: reads secret or certificate, and validates them."""
+"""Reads and validates the app-only options of `postroom mailboxes connect`: secret or certificate.
+
+`mailboxes` defines the options and connects.
+"""
 
 import re
 from pathlib import Path

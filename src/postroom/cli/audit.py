@@ -1,4 +1,7 @@
-"""`postroom audit`: compare a mailbox with its provider and print the differences."""
+"""`postroom audit`: compare a mailbox with its provider, print or repair the differences.
+
+`flow.mail.audit` compares and requests the repair, which this command runs as a sync.
+"""
 
 from typing import TYPE_CHECKING, Annotated
 

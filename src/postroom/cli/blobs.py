@@ -1,4 +1,7 @@
-"""`postroom blobs`: verify blobs, and record a new location after a move."""
+"""`postroom blobs`: verify blobs, and record a new location after a move.
+
+It moves no blob. `flow.storage.blob_verification` verifies.
+"""
 
 from typing import TYPE_CHECKING, Annotated, Any
 from uuid import UUID

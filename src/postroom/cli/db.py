@@ -1,4 +1,7 @@
-"""`postroom db`: migrations, psql, backup and restore."""
+"""`postroom db`: migrations, psql, backup and restore.
+
+`store.schema_migrations` and `store.pg_programs` do the work.
+"""
 
 from pathlib import Path
 from typing import Annotated

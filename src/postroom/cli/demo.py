@@ -1,4 +1,8 @@
-"""`postroom demo`: Postroom against the simulator, with two mailboxes."""
+"""`postroom demo`: Postroom against the simulator, with two mailboxes.
+
+It creates and connects the mailboxes and delivers mail while it runs. `simulator_process` starts the
+simulator, `up` and `supervisor` the processes of Postroom.
+"""
 
 import asyncio
 import fcntl

@@ -1,4 +1,7 @@
-"""`postroom doctor`: print the checks of Postroom's environment."""
+"""`postroom doctor`: print the checks of Postroom's environment.
+
+The checks are in `doctor_checks`.
+"""
 
 from dataclasses import asdict
 from typing import Annotated

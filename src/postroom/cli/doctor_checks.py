@@ -1,4 +1,7 @@
-"""The checks of `postroom doctor`. Each checks one thing and changes nothing."""
+"""The checks of `postroom doctor`. Each checks one thing and changes nothing.
+
+They return results; `doctor` prints them.
+"""
 
 import http.client
 import os

@@ -1,6 +1,6 @@
 """`postroom documents`: add, list, show, confirm, reject, retry and reprocess documents.
 
-The command `export` is in `export`.
+The command `export` is in `export`. `flow.documents` does the work.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,7 @@
-"""The dry run of `postroom pipelines try`: all stages, nothing stored."""
+"""The dry run of `postroom pipelines try`: all stages on a file or a message, with nothing stored.
+
+The command and its options are in `pipelines`.
+"""
 
 import asyncio
 from collections.abc import Callable, Sequence

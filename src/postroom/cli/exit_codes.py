@@ -1,4 +1,4 @@
-"""The exit codes of commands, and the table from error class to exit code."""
+"""The exit codes of commands, their help text, and the table from error class to exit code."""
 
 from collections.abc import Mapping
 from enum import IntEnum

@@ -1,4 +1,7 @@
-"""`postroom ledger`: show and verify the audit trail."""
+"""`postroom ledger`: show and verify the audit trail.
+
+Read-only. `flow.ledger.seal` verifies.
+"""
 
 import re
 from dataclasses import asdict

@@ -1,6 +1,7 @@
 """`postroom mailboxes`: connect, list, show, pause, resume, disconnect, and set the content policy.
 
-Also how other commands find the mailbox that their argument names.
+Also how other commands open the engine and find the mailbox that their argument names. `backfill` is in
+`sync`. `flow.mailboxes` does the work.
 """
 
 import asyncio

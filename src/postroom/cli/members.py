@@ -1,4 +1,7 @@
-"""`postroom members`: members, their roles and passwords, and sign-in links."""
+"""`postroom members`: manage members, their roles and passwords, and sign-in links.
+
+`flow.access` does the work.
+"""
 
 import sys
 from collections.abc import Awaitable, Callable

@@ -1,4 +1,7 @@
-"""`postroom orders`: import, list and close orders."""
+"""`postroom orders`: import orders from CSV, list and close them.
+
+`flow.documents.orders` validates and stores them.
+"""
 
 import csv
 from collections import Counter

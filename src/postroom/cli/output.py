@@ -1,4 +1,7 @@
-"""Results on standard output: tables and lines for people, JSON for programs."""
+"""Prints results on standard output: tables and lines for people, JSON for programs.
+
+Progress goes to standard error, by `progress`.
+"""
 
 import json
 from collections.abc import Sequence

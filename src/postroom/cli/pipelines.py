@@ -1,4 +1,7 @@
-"""`postroom pipelines`: list and check pipelines, show watched folders, and try one on a file."""
+"""`postroom pipelines`: list, check and try pipelines, and list watched files.
+
+It stores nothing. `dry_run` runs the stages of a try.
+"""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated

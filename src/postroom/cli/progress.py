@@ -1,4 +1,4 @@
-"""Progress on standard error: status lines, a spinner and a progress bar.
+"""Prints progress on standard error: status lines, a spinner and a progress bar.
 
 Spinner and bar appear on a terminal only. Standard output stays free for results that programs read.
 """

@@ -1,4 +1,7 @@
-"""`postroom purge`: permanently delete what is stored about a person."""
+"""`postroom purge`: permanently delete what is stored about a person.
+
+`flow.mail.purge` does the work. Mailboxes are purged by `postroom mailboxes disconnect --purge`.
+"""
 
 from dataclasses import asdict
 from typing import Annotated

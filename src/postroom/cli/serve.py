@@ -1,4 +1,7 @@
-"""`postroom serve`: run the web process."""
+"""`postroom serve`: run the web process.
+
+The server itself is in `web.server`.
+"""
 
 import socket
 from typing import TYPE_CHECKING, Annotated

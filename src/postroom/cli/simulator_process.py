@@ -1,4 +1,7 @@
-"""The simulator as a child process of the demo, and the settings for it."""
+"""Runs the simulator as a child process of the demo, and returns the settings for it.
+
+It imports nothing of mailsim. `demo` creates the simulated mailboxes.
+"""
 
 import importlib.util
 import selectors

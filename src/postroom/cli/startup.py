@@ -1,4 +1,7 @@
-"""What commands need before they act: settings, logs, tracing, the open database, a transaction."""
+"""What commands need before they act: settings, logs, tracing, the open database, a transaction.
+
+It defines no command.
+"""
 
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import contextmanager

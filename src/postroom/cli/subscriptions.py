@@ -1,4 +1,8 @@
-"""`postroom subscriptions`: create, renew, list and check subscriptions."""
+"""`postroom subscriptions`: create, renew, list and check subscriptions.
+
+`create` and `renew` enqueue work and run a worker for it; its steps are in `flow.mailboxes.subscribe`. The
+checks are here.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence

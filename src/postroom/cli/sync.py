@@ -1,4 +1,7 @@
-"""`postroom sync` and `postroom mailboxes backfill`: request a sync, run it, and follow its progress."""
+"""`postroom sync` and `postroom mailboxes backfill`: request a sync, run it, follow its progress.
+
+It runs a worker for syncs only, which `audit` uses too. The sync itself is in `flow.mail.sync`.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable

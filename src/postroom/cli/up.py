@@ -1,4 +1,7 @@
-"""`postroom up`: database, web process and workers under one supervisor. The demo uses the same parts."""
+"""`postroom up`: database, web process and workers under one supervisor.
+
+The demo uses the same parts. `supervisor` restarts the processes; `serve` and `work` are the processes.
+"""
 
 import asyncio
 import os

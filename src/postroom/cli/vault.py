@@ -1,4 +1,7 @@
-"""`postroom vault`: list, rotate and remove encryption keys."""
+"""`postroom vault`: list, rotate and remove encryption keys.
+
+`flow.storage.key_rotation` encrypts stored values again.
+"""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict

@@ -1,4 +1,7 @@
-"""`postroom webhooks`: add, list, remove, enable, disable, replay and test outgoing webhooks."""
+"""`postroom webhooks`: add, list, remove, enable, disable, replay and test outgoing webhooks.
+
+`flow.outbound` does the work.
+"""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, NamedTuple

@@ -1,4 +1,7 @@
-"""`postroom work`: run the worker process."""
+"""`postroom work`: run the worker process.
+
+The worker itself is in `worker`, its steps in `flow`.
+"""
 
 import asyncio
 import signal

@@ -1,4 +1,4 @@
-"""Parses address lists as they occur: quotes, comments, groups, encoded words, and none of it correct."""
+"""Parses the address lists of headers: quotes, comments, groups, encoded words, correct or not."""
 
 import re
 from collections.abc import Iterable, Iterator

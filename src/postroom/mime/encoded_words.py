@@ -1,4 +1,7 @@
-"""Decodes encoded words (RFC 2047) and header parameters (RFC 2231), correct or not."""
+"""Decodes encoded words (RFC 2047) and header parameters (RFC 2231), correct or not.
+
+Bodies are decoded in `transfer_encoding`.
+"""
 
 import re
 from binascii import Error, a2b_base64, a2b_qp

@@ -1,6 +1,7 @@
-"""Parses the headers of a message to a `MessageHead`: people, subject, dates, references, automated or not.
+"""Parses a message's headers to a `MessageHead`: people, subject, date, references, automated or not.
 
-`parse_header_pairs` does the same for header pairs of a provider's API, for the policy `metadata`.
+`parse_header_pairs` does the same for header pairs of a provider's API, for the policy `metadata`. Bodies and
+attachments are in `message`.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Parses a whole message: head, bodies, attachments. Never raises, whatever the bytes."""
+"""Parses a whole message: head, bodies, attachments. Never raises, whatever the bytes.
+
+Pure. It decides which parts are bodies and which are attachments; `part_tree` finds the parts.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -1,6 +1,7 @@
 """Parses the tree of a message's MIME parts. Bodies stay undecoded slices of the message.
 
 Hostile mail is normal: depth and number of parts are limited; beyond that, the rest is one opaque part.
+`message` interprets the parts.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Text of messages: decoding any charset to text that PostgreSQL can store, HTML to text, snippets."""
+"""Text of messages: decoding any charset to text that PostgreSQL can store, HTML to text, snippets.
+
+Pure functions. HTML for display is sanitized in `documents.files.html_sanitizer`.
+"""
 
 import re
 from codecs import lookup

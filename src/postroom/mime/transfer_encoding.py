@@ -1,4 +1,7 @@
-"""Decodes transfer encodings: base64, quoted-printable, uuencode, malformed or not, at once or in pieces."""
+"""Decodes transfer encodings (base64, quoted-printable, uuencode), whole or in pieces.
+
+Malformed input is decoded as far as possible. Charsets are decoded in `text`.
+"""
 
 import re
 from binascii import Error, a2b_base64, a2b_qp, a2b_uu

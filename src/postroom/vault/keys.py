@@ -1,7 +1,7 @@
 """The sealer's encryption keys: from a setting, or from a file in the home, created at first use.
 
 Every use checks whether the file has changed, so that all processes use a new key at once. Writers take a
-lock and replace the file atomically; readers need no lock.
+lock and replace the file atomically; readers need no lock. Nothing is encrypted here: `sealer` does that.
 """
 
 import os

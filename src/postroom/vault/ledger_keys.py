@@ -2,7 +2,8 @@
 
 The private key comes from a setting, or is created in the home directory at first use. Its public key is
 stored before it signs anything: after a change of key, old seals can still be verified, with the public keys
-alone. A key's id is derived from its public key, so no other key can claim it.
+alone. A key's id is derived from its public key, so no other key can claim it. What is signed is decided in
+`flow.ledger.seal`.
 """
 
 import base64

@@ -1,4 +1,7 @@
-"""The vault that seals grants for storage in the database."""
+"""LocalVault: seals grants for storage in the database, and opens them.
+
+It has no SQL: the caller stores the sealed value.
+"""
 
 from dataclasses import dataclass
 

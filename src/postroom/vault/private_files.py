@@ -1,4 +1,4 @@
-"""Small private files for keys: owner-only, replaced atomically, one writer at a time."""
+"""Reads, locks and replaces small private files for keys: owner-only, atomic, one writer at a time."""
 
 import fcntl
 import os

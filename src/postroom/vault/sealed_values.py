@@ -1,4 +1,7 @@
-"""Encrypted, expiring values as text, for URLs, cookies and stored API responses."""
+"""Encrypted, expiring values as text, for URLs, cookies and stored API responses.
+
+Nothing is stored here: the text contains the value and its expiry.
+"""
 
 import time
 from base64 import urlsafe_b64decode, urlsafe_b64encode

@@ -1,6 +1,7 @@
-"""Encryption of small secrets with AES-256-GCM, bound to a context: a copy in another row does not open.
+"""Sealer: encrypts and decrypts small secrets with AES-256-GCM, bound to a context.
 
-A sealed value consists of a format byte, a random nonce of 12 bytes, and the ciphertext with its tag.
+A value that was copied to another row does not open. A sealed value consists of a format byte, a random
+nonce of 12 bytes, and the ciphertext with its tag. `keys` has the keys.
 """
 
 import secrets

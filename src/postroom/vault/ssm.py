@@ -1,6 +1,7 @@
-"""The vault that stores grants in AWS Systems Manager, each as a SecureString parameter named by its mailbox.
+"""SsmVault: stores grants in AWS Systems Manager, each as a SecureString parameter.
 
-Uses boto3 in threads and translates its errors. Their messages are dropped: AWS quotes values it rejects.
+A parameter is named by its mailbox. Uses boto3 in threads and translates its errors. Their messages are
+dropped: AWS quotes values it rejects.
 """
 
 import asyncio
