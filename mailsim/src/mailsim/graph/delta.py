@@ -106,7 +106,7 @@ async def folders_delta(call: GraphCall) -> GraphResponse:
 # Links
 
 
-def _start_or_resume(call: GraphCall, feed: str, kind: filters.EntityType) -> DeltaLink:
+def _start_or_resume(call: GraphCall, feed: str, kind: entity_types.EntityType) -> DeltaLink:
     """Return the state of the followed link or of a new listing. A followed deltaLink starts a new round."""
     token = call.raw.get("$deltatoken", call.raw.get("$skiptoken"))
     if not token:
@@ -126,7 +126,7 @@ def _start_or_resume(call: GraphCall, feed: str, kind: filters.EntityType) -> De
     )
 
 
-def _start_listing(call: GraphCall, feed: str, kind: filters.EntityType) -> DeltaLink:
+def _start_listing(call: GraphCall, feed: str, kind: entity_types.EntityType) -> DeltaLink:
     raw = call.raw
     query = odata.parse_query(raw, kind)
     if query.search or query.skip or query.count:

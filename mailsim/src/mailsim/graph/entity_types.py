@@ -1,9 +1,51 @@
-"""Constants: Graph's entity types (message, folder, attachment, user) with the types of their properties.
+"""EntityType, and the constants for message, folder, attachment and user with their property types.
 
-Also the message properties that Mail.ReadBasic hides. `filters` defines EntityType.
+Also the message properties that Mail.ReadBasic hides. No values: `message_json` and the routes have the JSON.
 """
 
-from mailsim.graph.filters import PropertyType, make_entity_type
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from mailsim.graph.errors import unknown_property
+
+PropertyType = Literal["text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id"]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityType:
+    """An entity type of Graph: its properties with sub-paths, and its navigation properties."""
+
+    name: str
+    types: Mapping[str, PropertyType]
+    spellings: Mapping[str, str]
+    navigation: Mapping[str, str]
+
+    def resolve_path(self, written: str) -> str:
+        spelling = self.spellings.get(written.lower())
+        if spelling is None:
+            raise unknown_property(written.split("/", maxsplit=1)[0], self.name)
+        return spelling
+
+    def spelling(self, written: str) -> str:
+        """Return Microsoft's spelling of a name in $select; a sub-path selects its first segment."""
+        head = written.split("/", maxsplit=1)[0]
+        spelling = self.spellings.get(head.lower()) or self.navigation.get(head.lower())
+        if spelling is None:
+            raise unknown_property(head, self.name)
+        return spelling
+
+    def property_type(self, path: str) -> PropertyType:
+        return self.types[path]
+
+
+def make_entity_type(
+    name: str, types: Mapping[str, PropertyType], navigation: tuple[str, ...] = ()
+) -> EntityType:
+    return EntityType(
+        name, types, {path.lower(): path for path in types}, {nav.lower(): nav for nav in navigation}
+    )
+
 
 _PERSON: dict[str, PropertyType] = {
     "emailAddress": "object",

@@ -1,6 +1,7 @@
-"""Parser and evaluator of `$filter`, and EntityType, the table of properties that it checks against.
+"""Parser and evaluator of `$filter`, on the properties that an EntityType declares.
 
-An item is passed as a function from property name to JSON value, so that cheap properties stay cheap.
+An item is passed as a function from property name to JSON value, so that cheap properties stay cheap. The
+other query options are in `odata`.
 """
 
 import operator
@@ -8,11 +9,11 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal, assert_never, cast
+from typing import Any, assert_never, cast
 
+from mailsim.graph.entity_types import EntityType, PropertyType
 from mailsim.graph.errors import bad_request, unknown_property
 
-PropertyType = Literal["text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id"]
 PropertyReader = Callable[[str], Any]
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq, "ne": operator.ne, "gt": operator.gt, "ge": operator.ge,
@@ -24,41 +25,6 @@ _TESTS: dict[str, Callable[[str, str], bool]] = {
     "contains": lambda text, part: part in text,
 }
 MAX_DEPTH = 40
-
-
-@dataclass(frozen=True, slots=True)
-class EntityType:
-    """An entity type of Graph: its properties with sub-paths, and its navigation properties."""
-
-    name: str
-    types: Mapping[str, PropertyType]
-    spellings: Mapping[str, str]
-    navigation: Mapping[str, str]
-
-    def resolve_path(self, written: str) -> str:
-        spelling = self.spellings.get(written.lower())
-        if spelling is None:
-            raise unknown_property(written.split("/", maxsplit=1)[0], self.name)
-        return spelling
-
-    def spelling(self, written: str) -> str:
-        """Return Microsoft's spelling of a name in $select; a sub-path selects its first segment."""
-        head = written.split("/", maxsplit=1)[0]
-        spelling = self.spellings.get(head.lower()) or self.navigation.get(head.lower())
-        if spelling is None:
-            raise unknown_property(head, self.name)
-        return spelling
-
-    def property_type(self, path: str) -> PropertyType:
-        return self.types[path]
-
-
-def make_entity_type(
-    name: str, types: Mapping[str, PropertyType], navigation: tuple[str, ...] = ()
-) -> EntityType:
-    return EntityType(
-        name, types, {path.lower(): path for path in types}, {nav.lower(): nav for nav in navigation}
-    )
 
 
 @dataclass(frozen=True, slots=True)

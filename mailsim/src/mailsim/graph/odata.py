@@ -1,6 +1,6 @@
-"""OData query options ($select, $expand, $top and others): parsing, checks, and links that contain them.
+"""OData query options ($select, $expand, $top and others): parsing, checks, and links with options.
 
-Routes apply the options. Every error is Graph's own 400.
+Routes apply the options; `filters` parses `$filter`. Every error is Graph's own 400.
 """
 
 from collections.abc import Iterable, Mapping
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, quote
 
 from mailsim.graph import filters
+from mailsim.graph.entity_types import EntityType
 from mailsim.graph.errors import bad_request, unknown_property
 
 SYSTEM = (
@@ -70,7 +71,7 @@ def parse_options(query_string: str) -> dict[str, str]:
     return options
 
 
-def parse_query(raw: Mapping[str, str], entity_type: filters.EntityType) -> ODataQuery:
+def parse_query(raw: Mapping[str, str], entity_type: EntityType) -> ODataQuery:
     """Parse the options for an entity type."""
     return ODataQuery(
         select=_parse_select(raw.get("$select"), entity_type),
@@ -118,7 +119,7 @@ def get_flag(raw: Mapping[str, str], name: str) -> bool:
     return _parse_boolean(name, value)
 
 
-def _parse_select(text: str | None, entity_type: filters.EntityType) -> tuple[str, ...] | None:
+def _parse_select(text: str | None, entity_type: EntityType) -> tuple[str, ...] | None:
     if text is None:
         return None
     names = [name.strip() for name in text.split(",")]
@@ -129,7 +130,7 @@ def _parse_select(text: str | None, entity_type: filters.EntityType) -> tuple[st
     return tuple(dict.fromkeys(entity_type.spelling(name) for name in names))
 
 
-def _parse_expand(text: str | None, entity_type: filters.EntityType) -> tuple[ExpandOption, ...]:
+def _parse_expand(text: str | None, entity_type: EntityType) -> tuple[ExpandOption, ...]:
     if text is None:
         return ()
     expands: list[ExpandOption] = []
@@ -157,7 +158,7 @@ def _split_top_level(text: str) -> Iterable[str]:
     yield text[start:].strip()
 
 
-def _parse_orderby(text: str | None, entity_type: filters.EntityType) -> tuple[tuple[str, bool], ...]:
+def _parse_orderby(text: str | None, entity_type: EntityType) -> tuple[tuple[str, bool], ...]:
     if not text:
         return ()
     order: list[tuple[str, bool]] = []

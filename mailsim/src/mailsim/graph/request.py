@@ -16,8 +16,8 @@ from mailsim.entra.directory import EntraUser
 from mailsim.entra.grants import EntraAccessToken
 from mailsim.graph import odata
 from mailsim.graph.context import GraphContext
+from mailsim.graph.entity_types import EntityType
 from mailsim.graph.errors import bad_request
-from mailsim.graph.filters import EntityType
 from mailsim.graph.ids import GraphIds
 from mailsim.graph.message_json import MessagePreferences
 from mailsim.mailbox import Mailbox
