@@ -1,3 +1,3 @@
-"""mailsim: a simulator of Gmail and Microsoft 365 mail on loopback, with state, OAuth, pushes and faults."""
+"""mailsim: a simulator of Gmail and Microsoft 365 mail, with state, OAuth, pushes and faults."""
 
 __version__ = "0.1.0"

@@ -1,4 +1,4 @@
-"""BackgroundTasks: the asyncio tasks that outlive a request, such as pushes, retries and delayed effects.
+"""BackgroundTasks: asyncio tasks that outlive a request, such as pushes, retries, delayed effects.
 
 It runs and awaits any coroutine and knows none of them. A task is either working or sleeping on the
 simulator's clock. A task that waits for anything else without a limit (a queue, an event) must wait through

@@ -1,6 +1,7 @@
-"""Initial message states (folder, labels, flags) of arriving and sent mail, and of a mailbox's initial mail.
+"""States (folder, labels, flags) in which messages arrive, are sent, or are initially in a mailbox.
 
-A million states take a few milliseconds, because one random byte per message indexes a table of 256.
+A million states take a few milliseconds, because one random byte per message indexes a table of 256. The
+messages themselves come from `initial_mail`.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""`lazy_property`: a decorator like functools.cached_property, without the lock that Python 3.11 takes."""
+"""`lazy_property`: like functools.cached_property, without the lock that Python 3.11 takes."""
 
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar

@@ -1,8 +1,8 @@
 """One simulated mailbox of either provider: messages by number, folders, threads, drafts, change log.
 
 It applies the rules in which the providers differ (Gmail: several labels, Outlook: one folder), but knows no
-API: the Gmail and Graph packages derive IDs, history and delta from message numbers and the change log. The
-bytes of generated mail are written on first read.
+HTTP and no JSON: the Gmail and Graph packages derive IDs, history and delta from message numbers and the
+change log. The bytes of generated mail are written on first read.
 """
 
 from array import array

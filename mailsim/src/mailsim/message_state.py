@@ -1,4 +1,4 @@
-"""Data types of a mailbox: MessageState, Folder, MailboxChange, and the standard folders of each provider.
+"""Data types of a mailbox (MessageState, Folder, MailboxChange) and each provider's standard folders.
 
 One MessageState serves both: Gmail reads it as a set of label IDs (`get_labels`), Graph as folder, isRead,
 flag and importance (`get_importance`). `mailbox` changes states.

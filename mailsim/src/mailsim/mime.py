@@ -1,7 +1,7 @@
 """MIME parser: RFC 5322 bytes to a tree of parts, in one pass. It never fails on malformed mail.
 
 Bodies stay slices of the message; transfer decoding happens on first use. The responses of both
-providers and the truth are made from this tree.
+providers and the truth are made from this tree. `samples` writes messages.
 """
 
 import binascii

@@ -1,6 +1,6 @@
-"""Request bodies of the control API's per-mailbox actions: revoke access, expire, send a lifecycle event.
+"""Request bodies of the control API's actions on a mailbox: revoke, expire, send a lifecycle event.
 
-They are here because providers carry the actions out. Unknown properties are rejected.
+Structs only. They are here because providers carry the actions out. Unknown properties are rejected.
 """
 
 from typing import Literal

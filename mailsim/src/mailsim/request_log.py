@@ -1,4 +1,8 @@
-"""A bounded log of the newest HTTP exchanges, on request with their bodies. `meters` has the counters."""
+"""RequestLog: the newest HTTP exchanges in a bounded list, on request with their bodies.
+
+It only stores; the middleware, the providers and the push client fill the entries in. `meters` has the
+counters.
+"""
 
 from collections import deque
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The Simulator, whose state all parts of mailsim share, and the Provider interface of Gmail and Microsoft.
+"""The Simulator, whose state all parts of mailsim share, and the Provider interface of both providers.
 
 It creates and closes the Simulator; it has no routes. A provider module exports `routes(sim) -> list[Route]`,
 registers its Provider in `sim.providers` and returns routes whose `name` is the endpoint name used by faults

@@ -1,7 +1,7 @@
-"""A compact index of message states: four bytes per message, and counts that make totals and pages cheap.
+"""MessageStateIndex: the state of every message in four bytes, with counts for cheap totals and pages.
 
 Equal states are stored once. Blocks of 4096 messages count their states, so that listing a rare folder in a
-mailbox of a million messages skips the blocks without it.
+mailbox of a million messages skips the blocks without it. It knows no rule of a provider; `mailbox` does.
 """
 
 from array import array

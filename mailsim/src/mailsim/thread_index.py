@@ -1,6 +1,7 @@
 """ThreadIndex: which messages of a mailbox form a thread, and messages by Message-ID.
 
-Threads of the initial mail are computed; those of messages that arrived later are stored.
+Threads of the initial mail are computed; those of messages that arrived later are stored. It keeps deleted
+messages; `mailbox` filters them out.
 """
 
 from array import array

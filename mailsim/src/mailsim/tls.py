@@ -1,4 +1,4 @@
-"""The TLS certificates of one run, in temporary files: a new authority and the server's certificate."""
+"""Issues the TLS certificates of one run: a new authority and the server's, in temporary files."""
 
 import contextlib
 import tempfile

@@ -1,4 +1,4 @@
-"""ControlEndpoint: one endpoint of the control API, which decodes requests and encodes results and errors.
+"""ControlEndpoint: decodes the requests of one control endpoint, and encodes its results and errors.
 
 Also `change_options`, which sets options by name. Handlers and the route table are elsewhere.
 """

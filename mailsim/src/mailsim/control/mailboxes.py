@@ -1,6 +1,6 @@
-"""Control handlers of mailboxes and folders, and of the actions on a mailbox's grants, tokens and cursors.
+"""Control handlers of mailboxes and folders, and of actions on grants, tokens and cursors.
 
-The providers carry out the actions on grants, tokens and cursors.
+The providers carry out these actions.
 """
 
 from mailsim.control.endpoint import ControlCall

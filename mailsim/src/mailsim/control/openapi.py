@@ -1,4 +1,4 @@
-"""The OpenAPI 3.1 document of the control API, generated from its endpoints and their structs."""
+"""Generates the OpenAPI 3.1 document of the control API from its endpoints and structs, and serves it."""
 
 import re
 from collections.abc import Iterable

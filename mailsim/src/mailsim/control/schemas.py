@@ -1,6 +1,7 @@
 """The JSON bodies and query parameters of the control API, as msgspec structs.
 
-The OpenAPI document is generated from them.
+The OpenAPI document is generated from them. Those of one provider are in `google.control` and
+`graph.control`, those of actions in `provider_actions`.
 """
 
 from typing import Annotated, Any

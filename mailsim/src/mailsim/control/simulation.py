@@ -1,4 +1,4 @@
-"""Control handlers of the simulation as a whole: clock, OAuth clients, faults, request logs, meters."""
+"""Control handlers of the simulation as a whole: summary, clock, OAuth clients, faults, logs, meters."""
 
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase

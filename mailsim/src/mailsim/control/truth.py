@@ -1,6 +1,6 @@
 """The control handler that lists the ground truth of a mailbox, for comparison with a mirror of it.
 
-Per message: IDs, folders, flags, and SHA-256 of the message and of each attachment.
+Per message: IDs, folders, flags, and SHA-256 of the message and of each attachment. It compares nothing.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""The table of AADSTS errors of Microsoft Entra, EntraError, and the formats of their messages and bodies."""
+"""EntraError, the table of AADSTS errors, and the formats of their messages and JSON bodies."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime

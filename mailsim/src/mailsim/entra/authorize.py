@@ -1,7 +1,7 @@
 """The authorize and admin consent endpoints of Entra: check the request, show the page, redirect back.
 
 The browser returns to the application with a code or an error. Only a request with an invalid client or
-redirect URI ends on an error page here.
+redirect URI ends on an error page here. The HTML is in `pages`, the token endpoint in `token`.
 """
 
 import re

@@ -1,4 +1,7 @@
-"""Client authentication at Entra's token endpoint: client secret, HTTP Basic, or a signed assertion."""
+"""Client authentication at Entra's token endpoint: client secret, HTTP Basic, or signed assertion.
+
+It raises EntraError or returns; `token` issues the tokens.
+"""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""The discovery endpoints of Entra: OpenID configuration, signing keys, instance discovery, and userinfo."""
+"""Entra's endpoints for metadata: OpenID configuration, signing keys, instance discovery, userinfo."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Authorization codes, refresh tokens and access tokens of Entra: issue, look up, expire, revoke.
+"""Authorization codes, refresh, access and ID tokens of Entra: issue, look up, expire, revoke.
 
 No HTTP; consents are in `directory`.
 """

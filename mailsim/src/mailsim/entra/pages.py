@@ -1,4 +1,7 @@
-"""The HTML of Entra's pages: consent with account selection, error, and the form that posts a code back."""
+"""The HTML of Entra's pages: consent with account selection, error, and form post of a code.
+
+It only renders; `authorize` decides what to show.
+"""
 
 from collections.abc import Mapping
 from html import escape

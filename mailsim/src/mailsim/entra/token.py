@@ -1,4 +1,7 @@
-"""The token endpoint of Entra: the grant types authorization_code, refresh_token and client_credentials."""
+"""The token endpoint of Entra, for authorization_code, refresh_token and client_credentials.
+
+It checks the request; `grants` issues the tokens and `client_authentication` checks the client.
+"""
 
 import base64
 import hashlib

@@ -1,6 +1,7 @@
-"""GmailApi: runs one Gmail API call from route, token, scope, arguments and quota to the partial response.
+"""GmailApi: runs one API call, from route, token, scope, arguments and quota to the partial response.
 
-Single requests and the calls inside a batch take the same path. It does no I/O and no logging.
+Single requests and the calls inside a batch take the same path. It does no I/O and no logging:
+`request_handlers` does. The methods are in `methods`.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,4 +1,7 @@
-"""The types of the method table: GmailMethod, and GmailCallContext, which a method's function receives."""
+"""GmailMethod, an entry of the method table, and GmailCallContext, which a method's function receives.
+
+Types only; the table is in `methods`.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The functions of the users.drafts methods.
+"""The functions of the users.drafts methods: list, get, create, update, delete, send.
 
 A draft keeps its ID; its message gets a new ID with every save.
 """

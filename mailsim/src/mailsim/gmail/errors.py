@@ -1,6 +1,7 @@
-"""GmailError and its JSON body in Google's format: legacy `errors[]`, current `status` and `details[]`.
+"""GmailError, its JSON body in Google's format, and the errors that several modules raise.
 
-Errors for exceeded quotas are in `quota`.
+The body has the legacy `errors[]` and the current `status` and `details[]`. Errors for exceeded
+quotas are in `quota`.
 """
 
 from dataclasses import dataclass

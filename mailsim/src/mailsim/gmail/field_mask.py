@@ -1,7 +1,7 @@
-"""Partial responses: parse the `fields` parameter into a mask, check it against a schema, apply it to JSON.
+"""Partial responses: parse the `fields` parameter to a mask, check it, and apply it to JSON.
 
 Syntax: `messages(id,payload/headers),nextPageToken`. Commas separate names, `/` selects a child, parentheses
-group, `*` is a wildcard.
+group, `*` is a wildcard. `response_schema` is the schema.
 """
 
 import re

@@ -1,7 +1,7 @@
 """GmailMailbox: a mailbox as the Gmail API presents it, with Gmail's IDs, labels and message formats.
 
-`ids` converts the IDs, `message_json` parsed messages. This view is read-only: the API
-methods change `mailbox` directly.
+`ids` converts the IDs, `message_json` parsed messages. This view is read-only: the API methods change
+`mailbox` directly.
 """
 
 from collections.abc import Callable, Collection, Iterable

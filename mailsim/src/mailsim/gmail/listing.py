@@ -1,6 +1,7 @@
-"""Pages of message numbers, newest first, selected by labels and search, for messages, threads and drafts.
+"""Pages of message numbers, newest first, by labels and search, for messages, threads and drafts.
 
-A page token is a position in the mailbox, so new mail between two pages does not shift the list.
+A page token is a position in the mailbox, so new mail between two pages does not shift the list. The JSON is
+made by the methods that list.
 """
 
 from collections.abc import Callable, Iterator, Mapping

@@ -1,6 +1,7 @@
-"""Parsed messages as Gmail API JSON. Pure functions: no mailbox, no clock.
+"""Parsed messages as Gmail API JSON: payload, headers, snippet. Pure functions: no mailbox, no clock.
 
-Bodies are base64url. Gmail does not guarantee padding, so every second message has none.
+Bodies are base64url. Gmail does not guarantee padding, so every second message has none. `gmail_mailbox`
+adds IDs, labels and dates.
 """
 
 import html

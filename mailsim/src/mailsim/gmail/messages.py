@@ -1,4 +1,4 @@
-"""The functions of the users.messages methods: list, get, attachments, modify, trash, delete, insert, send.
+"""The functions of the users.messages methods, from list and get to modify, delete, insert and send.
 
 Drafts and threads use its helpers for uploads, labels and delivery.
 """

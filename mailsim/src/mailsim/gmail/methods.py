@@ -1,7 +1,7 @@
 """The table of the Gmail API's methods: path, scopes, parameters, properties and function.
 
-The functions are in other modules. The test suite compares paths, parameters and scopes with Google's
-discovery document.
+The functions are in other modules, except those of watches. The test suite compares paths, parameters and
+scopes with Google's discovery document.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""The Gmail provider: the routes of Gmail and Google sign-in, and the Provider interface of the simulator.
+"""The Gmail provider: the routes of Gmail and Google sign-in, and the simulator's Provider interface.
 
 It connects the modules; the endpoints are elsewhere.
 """

@@ -1,7 +1,7 @@
 """Gmail's quotas: the cost per method, the limits, a meter, and the errors for exceeded quotas.
 
 Quotas apply to a sliding window of 60 seconds on the simulator's clock. A rejected call costs nothing.
-`quota_usage` keeps the meters. Also the timestamp format of these errors.
+`quota_usage` keeps the meters and charges calls. Also the timestamp format of these errors.
 """
 
 from collections import deque

@@ -1,6 +1,7 @@
 """The ASGI handlers of single and batch requests, and the mailbox and endpoint that a request targets.
 
-They read and write HTTP, record the calls and inject faults; `api` runs the calls.
+They read and write HTTP, record the calls and inject faults; `api` runs the calls, `batch` parses the
+envelope.
 """
 
 import asyncio

@@ -1,6 +1,7 @@
-"""Compiler of search queries to filters by time range, labels and message content, and their evaluation.
+"""Compiles a search query to filters by time range, labels and message content, and evaluates them.
 
-The three are separate, so that a search by date or label in a large mailbox parses no message.
+The three are separate, so that a search by date or label in a large mailbox parses no message. `search_query`
+parses the query, `listing` searches the mailbox.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""The functions of the users.threads methods.
+"""The functions of the users.threads methods: list, get, modify, trash, untrash, delete.
 
 A thread has the ID of its first message.
 """

@@ -1,4 +1,7 @@
-"""Extracts the message from an upload body: the message itself, or a multipart whose metadata is ignored."""
+"""Extracts the message from an upload body, which is the message itself or a multipart with metadata.
+
+The metadata is ignored.
+"""
 
 import re
 

@@ -1,6 +1,6 @@
 """The watches of Gmail mailboxes: start, stop, and publish their changes to Pub/Sub topics.
 
-`google.pubsub` delivers the messages.
+`google.pubsub` delivers the messages; `methods` has the API methods.
 """
 
 import re

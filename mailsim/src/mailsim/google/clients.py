@@ -1,4 +1,4 @@
-"""GoogleClient: an OAuth client as registered in the Google Cloud console, and its allowed redirect URIs."""
+"""GoogleClient: an OAuth client as registered at Google, and the check of its redirect URIs."""
 
 from dataclasses import dataclass
 from functools import lru_cache

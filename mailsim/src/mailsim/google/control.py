@@ -1,6 +1,6 @@
-"""Google's own endpoints of the control API: tokens without a browser, options, Pub/Sub, problems, keys.
+"""Google's endpoints of the control API: tokens without a browser, options, Pub/Sub, problems, keys.
 
-It holds their handlers and request bodies.
+It holds their handlers and request bodies. The other endpoints are in `mailsim.control`.
 """
 
 from dataclasses import dataclass

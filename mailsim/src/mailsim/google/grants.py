@@ -1,6 +1,7 @@
-"""Google's consents, authorization codes, refresh tokens and access tokens, with all rules that end them.
+"""Google's consents, codes, refresh tokens and access tokens, with all rules that end them.
 
-Pure state: the caller passes the time in seconds. Errors are `OAuthError` with Google's response body.
+Pure state: the caller passes the time in seconds. Errors are `OAuthError` with Google's response body. The
+endpoints are in `oauth` and `consent_page`.
 """
 
 import base64

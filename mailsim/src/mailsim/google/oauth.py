@@ -1,6 +1,6 @@
 """Google's OAuth endpoints for programs: token, revoke, keys, discovery, userinfo, tokeninfo.
 
-Also the table of all OAuth routes. The consent page is in `consent_page`.
+Also ID tokens, and the table of all OAuth routes. The consent page is in `consent_page`.
 """
 
 import base64

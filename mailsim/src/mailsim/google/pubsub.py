@@ -1,7 +1,7 @@
-"""PubSub: topics, push subscriptions, and unordered delivery at least once, until acknowledged or expired.
+"""PubSub: topics, push subscriptions, and delivery at least once and unordered, until acknowledged.
 
-Pushes carry Google's token. Retry delays follow the simulator's clock; the endpoint's response timeout is
-real time.
+A message expires after its retention time. Pushes carry Google's token. Retry delays follow the simulator's
+clock; the endpoint's response timeout is real time. The data types are in `pubsub_resources`.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The $batch endpoint: up to twenty requests in one, with dependencies, each with its own response."""
+"""The $batch endpoint: up to twenty requests in one, with dependencies, each with its own response.
+
+It parses, orders and encodes the parts; `api` dispatches each of them.
+"""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""Conversions of message bodies as Outlook does them: HTML and text, sanitizing, preview, unquoted part.
+"""Conversions of message bodies as in Outlook: HTML and text, sanitizing, preview, unquoted part.
 
 Pure functions on strings.
 """

@@ -1,6 +1,6 @@
 """Microsoft's own endpoints of the control API: tokens without a browser, options, refusals, settings.
 
-It holds their handlers and request bodies.
+It holds their handlers and request bodies. The other endpoints are in `mailsim.control`.
 """
 
 from dataclasses import asdict, dataclass

@@ -1,4 +1,7 @@
-"""The mail folder routes of Graph: find by ID or well-known name, list, create, rename, move, delete."""
+"""The mail folder routes of Graph: find by ID or well-known name, list, create, rename, move, delete.
+
+Other routes use its lookup and its JSON.
+"""
 
 from typing import Any
 

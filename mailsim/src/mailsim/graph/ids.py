@@ -1,4 +1,4 @@
-"""Exchange's IDs for messages, attachments, folders and conversations: derived from numbers, and parsed.
+"""Exchange's IDs of messages, attachments, folders and conversations: made from numbers, and parsed.
 
 A mutable message ID contains the folder and the move that brought the message there, so it changes with every
 move; an immutable ID does not. Both have a checksum, so an ID with one character in another case is invalid.

@@ -1,4 +1,7 @@
-"""The routes of Graph that change messages: create, update, move, copy, delete, send. `messages` reads."""
+"""The routes of Graph that change messages: create, update, move, copy, delete, send.
+
+`messages` has those that read; `message_composer` writes the bytes.
+"""
 
 import base64
 import binascii

@@ -1,6 +1,6 @@
-"""The attachments that Outlook sees in a MIME tree (files, items, references to cloud files), and their JSON.
+"""The attachments that Outlook sees in a MIME tree: files, items and references, with their JSON.
 
-Pure functions; the routes are in `attachments`.
+A reference is a link to a cloud file. Pure functions; the routes are in `attachments`.
 """
 
 from base64 import b64encode

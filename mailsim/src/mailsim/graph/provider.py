@@ -1,4 +1,4 @@
-"""The Microsoft 365 provider: the routes of Entra and Graph, and the Provider interface of the simulator.
+"""The Microsoft 365 provider: the routes of Entra and Graph, and the simulator's Provider interface.
 
 It connects the modules; the endpoints are elsewhere.
 """

@@ -1,6 +1,6 @@
 """PushQueue, the notifications waiting for one URL, and EndpointHealth, which delays or drops them.
 
-`notifications` sends them.
+No I/O: `notifications` sends them.
 """
 
 from collections import deque

@@ -1,6 +1,6 @@
 """Resource data for rich notifications: selected properties, their encryption, and validation tokens.
 
-`notifications` sends them.
+It builds them; `notifications` sends them.
 """
 
 import base64

@@ -1,6 +1,6 @@
-"""GraphRoute and RouteTable: matching of Graph's paths, in any case, with keys as segments or in parentheses.
+"""GraphRoute and RouteTable: match Graph's paths, with keys as segments or in parentheses.
 
-The routes themselves are in `api`.
+Names match in any case. The routes themselves are in `api`.
 """
 
 import re

@@ -1,6 +1,6 @@
-"""GraphSubscription and the registry of all: resource syntax, JSON, and which changes a subscription matches.
+"""GraphSubscription, its resource syntax and JSON, the changes it matches, and SubscriptionRegistry.
 
-No routes and no pushes.
+No routes and no pushes: they are in `subscriptions` and `notifications`.
 """
 
 import asyncio

@@ -1,4 +1,7 @@
-"""The /subscriptions routes of Graph: create after two handshakes, renew, reauthorize, list, delete."""
+"""The /subscriptions routes of Graph: create after two handshakes, renew, reauthorize, list, delete.
+
+`notifications` does the handshakes; `subscription_model` stores the subscriptions.
+"""
 
 import base64
 import binascii

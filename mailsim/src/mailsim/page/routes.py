@@ -1,4 +1,7 @@
-"""The routes of the web page: overview, mailbox, form posts, style sheet and script."""
+"""The routes of the web page: overview, mailbox, form posts, style sheet and script.
+
+They render templates. The values come from `views`, the actions from `forms`.
+"""
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path

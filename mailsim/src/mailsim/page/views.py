@@ -1,4 +1,4 @@
-"""The values that the templates of the web page show, for the overview and for one mailbox. Read-only."""
+"""The values that the web page's templates show, for the overview and for one mailbox. Read-only."""
 
 from datetime import UTC, datetime
 from itertools import islice

@@ -1,4 +1,7 @@
-"""Writers of messages with ordinary attachments: ZIP, vCard, iCalendar, CSV, DOCX, TNEF, large files."""
+"""Writers of messages with ordinary attachments: ZIP, vCard, iCalendar, CSV, DOCX, TNEF, large files.
+
+Also the makers of ZIP and CSV files. Invoices and contract notes are in `document_messages`.
+"""
 
 import io
 import zipfile

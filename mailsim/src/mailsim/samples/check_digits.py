@@ -1,4 +1,4 @@
-"""IBAN, ISIN and VAT IDs: make, draw, check and print numbers with check digits.
+"""IBANs, ISINs and VAT IDs with check digits: make, draw, check and print them.
 
 Their bank and issuer codes are not assigned.
 """

@@ -1,4 +1,7 @@
-"""Page layouts of a ContractNote: six brokers, each with its own layout and terms, in three languages."""
+"""Page layouts of a ContractNote: six brokers, each with its own layout and terms, in three languages.
+
+They draw; `contract_notes` has the data, `pdf` and `scans` render the drawing.
+"""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal

@@ -1,4 +1,7 @@
-"""Returns the true field values of the documents that a MessageSpec generates, as a reference."""
+"""The true field values of the document in a message, as a reference for tests of extraction.
+
+They come from the data of invoices and contract notes, not from the bytes.
+"""
 
 from mailsim.samples.message_spec import MessageSpec
 

@@ -1,6 +1,6 @@
 """Writers of messages with invoices and contract notes in every delivery format, and their PDF files.
 
-The documents' data and layouts are in other modules.
+The documents' data and layouts are in other modules. Odd files are in `unusual_invoices`.
 """
 
 import functools

@@ -1,4 +1,7 @@
-"""Rendering of Factur-X invoices: the invoice XML embedded in a readable PDF, with PDF/A-3 metadata."""
+"""Embeds invoice XML in a readable PDF as Factur-X, with PDF/A-3 metadata.
+
+The caller passes both: `cii` renders the XML, `pdf` the pages.
+"""
 
 import functools
 import io

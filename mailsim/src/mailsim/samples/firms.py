@@ -1,4 +1,7 @@
-"""Fictitious companies on documents (suppliers, buyers, brokers), and the securities that brokers trade."""
+"""Fictitious companies on documents (suppliers, buyers, brokers), and the securities they trade.
+
+Companies and people in message texts are in `phrases`.
+"""
 
 import functools
 from dataclasses import dataclass

@@ -1,4 +1,7 @@
-"""Page layouts of an Invoice: five layouts, each with its own typeface, arrangement and terms."""
+"""Page layouts of an Invoice: five layouts, each with its own typeface, arrangement and terms.
+
+They draw; `invoices` has the data, `pdf` and `scans` render the drawing.
+"""
 
 from collections.abc import Callable, Sequence
 from decimal import Decimal

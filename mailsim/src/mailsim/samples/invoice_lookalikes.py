@@ -1,4 +1,7 @@
-"""Writer of messages with documents that resemble invoices: delivery notes, offers, reminders, brochures."""
+"""Writer of messages with documents like invoices: delivery notes, offers, reminders, brochures.
+
+It also draws these documents.
+"""
 
 import functools
 import textwrap

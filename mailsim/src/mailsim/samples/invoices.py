@@ -1,4 +1,4 @@
-"""Invoices as data, without layout.
+"""Invoices as data, without layout: parties, lines, taxes, totals and dates.
 
 All amounts add up and all check digits are valid. `to_facts` gives the ground truth.
 """

@@ -1,4 +1,4 @@
-"""The table of message kinds (writer function, sender, variants, share of an ordinary mailbox) and subjects.
+"""The table of message kinds: writer function, sender, variants, share of mail. Also their subjects.
 
 The writers are in other modules.
 """

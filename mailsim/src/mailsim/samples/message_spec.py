@@ -1,6 +1,7 @@
 """MessageSpec, the description of a message to generate, and the fictitious people who send it.
 
-Omitted fields are derived from its seed.
+Omitted fields are derived from its seed. `message_kinds` has the kinds, `mailbox_plan` makes the specs of a
+mailbox.
 """
 
 from dataclasses import dataclass

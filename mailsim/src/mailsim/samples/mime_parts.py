@@ -1,4 +1,7 @@
-"""Builders of MIME parts (text, attachments, multiparts, attached messages) and of whole messages."""
+"""Builders of MIME parts (text, attachments, multiparts, attached messages) and of whole messages.
+
+`headers` formats the header block.
+"""
 
 import binascii
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Tables of phrases for message texts in German, English and French, with fictitious people and companies."""
+"""Tables of phrases for message texts in German, English and French, with names and companies.
+
+All are fictitious. The terms on documents are in `document_terms`, the companies on them in `firms`.
+"""
 
 from dataclasses import dataclass
 

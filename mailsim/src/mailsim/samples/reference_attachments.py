@@ -1,4 +1,4 @@
-"""Writer and parser of attachments that are links to a cloud drive, which Graph calls referenceAttachment.
+"""Writer and parser of links to cloud files as attachments, which Graph calls referenceAttachment.
 
 MIME has no equivalent, so the message has one X-Mailsim-Reference field per link.
 """

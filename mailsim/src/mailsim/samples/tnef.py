@@ -1,4 +1,7 @@
-"""Encoder of winmail.dat: a small TNEF stream (MS-OXTNEF), which Outlook sends to others by mistake."""
+"""Encoder of winmail.dat: a small TNEF stream (MS-OXTNEF), which Outlook sends to others by mistake.
+
+It encodes one file and does not decode.
+"""
 
 import struct
 from datetime import datetime

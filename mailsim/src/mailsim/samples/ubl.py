@@ -1,4 +1,4 @@
-"""Rendering of an Invoice as UBL 2.1 XML (EN 16931): XRechnung, or Peppol BIS Billing outside Germany."""
+"""Rendering of an Invoice as UBL 2.1 XML (EN 16931): XRechnung, or Peppol BIS Billing abroad."""
 
 from decimal import Decimal
 

@@ -1,4 +1,7 @@
-"""Writer of messages with valid but unusual headers: encoded words, folding, address groups, file names."""
+"""Writer of messages with valid but unusual headers: encoded words, folding, groups, file names.
+
+Invalid headers are in `malformed_messages`.
+"""
 
 from collections.abc import Callable
 

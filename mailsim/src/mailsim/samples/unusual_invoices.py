@@ -1,4 +1,4 @@
-"""Writer of messages with unusual invoice files: wrong name or type, inline, encrypted, truncated, empty."""
+"""Writer of messages with unusual invoice files: misnamed, inline, encrypted, truncated, empty."""
 
 import functools
 
