@@ -1,4 +1,4 @@
-"""The stores for bytes by their SHA-256 (local disk, S3, GCS), the archive on disk, and watched folders.
+"""Stores for bytes by their SHA-256 (local disk, S3, GCS), the archive on disk, and watched folders.
 
 `wiring.storage.build_blob_store(settings)` chooses one. The rows that refer to blobs are in `store.blobs`.
 

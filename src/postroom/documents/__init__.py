@@ -1,4 +1,4 @@
-"""Turns the bytes of a document into typed values: text, kind, fields, checks, and how they match records.
+"""Turns the bytes of a document into typed values: text, kind, fields, checks, matches with records.
 
 - `files`: what a file is, its text and page images, the files inside containers.
 - `sandbox`: the child processes in which untrusted files are read.
