@@ -144,6 +144,7 @@ def read_start_ticks(pid: int) -> int:
 
 
 def clean_environment(**more: str) -> dict[str, str]:
-    """The environment without settings of this machine's own Postroom or database clients."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("POSTROOM_", "PG"))}
+    """The environment without settings of this machine's own Postroom, database clients or measurements."""
+    left_out = ("POSTROOM_", "PG", "COVERAGE_")
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     return kept | more

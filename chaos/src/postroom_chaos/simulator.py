@@ -106,7 +106,7 @@ class SimulatorControl:
         """Create the Pub/Sub topic whose messages are pushed to this URL."""
         await self.call("POST", "google/topics", {"name": TOPIC})
         body = {"name": SUBSCRIPTION, "topic": TOPIC, "push_endpoint": url, "retry_min_seconds": 1}
-        await self.call("POST", "google/subscriptions", body | {"retry_max_seconds": 5, "ack_seconds": 10})
+        await self.call("POST", "google/subscriptions", body | {"retry_max_seconds": 600, "ack_seconds": 10})
 
     async def deliver(self, address: str, **spec: Any) -> str:
         """Deliver one generated message and return its id at the provider."""
