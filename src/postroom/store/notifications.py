@@ -1,6 +1,7 @@
 """What a push reads and writes: the mailboxes it concerns, hints, push times and lifecycle events.
 
-No parsing and no verification: that is done by the provider's `push` and by `flow.mail.push`.
+Hints are in the table `notifications`. No parsing and no verification: that is done by the
+provider's `push` and by `flow.mail.push`.
 
 The engine role looks up and writes across organizations; the sync of one mailbox reads and clears its hints.
 Secrets are stored as digests; the caller compares them.

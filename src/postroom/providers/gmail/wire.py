@@ -1,4 +1,4 @@
-"""Google's JSON structures, and the translation of its error responses to our errors. Pure.
+"""Google's JSON structures, and the translation of its error responses to our errors. No I/O.
 
 64-bit numbers are strings in them, and empty values are absent.
 """

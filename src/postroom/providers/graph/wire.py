@@ -1,4 +1,4 @@
-"""Microsoft's JSON structures, and the translation of its error responses to our errors. Pure."""
+"""Microsoft's JSON structures, and the translation of its error responses to our errors. No I/O."""
 
 import re
 from typing import Any, Final, cast
