@@ -16,15 +16,16 @@ from postroom_chaos.system import SWEEP_MINUTES, System
 QUIET_SECONDS: Final = 240.0  # a generous limit; quiet is judged by state
 CALM_LOOKS: Final = 3
 LOOK_SECONDS: Final = 0.4
+NOTE_SECONDS: Final = 5.0
 DAY_SECONDS: Final = 26 * 3600.0  # past the next retention and every sweep
 ROUND_SECONDS: Final = 7 * 3600.0  # past the longest wait between deliveries to a webhook
 MAX_ROUNDS: Final = 4
 RECOVERY_SECONDS: Final = 30.0
-# What is still to be done. Work that repeats by itself is due later than a minute from now.
+# What is still to be done. Work that repeats by itself is due minutes from now.
 _UNDONE: Final = b"""
     SELECT 'work ' || kind || ' ' || state || coalesce(': ' || last_error, '') FROM work
     WHERE state = 'leased' OR state = 'parked' OR last_error IS NOT NULL
-        OR due_at <= postroom_now() + interval '60 seconds'
+        OR due_at <= postroom_now() + interval '3 seconds'
     UNION ALL
     SELECT 'listing ' || kind FROM cursors JOIN mailboxes ON mailboxes.id = mailbox_id
     WHERE disconnected_at IS NULL
@@ -45,6 +46,10 @@ _UNDONE: Final = b"""
     UNION ALL
     SELECT 'failure ' || failures.kind || ': ' || failures.last_error FROM failures
     JOIN mailboxes ON mailboxes.id = mailbox_id WHERE resolved_at IS NULL AND disconnected_at IS NULL
+"""
+_ACTIVE: Final = b"""
+    SELECT 1 FROM work WHERE state = 'leased'
+        OR state <> 'parked' AND due_at <= postroom_now() + interval '3 seconds'
 """
 _STORED: Final = b"""
     SELECT 1 FROM messages WHERE mailbox_id = %s AND provider_message_id = %s AND deleted_at IS NULL
@@ -75,21 +80,25 @@ async def heal(system: System, state: RunState) -> Healed:
     state.note("healing begins")
     await end_faults(system)
     begin = time.monotonic()
-    await _wait_for_quiet(system, state, strict=False)
+    await _wait_until_idle(system, state)
     retained_at = await system.control.now()
     await jump_clocks(system, state, DAY_SECONDS)
-    undone = await _wait_for_quiet(system, state, strict=False)
-    for _ in range(MAX_ROUNDS):
-        if not undone:
-            break
-        state.note(f"not quiet yet, later: {_summarize(undone)}")
-        await jump_clocks(system, state, ROUND_SECONDS)
-        undone = await _wait_for_quiet(system, state, strict=False)
+    undone = await settle(system, state)
     quiet = time.monotonic() - begin
     state.note(f"quiet after {quiet:.1f} s" if not undone else f"never quiet: {_summarize(undone)}")
     recoveries = await measure_recovery(system, state)
-    undone = await _wait_for_quiet(system, state, strict=True)
-    return Healed(quiet, retained_at, undone, recoveries)
+    return Healed(quiet, retained_at, await settle(system, state), recoveries)
+
+
+async def settle(system: System, state: RunState) -> list[str]:
+    """Wait until nothing is to be done, and let time pass for what waits for a later moment."""
+    for _ in range(MAX_ROUNDS):
+        undone = await _wait_until_idle(system, state)
+        if not undone:
+            return []
+        state.note(f"hours pass for {_summarize(undone)}")
+        await jump_clocks(system, state, ROUND_SECONDS)
+    return await _wait_until_idle(system, state)
 
 
 async def end_faults(system: System) -> None:
@@ -108,32 +117,22 @@ async def _list_undone(system: System) -> list[str]:
     return [row[0] for row in await retry_database(lambda: system.database.fetch(_UNDONE))]
 
 
-async def _wait_for_quiet(system: System, state: RunState, *, strict: bool) -> list[str]:
-    """Wait until nothing is undone for a few looks; what is left if only time can change it.
-
-    What waits for a moment more than a minute ahead is left to the caller, who lets that time pass.
-    """
+async def _wait_until_idle(system: System, state: RunState) -> list[str]:
+    """Wait until nothing is being done or due for a few looks; return what only time or a person changes."""
     deadline = time.monotonic() + QUIET_SECONDS
-    calm, undone = 0, list[str]()
+    calm, undone, noted = 0, list[str](), time.monotonic()
     while calm < CALM_LOOKS and time.monotonic() < deadline:
         await asyncio.sleep(LOOK_SECONDS)
         undone = await _list_undone(system)
-        waiting = undone and not strict and not await _is_active(system)
-        calm = calm + 1 if not undone or waiting else 0
-    if undone and time.monotonic() >= deadline:
-        state.note(f"still undone: {_summarize(undone)}")
+        calm = 0 if await _is_active(system) else calm + 1
+        if time.monotonic() - noted > NOTE_SECONDS:
+            noted = time.monotonic()
+            state.note(f"waiting for {_summarize(undone)}")
     return undone
 
 
 async def _is_active(system: System) -> bool:
-    """Whether something is being done or will be within a minute."""
-    rows = await retry_database(
-        lambda: system.database.fetch(
-            b"SELECT 1 FROM work WHERE state = 'leased' OR state <> 'parked'"
-            b" AND due_at <= postroom_now() + interval '60 seconds'"
-        )
-    )
-    return bool(rows)
+    return bool(await retry_database(lambda: system.database.fetch(_ACTIVE)))
 
 
 def _summarize(undone: list[str]) -> str:
@@ -152,7 +151,7 @@ async def measure_recovery(system: System, state: RunState) -> list[Recovery]:
     if late:
         state.note(f"not stored after {RECOVERY_SECONDS:.0f} s: {[each.address for each in late]}")
         await jump_clocks(system, state, max(SWEEP_MINUTES.values()) * 60 + 60)
-        await _wait_for_quiet(system, state, strict=False)
+        await _wait_until_idle(system, state)
     for recovery in recoveries:
         state.note(f"recovery {recovery.address}: {recovery.seconds:.2f} s by {recovery.path}")
     return recoveries
