@@ -1,7 +1,7 @@
 """The protocols between flow and the outside, with their values. No implementations.
 
 For mail providers, sign-in, the vault, the blob store, watched folders and the archive. Adapters do not
-inherit from them; wiring assigns them, and the type checker compares.
+inherit from them; the type checker verifies them where wiring assigns them.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Iterable, Mapping, Sequence

@@ -138,7 +138,7 @@ async def test_failing_work_is_reported_as_a_problem(browser, database, organiza
         [lease] = (await work.claim(connection, [WorkKind.SUBSCRIBE], batch=1, lease_seconds=60)).leases
         await work.retry(connection, lease, delay=60, error="the secret has expired", counts=False)
     text = (await browser.get("/health")).text
-    assert "Subscribe: 1 failed; retrying: the secret has expired" in text
+    assert "Subscribe: 1 failed and will be retried. Last error: the secret has expired" in text
     assert "Healthy" not in text
 
 

@@ -147,7 +147,7 @@ async def run_stages(
     async with FileSandbox() as sandbox:
         for candidate in candidates:
             if candidate.content is None:
-                fate = "opened" if candidate.verdict.action is ScreeningAction.OPEN else "left"
+                fate = "opened" if candidate.verdict.action is ScreeningAction.OPEN else "ignored"
                 results.append(_describe_screening(candidate) | {"route": {"state": fate, "reason": None}})
                 continue
             if candidate.content not in readings:

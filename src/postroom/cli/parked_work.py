@@ -1,4 +1,4 @@
-"""`postroom parked`: list and retry work that failed too often."""
+"""`postroom parked`: list and retry work that is no longer retried automatically."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +18,7 @@ Examples:
 
 group = typer.Typer(
     name="parked",
-    help="List and retry parked work, which failed too often.",
+    help="List and retry parked work: it failed for good and waits for you.",
     epilog=EXAMPLES,
     no_args_is_help=True,
 )

@@ -37,7 +37,7 @@ class ArchiveItem:
 
 
 def encode_segment(value: str) -> str:
-    """Percent-encode a path segment, including dots, so that it can be no path and no suffix.
+    """Percent-encode a path segment, including dots, so that it cannot act as a path or a suffix.
 
     Long values are truncated and end in a hash of the whole, so that they stay distinct.
     """
@@ -89,6 +89,7 @@ def build_metadata(item: ArchiveItem, *, processed_at: datetime) -> dict[str, st
         "source": item.source,
         "processed-at": processed_at.astimezone(UTC).isoformat(timespec="seconds"),
     }
+    # The key is called `trade-key` for every kind of record: readers of existing archives expect it.
     return values | (
         {"trade-key": _encode_bounded(item.record_key, _encode_header)} if item.record_key else {}
     )

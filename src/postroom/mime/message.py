@@ -14,7 +14,7 @@ from postroom.mime.part_tree import MimePart, ParseFindings
 from postroom.mime.text import decode_text, html_to_text, make_snippet, searchable_text, strip_unstorable
 
 _MAX_CACHED_BYTES = 1 << 20  # larger contents are decoded at each use and not cached
-# Text parts that are no body: invitations, AMP and watch pages, headers of bounced messages.
+# Text parts that are not a body: invitations, AMP and watch pages, headers of bounced messages.
 _NO_BODY = {"text/calendar", "text/x-amp-html", "text/watch-html", "text/rfc822-headers"}
 
 AttachmentKind = Literal["file", "item", "reference"]

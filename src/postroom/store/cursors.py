@@ -16,7 +16,7 @@ from postroom.store.database import Connection
 
 
 class CursorKind(StrEnum):
-    LIVE = "live"  # changes
+    LIVE = "live"  # the position in the change feed
     BACKFILL = "backfill"  # the first listing, back to `since`; completed with its last page
     # A full listing, as after an expired cursor; completed with its last page, deleted once the messages that
     # it did not list are settled.

@@ -16,7 +16,7 @@ FailureKind = Literal["message", "attachment"]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A failed message or attachment. `wait`: seconds until the retry; None: an operator must act."""
+    """A failed message or attachment. `wait`: seconds until the retry; None: only on request."""
 
     kind: FailureKind
     subject: str

@@ -62,7 +62,7 @@ class SyncHints:
 
     @property
     def complete(self) -> bool:
-        """Whether the hints name all messages that pushes named."""
+        """False if hints were cut off at `MAX_HINTS`, or notifications were missed."""
         return len(self.message_ids) < MAX_HINTS and self.missed_until is None
 
 

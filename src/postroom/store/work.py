@@ -66,7 +66,7 @@ class ClaimResult:
 
 @dataclass(frozen=True, slots=True)
 class ParkedWork:
-    """A work item that failed too often, and its last error."""
+    """A work item that is no longer retried, and its last error."""
 
     organization: OrganizationId
     kind: str

@@ -22,7 +22,7 @@ ANSWER_SECONDS = 3
 
 _MAILBOX_PROBLEMS: Final[Mapping[MailboxHealth, str]] = {
     MailboxHealth.TOKEN_REFRESH_FAILED: "{}: reconnect required. The grant has expired or was revoked.",
-    MailboxHealth.SUBSCRIPTION_EXPIRED: "{}: no push notifications. Sweeps fetch new mail meanwhile.",
+    MailboxHealth.SUBSCRIPTION_EXPIRED: "{}: no push notifications. Postroom polls for new mail meanwhile.",
     MailboxHealth.PROVIDER_ERROR: "{}: the provider denies access. Postroom keeps retrying.",
 }
 
@@ -147,10 +147,10 @@ def _find_work_problems(
     for counts in kinds:
         name = work_name(counts.kind)
         if counts.failing:
-            reason = f": {counts.error}" if counts.error else "."
-            problems.append(f"{name}: {counts.failing} failed; retrying{reason}")
+            reason = f" Last error: {counts.error}" if counts.error else ""
+            problems.append(f"{name}: {counts.failing} failed and will be retried.{reason}")
         if counts.parked:
-            problems.append(f"{name}: {counts.parked} parked after too many failures. Retry under Failures.")
+            problems.append(f"{name}: {counts.parked} failed for good. Retry under Failures.")
         is_monitored = monitored_kinds is None or counts.kind in monitored_kinds
         if (
             is_monitored

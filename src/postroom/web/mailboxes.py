@@ -45,7 +45,7 @@ _HEALTH: Final[Mapping[MailboxHealth, tuple[str, str]]] = {
     ),
     MailboxHealth.SUBSCRIPTION_EXPIRED: (
         "Connected without push",
-        "The provider sends no notifications. Sweeps fetch new mail until the subscription is restored.",
+        "The provider sends no notifications. Postroom polls for mail until the subscription is restored.",
     ),
     MailboxHealth.PROVIDER_ERROR: (
         "Provider error",

@@ -49,7 +49,7 @@ log = Log()
 
 async def serve(engine: Engine, listening: socket.socket) -> None:
     """Answer requests until SIGTERM or SIGINT; then give requests in progress a limited time to end."""
-    # uvicorn raises the signal again after its shutdown; being stopped on request is no failure.
+    # uvicorn raises the signal again after its shutdown; a stop on request is not a failure.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
     recording = asyncio.create_task(backlogs.record_forever(engine.database))

@@ -15,7 +15,7 @@ _SCHEMES: Final = {"http", "https"}
 
 
 class TrustedProxiesMiddleware:
-    """Replaces the proxy's own address and scheme by those that it forwards."""
+    """Replaces the proxy's own address and scheme with those that it forwards."""
 
     def __init__(self, app: ASGIApp, trusted: Sequence[Network]) -> None:
         self._app = app

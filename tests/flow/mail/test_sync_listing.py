@@ -7,7 +7,7 @@ import pytest
 
 from postroom.errors import NotFound, TransientError
 from postroom.flow.mail.sync import sync_requests
-from postroom.flow.mail.sync.sync_step import UNREADABLE
+from postroom.flow.mail.sync.sync_step import FOLDERS_SKIPPED
 from postroom.model import FolderRole, MailboxHealth, RemoteFolder
 
 DAY = timedelta(days=1)
@@ -255,7 +255,7 @@ async def test_a_folder_that_is_there_and_cannot_be_read_leaves_the_others_alone
     missing = {late} if during == "list_changes" else {kept, late}
     await folders.assert_mirrors(but=missing)
     found = await folders.get()
-    assert (found.health, found.last_error) == (MailboxHealth.ACTIVE, UNREADABLE)
+    assert (found.health, found.last_error) == (MailboxHealth.ACTIVE, FOLDERS_SKIPPED)
     setattr(folders.remote, during, real)
     await folders.settle()
     await folders.assert_mirrors()

@@ -352,7 +352,9 @@ async def _send_missed_event(graph: GraphContext, subscription: GraphSubscriptio
 def send_lifecycle_event(
     graph: GraphContext, subscription: GraphSubscription, event: str, shape: str = ""
 ) -> bool:
-    """Send a lifecycle event if the subscription has a lifecycle URL.
+    """Send a lifecycle event if the subscription has a lifecycle URL; whether it was sent.
+
+    `subscriptionRemoved` also removes the subscription.
 
     Microsoft sends two shapes, with tenantId or with organizationId; both occur here.
     """

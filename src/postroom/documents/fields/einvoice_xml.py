@@ -101,7 +101,7 @@ def find_einvoice(files: Iterable[EmbeddedFile]) -> EInvoice | None:
 
 
 def parse_einvoice(content: bytes, *, name: str) -> EInvoice | None:
-    """Parse e-invoice XML; None where it is no e-invoice, malformed or suspicious."""
+    """Parse e-invoice XML; None if it is not an e-invoice, malformed or suspicious."""
     root = _parse_root(content)
     if root is None:
         return None
@@ -163,7 +163,7 @@ def _parse_root(content: bytes) -> _XmlNode | None:
 
 
 def _to_decimal(text: str | None) -> Decimal | None:
-    """Parse a plain decimal number: NaN, Infinity and 1E9999 are no amounts."""
+    """Parse a plain decimal number: NaN, Infinity and 1E9999 are not amounts."""
     said = (text or "").strip()
     return Decimal(said) if _NUMBER.fullmatch(said) else None
 

@@ -11,7 +11,7 @@ from typing import Final
 from postroom.documents.fields.value_parsing import ParsedValue
 
 _MAX_LINES_BELOW: Final = 30  # below the line of the worth
-_MAX_FEE_SHARE: Final = 0.6  # a larger share is no fee and no tax
+_MAX_FEE_SHARE: Final = 0.6  # a larger share is neither a fee nor a tax
 _CENT_TOLERANCE: Final = 0.011
 _MAX_ROWS: Final = 10
 

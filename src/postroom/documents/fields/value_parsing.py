@@ -1,7 +1,7 @@
-"""Finds numbers, dates, currencies, ISINs, IBANs and VAT IDs in a document's text, in its notation.
+"""Finds numbers, dates, currencies, ISINs, IBANs and VAT IDs using the document's own notation.
 
-A number with two possible readings is found twice; the less likely reading is marked. It knows no labels and
-no fields.
+A number with two possible readings is found twice; the less likely reading is marked. It knows no
+fields, and of labels only those of IBANs and exchange rates.
 """
 
 import re
@@ -268,7 +268,7 @@ _ONLY_COMMA: Final = re.compile(r"(?<![\d.,'])(?:\d{1,3}(?:[.' ]\d{3})*|\d+),(?:
 _ONLY_POINT: Final = re.compile(
     r"(?<![\d.,])(?:\d{1,3}(?:[,'\u2019 ]\d{3})*|\d+)\.(?:\d{2}|\d{4,})(?![\d.,])"
 )
-_MAX_NUMBER_LENGTH: Final = 24  # longer digit strings are no numbers, and Decimal could not round them
+_MAX_NUMBER_LENGTH: Final = 24  # longer digit strings are not numbers, and Decimal could not round them
 _MILLIONS: Final = re.compile(r"(?<![\d.,])\d{1,3}([.,])\d{3}(?:\1\d{3})+(?![\d]|\1\d)")
 
 

@@ -93,7 +93,7 @@ def unpack(
 ) -> Iterator[UnpackedFile | SkippedEntry]:
     """Yield the files inside a container, in order.
 
-    A file that is no container yields nothing.
+    A file that is not a container yields nothing.
     """
     yield from _Unpacker(decoders, limits or UnpackLimits()).open(content, sanitize_name(name), ())
 

@@ -57,7 +57,7 @@ class ScreeningAction(Enum):
 
     TAKE = "take"  # it becomes a document
     OPEN = "open"  # its files are screened in turn
-    IGNORE = "leave"  # `postroom pipelines try` prints these values
+    IGNORE = "ignore"  # `postroom pipelines try` prints these values
 
 
 @dataclass(frozen=True, slots=True)

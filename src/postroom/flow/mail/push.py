@@ -25,8 +25,8 @@ from postroom.store.group_commit import GroupCommit, WaitLimits
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox, PushSubscription
 from postroom.store.work import WorkRequest
 
-# Providers wait three seconds for the response. Split between waiting for a group commit and the commit.
-PATIENCE: Final = WaitLimits(max_waiting=5000, queue_seconds=1.5, write_seconds=1.25)
+# Graph waits three seconds for the response, Pub/Sub longer: the wait for a group commit, and the commit.
+RESPONSE_LIMITS: Final = WaitLimits(max_waiting=5000, queue_seconds=1.5, write_seconds=1.25)
 MAX_GROUP: Final = 1000
 # Compared with the secret of an unknown subscription. No secret has this digest.
 _UNMATCHABLE_DIGEST: Final = token_bytes(32)
@@ -105,7 +105,7 @@ class PushReceiver:
     def __init__(self, database: Database, rejections: PushRejections) -> None:
         self._database = database
         self._rejections = rejections
-        self._group = GroupCommit(self._flush, largest=MAX_GROUP, limits=PATIENCE)
+        self._group = GroupCommit(self._flush, largest=MAX_GROUP, limits=RESPONSE_LIMITS)
 
     async def accept(self, push: ReceivedPush) -> PushVerdict:
         """Store a push. Raises TransientError or DatabaseUnavailable if the provider must send it again."""

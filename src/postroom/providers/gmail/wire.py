@@ -1,6 +1,6 @@
 """Google's JSON structures, and the translation of its error responses to our errors. No I/O.
 
-64-bit numbers are strings in them, and empty values are absent.
+In this JSON, 64-bit numbers are strings and empty values are absent.
 """
 
 import re

@@ -38,7 +38,7 @@ log = Log()
 
 # A denied mailbox may become accessible: a license, a policy or a permission changes.
 REFUSED_SECONDS: Final = 3600.0
-UNREADABLE: Final = "One folder cannot be read and will be retried. The other folders were synced."
+FOLDERS_SKIPPED: Final = "Some folders could not be read and will be retried. The others were synced."
 # After so many lost leases in a row without a committed page, the mailbox itself must crash its workers.
 MAX_LOST_LEASES: Final = 10
 
@@ -103,7 +103,7 @@ async def _finish_run(sync_run: SyncRun) -> None:
     context, lease, did = sync_run.context, sync_run.lease, sync_run.counts
     async with work.fenced_transaction(context.database, lease) as connection:
         await mailboxes.record_sync(
-            connection, sync_run.id, error=UNREADABLE if sync_run.unreadable else None
+            connection, sync_run.id, error=FOLDERS_SKIPPED if sync_run.unreadable else None
         )
         await quota_usage.record_share(connection, sync_run.id, sync_run.remote.quota_used())
         if did.has_changes:
