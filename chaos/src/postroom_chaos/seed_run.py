@@ -23,7 +23,7 @@ from postroom_chaos.oracle.evidence import (
     ObservedProcess,
     ObservedWebhook,
 )
-from postroom_chaos.plan import Plan, make_plan
+from postroom_chaos.plan import MESSAGE_KINDS, Plan, make_plan
 from postroom_chaos.result import SeedResult, find_commit
 from postroom_chaos.run_state import ExpectedMailbox, RunState, new_state
 from postroom_chaos.small_disk import SmallDisk
@@ -57,7 +57,11 @@ async def _run(plan: Plan, folder: Path, disk: SmallDisk, state: RunState, resul
         try:
             for mailbox in plan.mailboxes:
                 await system.control.create_mailbox(
-                    mailbox.provider, mailbox.address, mailbox.messages, mailbox.days
+                    mailbox.provider,
+                    mailbox.address,
+                    messages=mailbox.messages,
+                    days=mailbox.days,
+                    kinds=MESSAGE_KINDS,
                 )
             for mailbox in plan.mailboxes:
                 if not mailbox.connected_at:

@@ -3,7 +3,7 @@
 import asyncio
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -98,8 +98,10 @@ class SimulatorControl:
         ) as response:
             return await _read_answer(method, path, response)
 
-    async def create_mailbox(self, provider: str, address: str, messages: int, days: float) -> None:
-        body = {"provider": provider, "address": address, "messages": messages, "days": days}
+    async def create_mailbox(
+        self, provider: str, address: str, *, messages: int, days: float, kinds: Sequence[str]
+    ) -> None:
+        body = {"provider": provider, "address": address, "messages": messages, "days": days, "kinds": kinds}
         await self.call("POST", "mailboxes", body)
 
     async def push_to(self, url: str) -> None:
