@@ -84,6 +84,15 @@ class ObservedFeed:
 
 
 @dataclass(frozen=True, slots=True)
+class LedgerHead:
+    """The newest seal of an organization at some time during the run. It must stay in the ledger."""
+
+    organization: UUID
+    number: int
+    sha256: str  # in hex
+
+
+@dataclass(frozen=True, slots=True)
 class ObservedProcess:
     """A process that the driver started. `running`: it is still meant to run while the oracle looks."""
 
@@ -113,10 +122,12 @@ class Evidence:
     blobs: Path  # the folder of the blob store
     archive: Path  # the folder that archive paths are relative to
     mailboxes: tuple[ObservedMailbox, ...]
-    pipelines: tuple[str, ...] = ()
+    pipelines: tuple[str, ...] = ("invoices", "contract-notes")  # those that archive completed documents
     purged_people: tuple[PurgedPerson, ...] = ()
+    expects_subscriptions: bool = True  # workers ran that subscribe mailboxes
     webhooks: tuple[ObservedWebhook, ...] = ()
     feeds: tuple[ObservedFeed, ...] = ()
+    ledger_heads: tuple[LedgerHead, ...] = ()
     logs: tuple[Path, ...] = ()  # every output of every process of Postroom and its database server
     markers: frozenset[str] = (
         frozenset()
