@@ -25,7 +25,7 @@ def test_every_kind_of_action_is_planned_and_can_be_performed():
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_every_plan_kills_a_process_and_disturbs_pushes(seed):
     plan = make_plan(seed)
-    assert {"kill", "restart"} & {action.kind for action in plan.actions}
+    assert {"kill", "kill_workers", "restart"} & {action.kind for action in plan.actions}
     faults = [action.details["fault"] for action in plan.actions if action.kind == "fault"]
     assert any(fault.startswith("push_") for fault in faults)
 

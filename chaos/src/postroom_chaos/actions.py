@@ -101,6 +101,15 @@ async def _kill(stage: Stage, details: Mapping[str, Any]) -> None:
     program.start()
 
 
+async def _kill_workers(stage: Stage, details: Mapping[str, Any]) -> None:
+    """Kill all workers at once: whatever they did stops in the middle."""
+    workers = [program for name, program in stage.system.programs.items() if name.startswith("worker")]
+    killed = [program for program in workers if program.kill()]
+    await asyncio.sleep(details["down"])
+    for program in killed:
+        program.start()
+
+
 async def _restart(stage: Stage, details: Mapping[str, Any]) -> None:
     program = _program(stage, details)
     await program.stop()
@@ -233,6 +242,7 @@ def _on_mailbox(act: Callable[[System, RunState, Mapping[str, Any]], Awaitable[N
 PERFORM: Final[Mapping[str, Perform]] = {
     "fault": _fault,
     "kill": _kill,
+    "kill_workers": _kill_workers,
     "restart": _restart,
     "freeze": _freeze,
     "database_kill": _database_kill,

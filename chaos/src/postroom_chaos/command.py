@@ -19,6 +19,7 @@ from postroom_chaos.system import write_json
 
 SLOW_RECOVERY_SECONDS: Final = 5.0
 SEED_LIMIT_SECONDS: Final = 900.0
+STOP_SECONDS: Final = 20.0
 EXAMPLES: Final = """\b
 Examples:
   postroom-chaos --seeds 20
@@ -109,8 +110,17 @@ async def run_seed(seed: int, seconds: float, folder: Path) -> SeedResult:
         return SeedResult(seed, find_commit(), 0.0, error=f"the run ended without a result: {error!r}")
     finally:
         if process.returncode is None:
-            process.kill()
-            await process.wait()
+            await _stop(process)
+
+
+async def _stop(process: asyncio.subprocess.Process) -> None:
+    """Let it clean up; what it started ends with it in any case."""
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
 
 
 def _print_result(result: SeedResult, folder: Path, seconds: float) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 from postroom_chaos.simulator import SimulatorControl
 
-USES: Final = frozenset({"receive", "mark", "move", "trash", "delete", "draft", "folder"})
+USES: Final = frozenset({"receive", "burst", "mark", "move", "trash", "delete", "draft", "folder"})
 _GMAIL_PLACES: Final = ("INBOX", "SPAM", "TRASH")
 _HIDDEN: Final = ("msgfolderroot", "recoverableitemsdeletions")
 _DRAFT: Final = (
@@ -21,6 +21,9 @@ async def use(control: SimulatorControl, kind: str, details: Mapping[str, Any]) 
         spec = {"kind": details["message"], "seed": details["seed"]}
         spec |= {"from": details["from"]} if "from" in details else {}
         return await control.deliver(address, **spec)
+    if kind == "burst":
+        await control.deliver(address, kind="plain", count=details["count"], seed=details["seed"])
+        return f"{details['count']} messages"
     if kind == "draft":
         return await _write_draft(control, address, details["pick"])
     if kind == "folder":

@@ -115,10 +115,11 @@ class _Drawing:
 
     def draw_activity(self) -> None:
         """People use their mailboxes all the time: mostly mail that comes."""
-        for _ in range(int(self.seconds * 2)):
+        for _ in range(int(self.seconds * 2.5)):
             mailbox = self.dice.choice(self.mailboxes)
             kind = self.dice.choices(
-                ("receive", "mark", "move", "trash", "delete", "draft", "folder"), (8, 5, 3, 2, 2, 2, 1)
+                ("receive", "burst", "mark", "move", "trash", "delete", "draft", "folder"),
+                (8, 1, 5, 3, 2, 2, 2, 1),
             )[0]
             self.add(kind, mailbox=mailbox.address, **self._activity_details(kind, mailbox))
 
@@ -127,6 +128,8 @@ class _Drawing:
         if kind == "receive":
             details: dict[str, Any] = {"message": dice.choice(MESSAGE_KINDS), "seed": pick}
             return details | ({"from": PERSON} if dice.random() < 0.15 else {})
+        if kind == "burst":
+            return {"count": dice.randint(5, 30), "seed": pick}
         if kind == "mark":
             marks: list[dict[str, Any]] = [{"read": True}, {"read": False}, {"flag": "flagged"}]
             marks += [{"importance": "high"}]
@@ -153,7 +156,7 @@ class _Drawing:
             (self._draw_reader_fault, 2),
         ]
         draws = [draw for draw, _ in table]
-        for draw in self.dice.choices(draws, [weight for _, weight in table], k=self.dice.randint(6, 10)):
+        for draw in self.dice.choices(draws, [weight for _, weight in table], k=self.dice.randint(8, 13)):
             draw()
 
     def _draw_answer_fault(self) -> None:
@@ -185,8 +188,9 @@ class _Drawing:
         )
 
     def _draw_kill(self) -> None:
-        kind = self.dice.choice(("kill", "kill", "kill", "restart"))
-        self.add(kind, program=self._program(), down=_round(self.dice.uniform(0, 3)))
+        kind = self.dice.choice(("kill", "kill", "kill", "kill_workers", "restart"))
+        which: dict[str, Any] = {} if kind == "kill_workers" else {"program": self._program()}
+        self.add(kind, **which, down=_round(self.dice.uniform(0, 3)))
 
     def _draw_freeze(self) -> None:
         """Longer than a lease: another worker takes over, and the frozen one comes back."""

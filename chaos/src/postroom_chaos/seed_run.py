@@ -5,6 +5,7 @@ python -m postroom_chaos.seed_run SEED SECONDS FOLDER
 
 import asyncio
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -27,12 +28,13 @@ from postroom_chaos.plan import MESSAGE_KINDS, Plan, make_plan
 from postroom_chaos.result import SeedResult, find_commit
 from postroom_chaos.run_state import ExpectedMailbox, RunState, new_state
 from postroom_chaos.small_disk import SmallDisk
-from postroom_chaos.system import ORGANIZATION, System, open_system, write_json
+from postroom_chaos.system import ORGANIZATION, WORKERS, System, open_system, write_json
 
 RECEIVER_SECONDS = 10.0
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up when it is asked to stop
     seed, seconds, folder = int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
     folder.mkdir(parents=True, exist_ok=True)
     disk = SmallDisk(folder / "home")
@@ -168,7 +170,7 @@ async def _fill(
     meters = await system.control.call("GET", "meters")
     result.actions = dict(state.counts)
     result.faults = dict(state.faults)
-    result.kills = state.counts["kill"]
+    result.kills = state.counts["kill"] + WORKERS * state.counts["kill_workers"]
     result.freezes = state.counts["freeze"]
     result.database_kills = state.counts["database_kill"]
     result.pushes_sent = sum(meter["pushes_sent"] for meter in meters)
