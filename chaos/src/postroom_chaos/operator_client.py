@@ -1,6 +1,7 @@
 """What an operator does to Postroom over HTTP: sign in, connect and change mailboxes, until it works."""
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
@@ -12,6 +13,8 @@ import aiohttp
 Result = TypeVar("Result")
 PATIENCE_SECONDS: Final = 120.0
 RETRY_SECONDS: Final = 0.5
+MAX_REJECTIONS: Final = 5  # of a sign-in, which a person would not repeat for ever
+_HEADING: Final = re.compile(r"<h1>[^<]*</h1>\s*<p[^>]*>[^<]*</p>")
 
 
 class ActionFailed(Exception):
@@ -55,11 +58,18 @@ class OperatorClient:
     async def connect(self, provider: str, query: dict[str, str]) -> None:
         """Go through the provider's sign-in as a browser does; the simulator consents by itself."""
 
+        rejections = 0
+
         async def visit() -> None:
+            nonlocal rejections
             url = f"{self._url}/oauth/{provider}/authorize?{urlencode(query)}"
             async with self._session.get(url) as response:
-                if response.status != 200 or "/mailboxes" not in response.url.path:
-                    raise _NotNow(f"{response.url.path}: {response.status} {(await response.text())[:2000]}")
+                if response.status == 200 and "/mailboxes" in response.url.path:
+                    return
+                said = " ".join(_HEADING.findall(await response.text()))
+                rejections += response.status < 500
+                problem = f"{response.url.path}: {response.status} {said}"
+                raise ActionFailed(problem) if rejections > MAX_REJECTIONS else _NotNow(problem)
 
         await _insist(visit)
 

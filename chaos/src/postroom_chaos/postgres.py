@@ -30,7 +30,7 @@ _SUPERUSER: Final = "chaos"
 _PREFIX: Final = "postroom-chaos-"
 _STALE_SECONDS: Final = 3600
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108  # where there is no disk to wait for
-# The operating system stays up in every fault, so nothing is lost without waiting for the disk.
+# The operating system stays up in every fault: a commit must reach it, and need not reach the disk.
 _SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -38,7 +38,6 @@ _SETTINGS: Final = {
     "shared_buffers": "64MB",
     "fsync": "off",
     "full_page_writes": "off",
-    "synchronous_commit": "off",
     "max_parallel_workers": "0",
     "timezone": "UTC",
     "log_timezone": "UTC",
