@@ -57,7 +57,6 @@ class OperatorClient:
 
     async def connect(self, provider: str, query: dict[str, str]) -> None:
         """Go through the provider's sign-in as a browser does; the simulator consents by itself."""
-
         rejections = 0
 
         async def visit() -> None:
