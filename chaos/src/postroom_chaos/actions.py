@@ -56,7 +56,7 @@ async def _connect_later(stage: Stage, address: str, seconds: float) -> None:
     try:
         await mailbox_actions.connect(stage.system, stage.state, address)
     except ActionFailed as error:
-        stage.state.note(f"FAILED connect {address}: {error}")
+        stage.state.note_failure(f"connect {address}", error)
 
 
 async def _perform_use(stage: Stage, action: Action) -> None:
@@ -72,8 +72,7 @@ async def _perform(stage: Stage, action: Action) -> None:
     try:
         await PERFORM[action.kind](stage, action.details)
     except (ActionFailed, ControlRefused, aiohttp.ClientError, psycopg.Error, OSError, TimeoutError) as error:
-        stage.state.note(f"FAILED {action.kind}: {type(error).__name__}: {error}")
-        stage.state.counts["failed actions"] += 1
+        stage.state.note_failure(f"{action.kind} at {action.at}", error)
     else:
         stage.state.note(f"end {action.kind} {dict(action.details)}")
 

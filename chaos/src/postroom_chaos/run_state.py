@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from postroom_chaos.oracle.evidence import MailboxState, MemorySample, Policy, PurgedPerson
+from postroom_chaos.oracle.evidence import MailboxState, MemorySample, Policy, PurgedPerson, Violation
 from postroom_chaos.plan import Plan
 
 
@@ -38,10 +38,15 @@ class RunState:
     purged_ids: list[tuple[UUID, ExpectedMailbox]] = field(default_factory=list[tuple[UUID, ExpectedMailbox]])
     people: list[PurgedPerson] = field(default_factory=list[PurgedPerson])
     memory: list[MemorySample] = field(default_factory=list[MemorySample])
+    failed: list[Violation] = field(default_factory=list[Violation])  # actions that never succeeded
     jumped_seconds: float = 0.0
     clock_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     disk_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     database_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def note_failure(self, action: str, error: Exception) -> None:
+        self.note(f"FAILED {action}: {type(error).__name__}: {error}")
+        self.failed.append(Violation("actions.failed", action, f"{type(error).__name__}: {error}"))
 
     def note(self, text: str) -> None:
         self.timeline.append(f"{time.monotonic() - self.started:7.2f}  {text}")

@@ -74,7 +74,7 @@ async def _run(plan: Plan, folder: Path, disk: SmallDisk, state: RunState, resul
             healed = await healing.heal(system, state)
             _measure_memory(system, state)
             evidence = await _collect(system, state, healed)
-            result.violations = [*healing.judge(healed), *await oracle.check(evidence)]
+            result.violations = [*state.failed, *healing.judge(healed), *await oracle.check(evidence)]
             await _fill(system, state, healed, result, (await system.control.now() - begun))
         finally:
             if result.violations or sys.exc_info()[0]:
