@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
 
-.PHONY: help demo test check format bench soak chaos clean lock chromium
+.PHONY: help demo test check format bench soak chaos clean lock chromium proof
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -35,6 +35,9 @@ soak: $(VENV)/.dev ## the slow tests that `make test` leaves out
 
 chaos: $(VENV)/.dev ## the whole system while everything fails [SEEDS=20 JOBS=1 MINUTES=60]
 	@$(BIN)/postroom-chaos --seeds $(SEEDS) --jobs $(JOBS) --minutes $(MINUTES)
+
+proof: $(VENV)/.dev ## 200 chaos seeds and every planted bug; writes docs/proof.md (takes hours)
+	@scripts/proof --seeds 200 --jobs 2
 
 clean: ## remove the environment and everything made by these commands
 	rm -rf $(VENV) .demo .chaos .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* build dist
