@@ -52,7 +52,7 @@ async def change_policy(system: System, state: RunState, details: Mapping[str, A
         except ActionFailed as error:
             state.note(f"the policy needs consent: {error}")
             await system.operator.connect(
-                mailbox.provider, {"policy": policy, "mailbox": str(mailbox.id), "again": "1"}
+                mailbox.provider, {"policy": policy, "address": mailbox.address, "again": "1"}
             )
         mailbox.policy = policy
 
@@ -102,7 +102,7 @@ async def revoke(system: System, state: RunState, details: Mapping[str, Any]) ->
             return
         await system.control.call("POST", f"mailboxes/{mailbox.address}/revoke", {"reason": "consent"})
         await asyncio.sleep(details["for"])
-        query = {"policy": mailbox.policy, "mailbox": str(mailbox.id)}
+        query = {"mailbox": str(mailbox.id)}  # it keeps its policy
         await system.operator.connect(mailbox.provider, query)
 
 
