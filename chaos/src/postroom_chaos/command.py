@@ -5,6 +5,7 @@ import shutil
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -58,42 +59,41 @@ def run(
             typer.echo(str(make_plan(number, seconds)))
         return
     deadline = None if minutes is None else time.monotonic() + minutes * 60
-    results = asyncio.run(_run_all(numbers, jobs, seconds, keep.absolute(), deadline, keep_all=keep_all))
-    if report is not None:
-        write_json(report, build_report(results))
+    batch = _Batch(iter(numbers), seconds, keep.absolute(), keep_all, deadline, report)
+    asyncio.run(batch.run(jobs))
+    results = sorted(batch.results, key=lambda result: result.seed)
     _print_totals(results)
     if not all(result.passed for result in results):
         sys.exit(1)
 
 
-async def _run_all(
-    numbers: list[int], jobs: int, seconds: float, keep: Path, deadline: float | None, *, keep_all: bool
-) -> list[SeedResult]:
-    waiting = iter(numbers)
-    results: list[SeedResult] = []
-    runners = [_run_some(waiting, seconds, keep, deadline, results, keep_all=keep_all) for _ in range(jobs)]
-    await asyncio.gather(*runners)
-    return sorted(results, key=lambda result: result.seed)
+@dataclass
+class _Batch:
+    """Seeds to run, and their results so far, which are in the report after each one."""
 
+    waiting: Iterator[int]
+    seconds: float
+    keep: Path
+    keep_all: bool
+    deadline: float | None
+    report: Path | None
+    results: list[SeedResult] = field(default_factory=list[SeedResult])
 
-async def _run_some(
-    waiting: Iterator[int],
-    seconds: float,
-    keep: Path,
-    deadline: float | None,
-    results: list[SeedResult],
-    *,
-    keep_all: bool,
-) -> None:
-    for seed in waiting:
-        if deadline is not None and time.monotonic() > deadline:
-            return
-        folder = keep / f"seed-{seed}"
-        result = await run_seed(seed, seconds, folder)
-        results.append(result)
-        _print_result(result, folder, seconds)
-        if result.passed and not keep_all:
-            shutil.rmtree(folder, ignore_errors=True)
+    async def run(self, jobs: int) -> None:
+        await asyncio.gather(*(self._run_some() for _ in range(jobs)))
+
+    async def _run_some(self) -> None:
+        for seed in self.waiting:
+            if self.deadline is not None and time.monotonic() > self.deadline:
+                return
+            folder = self.keep / f"seed-{seed}"
+            result = await run_seed(seed, self.seconds, folder)
+            self.results.append(result)
+            _print_result(result, folder, self.seconds)
+            if self.report is not None:
+                write_json(self.report, build_report(sorted(self.results, key=lambda each: each.seed)))
+            if result.passed and not self.keep_all:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 async def run_seed(seed: int, seconds: float, folder: Path) -> SeedResult:
