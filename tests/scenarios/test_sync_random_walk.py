@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 import databases
 from flow.simulated_world import TOPIC
+from history_check import check_histories
 from postroom.flow.mail.sync.page_fetch import UNREADABLE_WAITS
 from postroom.model import OrganizationId, ProviderName
 from scenarios.interrupted_steps import cancel_step, overtake_step, try_step
@@ -151,6 +152,7 @@ class Mirroring(RuleBasedStateMachine):
                 await self.room.move_clock(PATIENCE)
                 await self.box.sync()
         await self.box.check()
+        check_histories(self.url)
 
     def teardown(self):
         try:

@@ -30,6 +30,8 @@ class StoredMessage(NamedTuple):
     importance: str
     received_at: datetime | None
     deleted: bool
+    revision: int
+    content_revision: int
 
 
 class MessageUpdate(NamedTuple):
@@ -99,7 +101,7 @@ async def find_by_keys(
         """
         SELECT provider_message_id, messages.id, thread_id, coalesce(version, ''), provider_folder_id,
             labels, categories, is_read, is_flagged, is_draft, importance, received_at,
-            messages.deleted_at IS NOT NULL
+            messages.deleted_at IS NOT NULL, revision, content_revision
         FROM messages LEFT JOIN folders
             ON folders.organization_id = messages.organization_id AND folders.id = folder_id
         WHERE messages.mailbox_id = %b AND provider_message_id = ANY(%b::text[])
@@ -114,7 +116,10 @@ async def find_by_keys(
 
 
 async def add(connection: Connection, mailbox: MailboxId, rows: Sequence[NewMessage]) -> dict[str, int]:
-    """Insert messages with their contents and return their ids by key."""
+    """Insert messages with their contents and return their ids by key.
+
+    Their revision is that of their first event, `created`.
+    """
     if not rows:
         return {}
     ordered = sorted(rows, key=lambda row: row.key)
@@ -138,11 +143,11 @@ _ADD = """
     INSERT INTO messages (organization_id, mailbox_id, provider_message_id, thread_id, version, folder_id,
         labels, categories, is_read, is_flagged, is_draft, importance, received_at, internet_message_id,
         from_name, from_address, to_recipients, cc_recipients, bcc_recipients, subject, snippet, sent_at,
-        size, is_newsletter, is_automated, has_attachments, raw_sha256)
+        size, is_newsletter, is_automated, has_attachments, raw_sha256, revision)
     SELECT current_organization(), %b::uuid, key, thread, version, folder,
         string_to_array(labels, E'\\n'), string_to_array(categories, E'\\n'), is_read, is_flagged, is_draft,
         importance, received_at, internet_message_id, from_name, from_address, recipients::jsonb, cc::jsonb,
-        bcc::jsonb, subject, snippet, sent_at, size, newsletter, automated, attached, raw_sha256
+        bcc::jsonb, subject, snippet, sent_at, size, newsletter, automated, attached, raw_sha256, 1
     FROM unnest(%b::text[], %b::int8[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::bool[],
         %b::bool[], %b::bool[], %b::text[], %b::timestamptz[], %b::text[], %b::text[], %b::text[],
         %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::timestamptz[], %b::int8[],
@@ -179,6 +184,42 @@ _REPLACE = """
             sent_at, size, newsletter, automated, attached, raw_sha256)
     WHERE messages.id = input.id
 """
+
+
+async def digest_contents(connection: Connection, ids: Collection[int]) -> dict[int, bytes]:
+    """Digests of stored contents: headers, people, bodies, attachments and thread."""
+    if not ids:
+        return {}
+    cursor = await connection.execute(
+        """
+        SELECT messages.id, sha256(convert_to(jsonb_build_array(thread_id, internet_message_id, from_name,
+            from_address, to_recipients, cc_recipients, bcc_recipients, subject, snippet, sent_at, size,
+            is_newsletter, is_automated, has_attachments, encode(raw_sha256, 'hex'), headers, body_plain,
+            body_html, (
+                SELECT jsonb_agg(to_jsonb(attachments) - '{provider_attachment_id,created_at}'::text[]
+                    ORDER BY part)
+                FROM attachments WHERE message_id = messages.id
+            ))::text, 'UTF8'))
+        FROM messages LEFT JOIN message_contents ON message_id = messages.id
+        WHERE messages.id = ANY(%b::int8[])
+        """,
+        [sorted(ids)],
+    )
+    return dict(await cursor.fetchall())
+
+
+async def raise_content_revisions(connection: Connection, ids: Collection[int]) -> dict[int, int]:
+    """Count a change of these messages' contents and return the new content revisions."""
+    if not ids:
+        return {}
+    cursor = await connection.execute(
+        """
+        UPDATE messages SET content_revision = content_revision + 1 WHERE id = ANY(%b::int8[])
+        RETURNING id, content_revision
+        """,
+        [sorted(ids)],
+    )
+    return dict(await cursor.fetchall())
 
 
 async def move_to_threads(connection: Connection, threads: Mapping[int, int]) -> None:

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from postroom.model import MessageChange, Presence
+from postroom.model import MessageChange, ObservedState, Presence
 
 DAY = timedelta(days=1)
 
@@ -126,8 +126,6 @@ async def test_mail_in_a_folder_that_is_not_mirrored_has_left(folders):
 
 
 async def test_an_update_without_a_version_is_merged(folders):
-    from postroom.model import ObservedState
-
     key = folders.remote.deliver()
     await folders.settle()
     item = folders.remote.items[key]
@@ -136,3 +134,89 @@ async def test_an_update_without_a_version_is_merged(folders):
     await folders.sync()
     assert item.state.is_read
     await folders.assert_mirrors()
+
+
+async def test_every_change_without_a_version_is_an_event(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    for is_read in (True, False, True):
+        folders.remote.change(key, is_read=is_read)
+        change = MessageChange(key, Presence.PRESENT, "", ObservedState(is_read=is_read))
+        folders.remote.log[-1] = ("inbox", change)
+        await folders.sync()
+    assert [event[0] for event in await folders.events(key)] == ["created", *["updated"] * 3]
+    assert [event[5] for event in await folders.events(key)][1:] == [
+        {"is_read": True},
+        {"is_read": False},
+        {"is_read": True},
+    ]
+
+
+async def test_a_message_deleted_twice_without_a_version_has_both_events(folders):
+    key = folders.remote.deliver()
+    await folders.settle()
+    for _ in range(2):
+        kept = folders.remote.items[key]
+        folders.remote.delete(key)
+        await folders.sync()
+        folders.remote.items[key] = kept  # restored with the version that it had
+        folders.remote.log.append(("inbox", folders.remote._seen(kept)))
+        await folders.sync()
+    await folders.assert_mirrors()
+    kinds = [event[0] for event in await folders.events(key)]
+    assert kinds == ["created", "deleted", "created", "deleted", "created"]
+
+
+async def test_changes_on_one_page_are_events_in_the_order_in_which_they_happened(labels):
+    key = labels.remote.deliver()
+    await labels.settle()
+    labels.remote.label(key, add=["TRASH"])
+    labels.remote.label(key, remove=["TRASH"])
+    labels.remote.change(key, is_flagged=True)
+    await labels.sync()
+    await labels.assert_mirrors()
+    kinds = [event[0] for event in await labels.events(key)]
+    assert kinds == ["created", "labels_changed", "labels_changed", "updated"]
+
+
+async def test_a_created_event_has_the_whole_state(mirror):
+    key = mirror.remote.deliver()
+    await mirror.settle()
+    [(_, _, folder, labels, _, changed)] = await mirror.events(key)
+    assert (folder, labels) == ((None, ["INBOX", "UNREAD"]) if mirror.remote.labelled else ("inbox", []))
+    assert changed == {
+        "is_read": False,
+        "is_flagged": False,
+        "is_draft": False,
+        "importance": "normal",
+        "categories": [],
+        "content_revision": 1,
+    }
+
+
+async def test_an_edited_draft_has_an_event_with_its_content_revision(mirror):
+    key = mirror.remote.deliver(is_draft=True)
+    await mirror.settle()
+    for body in ("A first idea", "A better idea"):
+        mirror.remote.write(key, body)
+        await mirror.sync()
+    await mirror.assert_mirrors()
+    changes = [(event[0], event[5]) for event in await mirror.events(key)][1:]
+    assert changes == [("updated", {"content_revision": 2}), ("updated", {"content_revision": 3})]
+    assert await mirror.one("SELECT count(*) FROM events WHERE kind = 'message.changed'") == 2
+
+
+async def test_a_page_that_is_delivered_again_after_a_crash_has_no_second_event(mirror):
+    key = mirror.remote.deliver()
+    await mirror.settle()
+    before = await mirror.rows("SELECT kind, scope, value FROM cursors WHERE kind = 'live'")
+    mirror.remote.change(key, is_read=True)
+    mirror.remote.change(key, is_flagged=True)
+    await mirror.sync()
+    events = await mirror.events(key)
+    for kind, scope, value in before:  # as if the provider had repeated the page
+        query = "UPDATE cursors SET value = %s WHERE kind = %s AND scope = %s"
+        await mirror.owner.execute(query, [value, kind, scope])
+    await mirror.sync()
+    assert mirror.remote.calls["changes"]
+    assert await mirror.events(key) == events

@@ -12,6 +12,7 @@ follows it. A crash before the commit repeats the page; after it, the sync conti
     page_fetch       what a page needs before its commit: lookups, messages, bytes
     message_state    what an observation changes, and the events that follow (pure)
     content_filter   what the content policy allows to be stored (pure)
+    page_rows        its messages and events as rows of the tables (pure)
     page_commit      the transaction
     sync_requests    what a person can request: a sync now, a full one, a longer backfill
 

@@ -1,10 +1,11 @@
 """The mutable state of a message: how an observation changes it, and which events follow. Pure.
 
-Values that were not reported stay as they are. Repeated or older observations change nothing.
+Values that were not reported stay as they are. Repeated or older observations change nothing. Applying the
+events of a message in order gives its state: `created` replaces it, and the others change parts of it.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final, Literal
 
@@ -17,7 +18,10 @@ NOTHING: Final[frozenset[str]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class MessageEvent:
-    """One change of one message. Folders are the provider's keys."""
+    """One change of one message. Folders are the provider's keys.
+
+    `changed` holds new values of flags and the content revision; in `created`, all of them.
+    """
 
     kind: MessageEventKind
     version: str
@@ -42,6 +46,7 @@ class MessageState:
     importance: str = Importance.NORMAL
     received_at: datetime | None = None
     deleted: bool = False
+    content_revision: int = 1
 
 
 def from_row(row: StoredMessage) -> MessageState:
@@ -56,6 +61,7 @@ def from_row(row: StoredMessage) -> MessageState:
         row.importance,
         row.received_at,
         row.deleted,
+        row.content_revision,
     )
 
 
@@ -76,14 +82,34 @@ def merge_change(before: MessageState, change: MessageChange) -> tuple[MessageSt
     after = _apply_change(before, change)
     version = change.version or before.version
     if before.deleted:  # restored
-        return after, [MessageEvent("created", version, to_folder=after.folder)]
+        return after, [build_created_event(after, version)]
     return after, diff_states(before, after, version)
+
+
+def build_created_event(state: MessageState, version: str) -> MessageEvent:
+    """Build the event of a new or restored message, with its whole state."""
+    changed = _read_flags(state) | {"content_revision": state.content_revision}
+    return MessageEvent(
+        "created", version, to_folder=state.folder, labels_added=state.labels, changed=changed
+    )
+
+
+def add_content_revision(
+    events: Sequence[MessageEvent], version: str, content_revision: int
+) -> list[MessageEvent]:
+    """Record a new content revision in the events of one message, or in an event of its own."""
+    changed: dict[str, object] = {"content_revision": content_revision}
+    for at in reversed(range(len(events))):  # the last one, because a restored message brings its own
+        if events[at].kind in {"created", "updated"}:
+            event = replace(events[at], changed={**events[at].changed, **changed})
+            return [*events[:at], event, *events[at + 1 :]]
+    return [*events, MessageEvent("updated", version, changed=changed)]
 
 
 def _mark_deleted(before: MessageState, version: str) -> tuple[MessageState, list[MessageEvent]]:
     if before.deleted:
         return before, []
-    after = _with_deletion(before, version=max(version, before.version), deleted=True)
+    after = replace(before, version=max(version, before.version), deleted=True)
     return after, [MessageEvent("deleted", version or before.version, from_folder=before.folder)]
 
 
@@ -100,6 +126,7 @@ def _apply_change(before: MessageState, change: MessageChange) -> MessageState:
         is_draft=before.is_draft if state.is_draft is None else state.is_draft,
         importance=_value_or(state.importance, before.importance) or Importance.NORMAL,
         received_at=state.received_at or before.received_at,
+        content_revision=before.content_revision,
     )
 
 
@@ -122,29 +149,18 @@ def diff_states(before: MessageState, after: MessageState, version: str) -> list
 
 
 def _diff_flags(before: MessageState, after: MessageState) -> dict[str, object]:
-    found: dict[str, object] = {
-        name: getattr(after, name)
-        for name in ("is_read", "is_flagged", "is_draft", "importance")
-        if getattr(after, name) != getattr(before, name)
+    old = _read_flags(before)
+    return {name: value for name, value in _read_flags(after).items() if value != old[name]}
+
+
+def _read_flags(state: MessageState) -> dict[str, object]:
+    return {
+        "is_read": state.is_read,
+        "is_flagged": state.is_flagged,
+        "is_draft": state.is_draft,
+        "importance": state.importance,
+        "categories": sorted(state.categories),
     }
-    if after.categories != before.categories:
-        found["categories"] = sorted(after.categories)
-    return found
-
-
-def _with_deletion(before: MessageState, *, version: str, deleted: bool) -> MessageState:
-    return MessageState(
-        version,
-        before.folder,
-        before.labels,
-        before.categories,
-        before.is_read,
-        before.is_flagged,
-        before.is_draft,
-        before.importance,
-        before.received_at,
-        deleted,
-    )
 
 
 def _value_or(reported: str | None, before: str | None) -> str | None:

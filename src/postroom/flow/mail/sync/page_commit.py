@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from postroom.errors import TransientError
-from postroom.flow.mail.sync import message_state
+from postroom.flow.mail.sync import message_state, page_rows
 from postroom.flow.mail.sync.message_state import MessageEvent, MessageState
 from postroom.flow.mail.sync.page_fetch import FetchedPage, Observation, ReadyMessage, get_retry_wait
 from postroom.flow.mail.sync.sync_run import SyncRun
@@ -34,7 +34,6 @@ from postroom.store.database_errors import is_unstorable_value
 from postroom.store.failures import Failure
 from postroom.store.feed import NewEvent
 from postroom.store.ledger import NewLedgerEntry
-from postroom.store.mail_events import MailEvent
 from postroom.store.messages import NewAttachment, StoredMessage
 from postroom.store.purged_people import ReceivedMessage
 
@@ -70,7 +69,15 @@ class _PageWrite:
     )
     changed: dict[str, MessageState] = field(default_factory=dict[str, MessageState])
     rewritten: dict[str, ReadyMessage] = field(default_factory=dict[str, ReadyMessage])
-    events: list[tuple[str, MessageEvent]] = field(default_factory=list[tuple[str, MessageEvent]])
+    events_by_key: dict[str, list[MessageEvent]] = field(default_factory=dict[str, list[MessageEvent]])
+
+    def record(self, key: str, events: Sequence[MessageEvent]) -> None:
+        self.events_by_key.setdefault(key, []).extend(events)
+
+    @property
+    def events(self) -> list[tuple[str, MessageEvent]]:
+        """The events by message, those of one message in the order in which they happened."""
+        return [(key, event) for key, events in self.events_by_key.items() for event in events]
 
 
 async def commit_page(
@@ -173,9 +180,7 @@ def _plan_write(
             if sync_run.mirrors(ready.state.folder):
                 state = message_state.create_state(ready.version, ready.state)
                 page_write.new.append((ready, state))
-                page_write.events.append(
-                    (ready.key, MessageEvent("created", ready.version, to_folder=state.folder))
-                )
+                page_write.record(ready.key, [message_state.build_created_event(state, ready.version)])
             continue
         if rewrites or row.is_draft or row.deleted:
             page_write.rewritten[ready.key] = ready
@@ -206,7 +211,7 @@ def _apply_observation(
     after, events = message_state.merge_change(before, change)
     if after != before:
         page_write.changed[row.key] = after
-        page_write.events += [(row.key, event) for event in events]
+        page_write.record(row.key, events)
 
 
 async def _store_rows(
@@ -217,42 +222,73 @@ async def _store_rows(
 ) -> None:
     written = [*(ready for ready, _ in page_write.new), *page_write.rewritten.values()]
     made = await threads.insert_missing_threads(
-        connection, sync_run.id, {_thread_key(ready) for ready in written}
+        connection, sync_run.id, {page_rows.get_thread_key(ready) for ready in written}
     )
     ids = await messages.add(
         connection,
         sync_run.id,
-        [_to_new_row(sync_run, ready, state, made[_thread_key(ready)].id) for ready, state in page_write.new],
+        [
+            page_rows.to_new_row(sync_run, ready, state, made[page_rows.get_thread_key(ready)].id)
+            for ready, state in page_write.new
+        ],
     )
     ids |= {key: row.id for key, row in stored.items()}
     await messages.update_states(
-        connection, [_to_state_row(sync_run, ids[key], state) for key, state in page_write.changed.items()]
+        connection,
+        [page_rows.to_state_row(sync_run, ids[key], state) for key, state in page_write.changed.items()],
     )
+    threaded = {
+        stored[key].id: made[page_rows.get_thread_key(each)].id for key, each in page_write.rewritten.items()
+    }
+    digests = await messages.digest_contents(connection, _find_edited(page_write, stored))
     await messages.replace_contents(
         connection, [(ids[key], each.content) for key, each in page_write.rewritten.items()]
     )
-    threaded = {stored[key].id: made[_thread_key(each)].id for key, each in page_write.rewritten.items()}
     await messages.move_to_threads(connection, threaded)
     attached = await _store_attachments(sync_run, connection, page_write, ids)
+    await _record_new_contents(connection, page_write, ids, digests)
     await mail_events.add(
-        connection,
-        sync_run.id,
-        [_to_mail_event(sync_run, ids[key], event) for key, event in page_write.events],
+        connection, sync_run.id, page_rows.list_mail_events(sync_run, page_write.events_by_key, ids, stored)
     )
-    grown = {made[_thread_key(ready)].id for ready, _ in page_write.new}
+    grown = {made[page_rows.get_thread_key(ready)].id for ready, _ in page_write.new}
     summed = await threads.sum_threads(
         connection, grown | set(threaded.values()) | _find_changed_threads(page_write, stored)
     )
     grown_threads = [thread for thread in summed if thread.id in grown]
-    sync_run.counts.threads += len(grown_threads)
-    sync_run.counts.messages += len(page_write.new)
-    sync_run.counts.events += len(page_write.events)
-    sync_run.counts.deleted += sum(event.kind == "deleted" for _, event in page_write.events)
+    _count_changes(sync_run, page_write, len(grown_threads))
     await _record_changes(sync_run, connection, page_write, ids, made, grown_threads, attached)
     if sync_run.context.intake is not None:
         await sync_run.context.intake(
             connection, sync_run.organization, _list_messages_to_screen(page_write, ids)
         )
+
+
+def _count_changes(sync_run: SyncRun, page_write: _PageWrite, grown_threads: int) -> None:
+    sync_run.counts.threads += grown_threads
+    sync_run.counts.messages += len(page_write.new)
+    sync_run.counts.events += len(page_write.events)
+    sync_run.counts.deleted += sum(event.kind == "deleted" for _, event in page_write.events)
+
+
+def _find_edited(page_write: _PageWrite, stored: dict[str, StoredMessage]) -> set[int]:
+    """Find the rewritten messages whose content the provider may have changed: no others can be edited."""
+    rows = [(stored[key], ready.version) for key, ready in page_write.rewritten.items()]
+    return {row.id for row, version in rows if (row.is_draft or row.deleted) and version > row.version}
+
+
+async def _record_new_contents(
+    connection: Connection, page_write: _PageWrite, ids: dict[str, int], digests: dict[int, bytes]
+) -> None:
+    """Give rewritten messages whose content differs from before a new content revision, with its event."""
+    after = await messages.digest_contents(connection, digests)
+    changed = [id_ for id_, digest in after.items() if digest != digests[id_]]
+    revisions = await messages.raise_content_revisions(connection, changed)
+    for key, ready in page_write.rewritten.items():
+        if (revision := revisions.get(ids[key])) is not None:
+            events = page_write.events_by_key.get(key, [])
+            page_write.events_by_key[key] = message_state.add_content_revision(
+                events, ready.version, revision
+            )
 
 
 def _find_changed_threads(page_write: _PageWrite, stored: dict[str, StoredMessage]) -> set[int]:
@@ -347,7 +383,7 @@ async def _record_changes(
         for each in summed
     ]
     entries += [
-        _build_message_entry(ready, ids[ready.key], made[_thread_key(ready)].id)
+        _build_message_entry(ready, ids[ready.key], made[page_rows.get_thread_key(ready)].id)
         for ready, _ in page_write.new
     ]
     entries += [_build_attachment_entry(row) for _, row in attached if row.sha256 is not None]
@@ -398,62 +434,4 @@ def _build_attachment_entry(row: NewAttachment) -> NewLedgerEntry:
             "size_bytes": row.attachment.size,
         },
         personal={"filename": row.attachment.file_name},
-    )
-
-
-def _thread_key(ready: ReadyMessage) -> str:
-    """The thread's key. A message without a thread is a thread of its own."""
-    return ready.state.thread or ready.key
-
-
-def _folder_id(sync_run: SyncRun, key: str | None) -> int | None:
-    folder = sync_run.folders.get(key) if key else None
-    return folder.id if folder else None
-
-
-def _to_new_row(
-    sync_run: SyncRun, ready: ReadyMessage, state: MessageState, thread: int
-) -> messages.NewMessage:
-    return messages.NewMessage(
-        ready.key,
-        thread,
-        state.version,
-        _folder_id(sync_run, state.folder),
-        state.labels,
-        state.categories,
-        state.is_read,
-        state.is_flagged,
-        state.is_draft,
-        state.importance,
-        state.received_at,
-        ready.content,
-    )
-
-
-def _to_state_row(sync_run: SyncRun, id_: int, state: MessageState) -> messages.MessageUpdate:
-    return messages.MessageUpdate(
-        id_,
-        state.version,
-        _folder_id(sync_run, state.folder),
-        state.labels,
-        state.categories,
-        state.is_read,
-        state.is_flagged,
-        state.is_draft,
-        state.importance,
-        state.received_at,
-        state.deleted,
-    )
-
-
-def _to_mail_event(sync_run: SyncRun, id_: int, event: MessageEvent) -> MailEvent:
-    return MailEvent(
-        id_,
-        event.kind,
-        event.version,
-        _folder_id(sync_run, event.from_folder),
-        _folder_id(sync_run, event.to_folder),
-        event.labels_added,
-        event.labels_removed,
-        event.changed,
     )
