@@ -42,6 +42,7 @@ class WorkKind(StrEnum):
     AUDIT = "audit"  # compare a mailbox at its provider with the store
     APPLY_POLICY = "apply_policy"  # remove content that a lowered content policy no longer allows
     APPLY_RETENTION = "apply_retention"  # remove an organization's rows whose retention has passed
+    INDEX_FILE_NAMES = "index_file_names"  # add names of attachments stored before an upgrade to the search
     UNPACK = "unpack"  # open a zip file or a forwarded message
     PROCESS_DOCUMENT = "process_document"  # read a document and route it
     ARCHIVE = "archive"  # write a completed document to the archive

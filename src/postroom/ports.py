@@ -130,7 +130,7 @@ class RemoteMailbox(Protocol):
         """
         ...
 
-    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
+    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncGenerator[bytes]:
         """Stream the bytes of an attachment that came without them. Raises NotFound, PermanentError."""
         ...
 

@@ -42,6 +42,15 @@ def test_search_prints_matches_without_control_characters(run, mail):
     assert (done.returncode, done.stderr.startswith("error: There is no word")) == (1, True)
 
 
+def test_search_takes_a_word_with_a_dash_as_excluded_and_rejects_unknown_options(run, mail):
+    assert run("search", "amount", "-nowhere").returncode == 0
+    done = run("search", "amount", "-due", "--mailbox", str(mail))
+    assert (done.returncode, done.stdout) == (1, "No matches.\n")
+    done = run("search", "amount", "--limt", "5")
+    assert done.returncode == 2
+    assert "No such option: --limt" in done.stderr
+
+
 def test_person_is_purged_only_with_confirmation(run, mail):
     done = run("purge", "person", "jane@example.org")
     assert done.returncode == 0, done.stderr

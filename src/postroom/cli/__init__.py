@@ -72,7 +72,7 @@ app.add_typer(subscriptions.group)
 app.add_typer(ledger.group)
 app.add_typer(blobs.group)
 app.add_typer(purge.group)
-app.command(epilog=search.EXAMPLES)(search.search)
+app.command(epilog=search.EXAMPLES, context_settings=search.CONTEXT_SETTINGS)(search.search)
 
 
 def _print_version(requested: bool) -> None:  # noqa: FBT001  typer passes a flag to its callback by position

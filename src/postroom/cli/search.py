@@ -14,17 +14,22 @@ if TYPE_CHECKING:
     from postroom.store.search import DocumentMatch, Headline, MessageMatch
 
 MAX_LINE_CHARACTERS = 300
+# An excluded word such as -draft is no option.
+CONTEXT_SETTINGS = {"ignore_unknown_options": True}
 EXAMPLES = """\b
 Examples:
   postroom search invoice march
-  postroom search '"due date" acme -reminder' --limit 50
+  postroom search invoice -draft --limit 50
+  postroom search '"due date" acme -reminder'
+  postroom search scan-2024.pdf
   postroom search invoice --mailbox ann@example.org
   postroom search invoice --json | jq '.messages[].id'"""
 
 
 def search(
     words: Annotated[
-        list[str], typer.Argument(help='Words to find; "quoted words" match as a phrase, -word excludes.')
+        list[str],
+        typer.Argument(help="Words to find; '\"two words\"' matches a phrase, -word excludes a word."),
     ],
     mailbox: Annotated[
         str | None,
@@ -38,11 +43,14 @@ def search(
 ) -> ExitCode:
     """Search mail and documents, best matches first. Exit code 1 if nothing matches.
 
-    Only the first 100,000 characters of a message body are searched.
+    A message is found by its subject, people, attachment names and the first 100,000 characters of its text.
     """
     from postroom import config
     from postroom.cli import output, startup
 
+    for word in words:
+        if word.startswith("--"):
+            raise typer.BadParameter(f"No such option: {word}", param_hint="words")
     organization = config.load().organization
     messages, documents = startup.run_with_database(
         lambda database: _run_search(database, organization, " ".join(words), mailbox, limit)

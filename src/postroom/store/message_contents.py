@@ -20,16 +20,18 @@ async def list_message_ids_after(
 
 
 async def strip_contents(connection: Connection, messages: Sequence[int]) -> None:
-    """Remove bodies, headers and snippets. Search then covers subject and people only."""
+    """Remove bodies, headers and snippets. Search then covers subject, people and remaining attachments."""
     await connection.execute(
         """
         UPDATE message_contents SET headers = NULL, body_plain = NULL, body_html = NULL,
             search = message_search(subject, concat_ws(' ', from_name, from_address, (
                 SELECT string_agg(concat_ws(' ', person ->> 'name', person ->> 'address'), ' ')
                 FROM jsonb_array_elements(to_recipients || cc_recipients || bcc_recipients) AS person
-            )), NULL)
+            )), (SELECT string_agg(file_name, ' ' ORDER BY part) FROM attachments
+                 WHERE attachments.message_id = messages.id), NULL)
         FROM messages WHERE messages.id = message_id AND message_id = ANY(%b::int8[])
-            AND (headers IS NOT NULL OR body_plain IS NOT NULL OR body_html IS NOT NULL)
+            AND (headers IS NOT NULL OR body_plain IS NOT NULL OR body_html IS NOT NULL
+                OR ts_filter(search, '{c}') <> '')
         """,
         [messages],
     )
@@ -51,16 +53,19 @@ async def strip_contents(connection: Connection, messages: Sequence[int]) -> Non
 
 async def list_attachments(
     connection: Connection, messages: Sequence[int]
-) -> list[tuple[int, RemoteAttachment]]:
-    """Return the attachments of these messages, each with its message's id."""
+) -> list[tuple[int, RemoteAttachment, str | None]]:
+    """Return the attachments of these messages: message id, attachment, and type detected in its bytes."""
     cursor = await connection.execute(
         """
-        SELECT message_id, part, kind, media_type, size, file_name, is_inline, content_id
-        FROM attachments WHERE message_id = ANY(%b::int8[]) ORDER BY message_id, part
+        SELECT message_id, detected, part, kind, media_type, attachments.size, file_name, is_inline,
+            content_id
+        FROM attachments LEFT JOIN blobs
+            ON blobs.organization_id = attachments.organization_id AND blobs.sha256 = attachments.sha256
+        WHERE message_id = ANY(%b::int8[]) ORDER BY message_id, part
         """,
         [messages],
     )
-    return [(row[0], RemoteAttachment(*row[1:])) for row in await cursor.fetchall()]
+    return [(row[0], RemoteAttachment(*row[2:]), row[1]) for row in await cursor.fetchall()]
 
 
 async def delete_attachments(connection: Connection, attachments: Sequence[tuple[int, str]]) -> None:

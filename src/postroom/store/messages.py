@@ -73,6 +73,7 @@ class StoredContent:
     body_html: str | None
     people: str
     words: str | None
+    files: str = ""  # the names of its attachments
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +273,10 @@ async def _upsert_contents(connection: Connection, rows: Sequence[tuple[int, Sto
     await connection.execute(
         """
         INSERT INTO message_contents (organization_id, message_id, headers, body_plain, body_html, search)
-        SELECT current_organization(), id, headers::jsonb, plain, html, message_search(subject, people, words)
-        FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[])
-            AS input (id, headers, plain, html, subject, people, words)
+        SELECT current_organization(), id, headers::jsonb, plain, html,
+            message_search(subject, people, files, words)
+        FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[],
+            %b::text[]) AS input (id, headers, plain, html, subject, people, files, words)
         ON CONFLICT (organization_id, message_id) DO UPDATE SET headers = excluded.headers,
             body_plain = excluded.body_plain, body_html = excluded.body_html, search = excluded.search
         """,
@@ -285,6 +287,7 @@ async def _upsert_contents(connection: Connection, rows: Sequence[tuple[int, Sto
             [content.body_html for _, content in rows],
             [content.subject for _, content in rows],
             [content.people for _, content in rows],
+            [content.files for _, content in rows],
             [content.words for _, content in rows],
         ],
     )

@@ -1,7 +1,8 @@
 """Full-text search over messages and documents, for pages and commands; the API's is in `views.mail`.
 
-Matches are personal data: never log them. Queries use web search syntax: `invoice "due date" -draft`. Only
-the newest matches are ranked, so that a common word costs little more than a rare one.
+Matches are personal data: never log them. Queries use web search syntax: `invoice "due date" -draft`. A
+message is found by its subject, people, text and names of attachments. Only the newest matches are ranked, so
+that a common word costs little more than a rare one.
 """
 
 from collections.abc import Sequence
@@ -153,3 +154,28 @@ def parse_headline(marked: str) -> Headline:
             pieces.append((match, True))
         pieces.append((rest if end else part, False))
     return tuple(piece for piece in pieces if piece[0])
+
+
+async def index_file_names(connection: Connection, *, after: int, limit: int) -> int | None:
+    """Add attachment names to the next messages that lack them; the last id, or None if there are no more."""
+    cursor = await connection.execute(
+        """
+        WITH named AS MATERIALIZED (
+            SELECT message_id, string_agg(file_name, ' ' ORDER BY part) AS names FROM attachments
+            WHERE message_id IN (
+                SELECT DISTINCT message_id FROM attachments
+                WHERE message_id > %(after)s AND file_name <> '' ORDER BY message_id LIMIT %(limit)s
+            ) GROUP BY message_id
+        ), locked AS MATERIALIZED (
+            SELECT contents.message_id, names FROM message_contents AS contents JOIN named USING (message_id)
+            WHERE ts_filter(search, '{c}') = '' ORDER BY contents.message_id FOR UPDATE OF contents
+        ), indexed AS (
+            UPDATE message_contents AS contents SET search = contents.search || file_name_search(names)
+            FROM locked WHERE contents.message_id = locked.message_id
+        )
+        SELECT max(message_id) FROM named
+        """,
+        {"after": after, "limit": limit},
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None

@@ -15,7 +15,7 @@ from postroom.documents.pipelines import Pipelines
 from postroom.engine import Engine, WorkHandler
 from postroom.flow.documents import intake
 from postroom.flow.ledger import seal
-from postroom.flow.mail import audit, policy, retention, sync
+from postroom.flow.mail import audit, file_name_index, policy, retention, sync
 from postroom.flow.mail.retention import RetentionPeriods
 from postroom.flow.mail.sync import SyncContext
 from postroom.flow.mailboxes import subscribe
@@ -144,6 +144,7 @@ def _build_handlers(
         WorkKind.AUDIT: WorkHandler(partial(audit.run, syncing, audit_seconds)),
         WorkKind.COLLECT_GARBAGE: WorkHandler(partial(blob_gc.run, garbage)),
         WorkKind.APPLY_POLICY: WorkHandler(partial(policy.run, database)),
+        WorkKind.INDEX_FILE_NAMES: WorkHandler(partial(file_name_index.run, database)),
         WorkKind.APPLY_RETENTION: WorkHandler(partial(retention.run, database, periods)),
         WorkKind.DELIVER: WorkHandler(partial(deliver.run, delivering)),
         WorkKind.SEAL: WorkHandler(

@@ -53,6 +53,7 @@ class FakeMailbox:
     poison: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)  # no look at them succeeds
     unreadable: set[str] = field(default_factory=set)  # parts whose bytes never come
+    streams: dict[str, bytes] = field(default_factory=dict)  # by part: bytes that are fetched separately
     senders: dict[str, str] = field(default_factory=dict)  # where it is not Ann
     sizes: dict[str, int] = field(default_factory=dict)  # as recorded, where it is not 100
     refused: list[Exception] = field(default_factory=list)
@@ -65,7 +66,17 @@ class FakeMailbox:
 
     # What its owner does
 
-    def deliver(self, folder="inbox", *, age=DAY, labels=("INBOX", "UNREAD"), thread=None, files=(), **state):
+    def deliver(
+        self,
+        folder="inbox",
+        *,
+        age=DAY,
+        labels=("INBOX", "UNREAD"),
+        thread=None,
+        files=(),
+        streamed=False,
+        **state,
+    ):
         number = next(self.numbers)
         key = f"m{number:04d}"
         where = {"labels": frozenset(labels)} if self.labelled else {"folder": folder}
@@ -79,9 +90,10 @@ class FakeMailbox:
             **where,
         )
         attachments = tuple(
-            RemoteAttachment(str(part), "file", media, len(data), name, content=data)
+            RemoteAttachment(str(part), "file", media, len(data), name, content=None if streamed else data)
             for part, (name, media, data) in enumerate(files, start=1)
         )
+        self.streams |= {str(part): data for part, (_, _, data) in enumerate(files, start=1)}
         self.items[key] = FakeMessage(key, 0, recorded, f"Subject {key}", f"Body of {key}", attachments)
         self._changed(key, added=True)
         return key
@@ -261,7 +273,7 @@ class FakeMailbox:
         self._call("attachment")
         if attachment.part in self.unreadable:
             raise TransientError("It was cut.")
-        yield b""
+        yield self.streams.get(attachment.part, b"")
 
 
 def with_labels(**more) -> FakeMailbox:

@@ -5,9 +5,11 @@ from datetime import timedelta
 
 import pytest
 
+from postroom.flow.mail import file_name_index
 from postroom.flow.mail import policy as policies
 from postroom.model import ContentPolicy, StepResult, WorkKind
 from postroom.store import mailboxes, work
+from postroom.store.work import WorkRequest
 from scenarios.worker_pool import until
 
 DAY = timedelta(days=1)
@@ -90,6 +92,69 @@ async def test_lowering_purges_what_is_no_longer_allowed(mirror):
         "SELECT count(*) FROM ledger_personal JOIN ledger ON id = entry_id WHERE entity_type = 'attachment'"
     )
     assert await mirror.one(left) == 0
+
+
+UNNAMED = [
+    ("scan.dat", "application/octet-stream", b"%PDF-1.7 a scan"),
+    (
+        "report.docx",
+        "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
+        b"PK\3\4 text",
+    ),
+    ("notes.dat", "application/octet-stream", b"some notes"),
+    ("fake.pdf", "application/pdf", b"no document at all"),
+]
+
+
+async def test_lowering_to_documents_keeps_exactly_what_documents_stores(mirror):
+    mirror.remote.deliver(age=2 * DAY, files=UNNAMED)
+    await mirror.settle()
+    await set_policy(mirror, ContentPolicy.DOCUMENTS)
+    lowered = [name for (name,) in await mirror.rows(NAMES)]
+    mirror.remote.deliver(age=DAY, files=UNNAMED)
+    await mirror.settle()
+    assert [name for (name,) in await mirror.rows(NAMES)] == lowered * 2 == ["scan.dat", "report.docx"] * 2
+
+
+async def test_documents_stores_a_large_attachment_by_its_first_bytes(mirror):
+    """The bytes of a large attachment are not fetched with its message."""
+    await set_policy(mirror, ContentPolicy.DOCUMENTS)
+    mirror.remote.deliver(files=UNNAMED, streamed=True)
+    await mirror.settle()
+    kept = await mirror.rows("SELECT file_name, sha256 IS NOT NULL FROM attachments ORDER BY part")
+    # Its name says that it is a document; when in doubt, it is kept.
+    assert kept == [("scan.dat", True), ("report.docx", True), ("fake.pdf", True)]
+
+
+async def test_names_of_attachments_are_searched_as_far_as_the_policy_stores_them(mirror):
+    mirror.remote.deliver(files=[*FILES, ("Rechnung_März-2024.pdf", "application/pdf", b"%PDF-1.7")])
+    await mirror.settle()
+    names = ("invoice", "invoice.pdf", "card.vcf", "märz", "rechnung_märz-2024.pdf")
+    assert [await found(mirror, name) for name in names] == [1, 1, 1, 1, 1]
+    await set_policy(mirror, ContentPolicy.DOCUMENTS)
+    assert [await found(mirror, name) for name in names] == [1, 1, 0, 1, 1]
+    await set_policy(mirror, ContentPolicy.METADATA)
+    assert [await found(mirror, name) for name in names] == [0, 0, 0, 0, 0]
+    await set_policy(mirror, ContentPolicy.FULL)
+    await mirror.settle()
+    assert [await found(mirror, name) for name in names] == [1, 1, 1, 1, 1]
+
+
+async def test_attachments_stored_before_an_upgrade_become_searchable_in_batches(mirror, owner):
+    for age in range(1, 6):
+        mirror.remote.deliver(age=age * DAY, files=FILES)
+    await mirror.settle()
+    await owner.execute("UPDATE message_contents SET search = message_search('', '', body_plain)")
+    assert (await found(mirror, "invoice"), await found(mirror, "body")) == (0, 5)
+    for _ in range(2):
+        async with mirror.database.engine() as connection:
+            request = WorkRequest(mirror.organization, WorkKind.INDEX_FILE_NAMES, str(mirror.organization))
+            await work.enqueue(connection, [request])
+            claim = await work.claim(connection, [WorkKind.INDEX_FILE_NAMES], batch=1, lease_seconds=60)
+        assert await file_name_index.run(mirror.database, *claim.leases, batch=2) == StepResult()
+        assert (await found(mirror, "invoice"), await found(mirror, "body")) == (5, 5)
+        await owner.execute("DELETE FROM work WHERE kind = 'index_file_names'")
+    assert await mirror.one("SELECT max(length(search)) FROM message_contents") < 20
 
 
 async def test_a_lowering_that_was_cut_short_is_brought_to_its_end(mirror, move_clock, owner):

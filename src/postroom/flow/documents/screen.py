@@ -16,6 +16,7 @@ from postroom.documents.pipelines import Pipeline
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.model import FolderRole
 
+HEAD_BYTES: Final = 1024  # of a file that show its type
 READABLE: Final = frozenset({"pdf", "png", "jpeg", "tiff"})
 CONTAINERS: Final = frozenset({"zip", "message", "tnef"})
 # An XML declaration; without one, the root element of an e-invoice.
@@ -157,7 +158,7 @@ def detect_type(head: bytes) -> str:
         return "zip"  # even if it starts with an uncompressed PDF
     if head.startswith(TNEF_START):
         return "tnef"  # Outlook's winmail.dat; a PDF inside it may begin in the first bytes as well
-    if b"%PDF-" in head[:1024]:
+    if b"%PDF-" in head[:HEAD_BYTES]:
         return "pdf"
     if head.startswith(b"\x89PNG\r\n\x1a\n"):
         return "png"

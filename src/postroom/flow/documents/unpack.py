@@ -83,7 +83,7 @@ def _screen_file(part: str, found: UnpackedFile | SkippedEntry) -> ScreenedFile:
         len(found.content),
         found.is_inline,
         found.content_id,
-        screen.detect_type(found.content[:1024]),
+        screen.detect_type(found.content[: screen.HEAD_BYTES]),
     )
     verdict = screen.screen_attachment(file)
     if verdict.action is ScreeningAction.OPEN:

@@ -113,7 +113,7 @@ def clean_file_name(name: str) -> str:
 def screen_upload(upload: Upload) -> list[UploadedFile]:
     """Screen an upload and the files inside it. Raises PermanentError if none is accepted."""
     name = clean_file_name(upload.name)
-    detected = screen.detect_type(upload.content[:1024])
+    detected = screen.detect_type(upload.content[: screen.HEAD_BYTES])
     if detected == "other" and name.lower().endswith(".txt"):
         return [UploadedFile(name, "text/plain", "it is text", upload.content)]
     verdict = screen.screen_attachment(

@@ -5,6 +5,7 @@
     sync/             mirror a mailbox, page by page (its states are drawn there)
     audit             compare a mailbox at its provider with the store
     policy            apply a changed content policy to stored mail
+    file_name_index   make attachments stored before an upgrade searchable by name
     retention         remove rows whose retention has passed
     purge             remove the mail that one person sent
 

@@ -105,14 +105,14 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
     messages = await message_contents.list_message_ids_after(connection, mailbox, after, limit=batch)
     if not messages:
         return None
-    await message_contents.strip_contents(connection, messages)
     keeps_documents = found.policy is ContentPolicy.DOCUMENTS
     removed = [
         (message, attachment.part)
-        for message, attachment in await message_contents.list_attachments(connection, messages)
-        if not (keeps_documents and accepts_attachment(attachment))
+        for message, attachment, detected in await message_contents.list_attachments(connection, messages)
+        if not (keeps_documents and accepts_attachment(attachment, detected))
     ]
     await message_contents.delete_attachments(connection, removed)
+    await message_contents.strip_contents(connection, messages)
     names = [f"{message}/{part}" for message, part in removed]
     await ledger.purge_personal_of_many(connection, "attachment", names)
     return messages[-1]

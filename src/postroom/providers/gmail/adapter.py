@@ -3,7 +3,7 @@
 The watch for pushes is managed here. Everything else is delegated: `login`, `push`, `listings`, `messages`.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
@@ -110,7 +110,7 @@ class GmailMailbox:
     ) -> AsyncIterator[Sequence[FetchedMessage | FetchFailure]]:
         return messages.fetch(self.api, wanted, policy)
 
-    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
+    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncGenerator[bytes]:
         return messages.stream_attachment(self.api, key, attachment)
 
     async def fetch_raw(self, key: str) -> bytes:

@@ -3,7 +3,7 @@
 Subscriptions are managed here. Everything else is delegated: `login`, `push`, `listings`, `messages`.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -135,7 +135,7 @@ class GraphMailbox:
     ) -> AsyncIterator[Sequence[FetchedMessage | FetchFailure]]:
         return messages.fetch(self.api, wanted, policy)
 
-    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncIterator[bytes]:
+    def fetch_attachment(self, key: str, attachment: RemoteAttachment) -> AsyncGenerator[bytes]:
         return messages.stream_attachment(self.api, key, attachment)
 
     async def fetch_raw(self, key: str) -> bytes:

@@ -4,6 +4,7 @@ Also removes the characters that PostgreSQL rejects.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
@@ -17,11 +18,14 @@ from postroom.store.messages import StoredContent
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-def accepts_attachment(attachment: RemoteAttachment) -> bool:
+def accepts_attachment(attachment: RemoteAttachment, detected: str | None = None) -> bool:
     """Whether the policy `documents` stores an attachment, judged by its name, type and first bytes.
 
-    It does not depend on pipelines.
+    `detected` is the type that its first bytes show, where its content is not at hand. It does not depend on
+    pipelines.
     """
+    if attachment.content is not None:
+        detected = screen.detect_type(attachment.content[: screen.HEAD_BYTES])
     file = screen.AttachmentFacts(
         attachment.kind,
         attachment.file_name or "",
@@ -29,17 +33,27 @@ def accepts_attachment(attachment: RemoteAttachment) -> bool:
         attachment.size,
         attachment.is_inline,
         attachment.content_id,
-        screen.detect_type(attachment.content[:1024]) if attachment.content is not None else None,
+        detected,
     )
     return screen.screen_attachment(file).accepted
 
 
+def needs_first_bytes(attachment: RemoteAttachment) -> bool:
+    """Whether only its first bytes, which are not at hand, show whether `documents` stores an attachment."""
+    if attachment.content is not None or accepts_attachment(attachment):
+        return False
+    return accepts_attachment(attachment, "pdf")
+
+
 def filter_attachments(content: MessageContent, policy: ContentPolicy) -> list[RemoteAttachment]:
+    """Return the attachments that the policy stores, or may store once their first bytes are known."""
     match policy:
         case ContentPolicy.METADATA:
             return []
         case ContentPolicy.DOCUMENTS:
-            return [attachment for attachment in content.attachments if accepts_attachment(attachment)]
+            return [
+                each for each in content.attachments if accepts_attachment(each) or needs_first_bytes(each)
+            ]
         case ContentPolicy.FULL:
             return list(content.attachments)
 
@@ -71,6 +85,12 @@ def filter_content(content: MessageContent, policy: ContentPolicy) -> StoredCont
         if whole
         else None,
     )
+
+
+def add_file_names(content: StoredContent, attachments: Sequence[RemoteAttachment]) -> StoredContent:
+    """Add the names of stored attachments, which are searched with the message."""
+    names = " ".join(attachment.file_name for attachment in attachments if attachment.file_name)
+    return replace(content, files=_clean(names) or "") if names else content
 
 
 def _list_names(content: MessageContent) -> list[str]:

@@ -7,6 +7,7 @@ No row is written here: `page_commit` does.
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -17,6 +18,7 @@ from postroom.flow.mail.sync import content_filter
 from postroom.flow.mail.sync.message_state import from_row, is_newer
 from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.model import (
+    ContentPolicy,
     FetchedMessage,
     FetchFailure,
     MessageChange,
@@ -31,7 +33,6 @@ from postroom.store.messages import StoredContent, StoredMessage
 
 # The waits between retries of one message. After the last, it waits for a person.
 RETRY_WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
-HEAD_BYTES: Final = 1024
 NEXT_PAGE_SHARE: Final = 0.3  # start fetching the next page when no more than this share is missing
 # A push may announce a message before it can be read: the waits between attempts.
 UNREADABLE_WAITS: Final = (2.0, 8.0, 30.0)
@@ -343,6 +344,8 @@ async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[
         sha256 = None
         if attachment.kind != "reference":
             try:
+                if not await _is_allowed(sync_run, fetched.key, attachment):
+                    continue
                 blob, head = await _store_bytes(sync_run, fetched.key, attachment)
                 blobs.append(blob)
                 sha256 = blob.sha256
@@ -353,23 +356,41 @@ async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[
                 subject = attachment_subject(fetched.key, attachment.part)
                 failures.append(Failure("attachment", subject, str(error), RETRY_WAITS[0]))
         attachments.append((replace(attachment, content=None), sha256))
-    written = content_filter.filter_content(fetched.content, policy)
+    written = content_filter.add_file_names(
+        content_filter.filter_content(fetched.content, policy), [attachment for attachment, _ in attachments]
+    )
     ready = ReadyMessage(
         fetched.key, fetched.version, fetched.state, written, tuple(attachments), tuple(blobs), detected
     )
     return ready, failures
 
 
+async def _is_allowed(sync_run: SyncRun, key: str, attachment: RemoteAttachment) -> bool:
+    """Whether the policy stores an attachment whose name does not show it, judged by its first bytes."""
+    if sync_run.mailbox.policy is not ContentPolicy.DOCUMENTS:
+        return True
+    if not content_filter.needs_first_bytes(attachment):
+        return True
+    head = bytearray()
+    async with aclosing(sync_run.remote.fetch_attachment(key, attachment)) as pieces:
+        async for piece in pieces:
+            head.extend(piece)
+            if len(head) >= screen.HEAD_BYTES:
+                break
+    detected = screen.detect_type(bytes(head[: screen.HEAD_BYTES]))
+    return content_filter.accepts_attachment(attachment, detected)
+
+
 async def _store_bytes(sync_run: SyncRun, key: str, attachment: RemoteAttachment) -> tuple[Blob, bytes]:
     """Store the bytes of an attachment; also return the first of them."""
     blobs, organization = sync_run.context.blobs, sync_run.organization
     if attachment.content is not None:
-        return await blobs.put(organization, attachment.content), attachment.content[:HEAD_BYTES]
+        return await blobs.put(organization, attachment.content), attachment.content[: screen.HEAD_BYTES]
     head = bytearray()
 
     async def pieces() -> AsyncIterator[bytes]:
         async for piece in sync_run.remote.fetch_attachment(key, attachment):
-            head.extend(piece[: HEAD_BYTES - len(head)])
+            head.extend(piece[: screen.HEAD_BYTES - len(head)])
             yield piece
 
     return await blobs.put(organization, pieces()), bytes(head)
