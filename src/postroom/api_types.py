@@ -98,11 +98,15 @@ class MessageResource(msgspec.Struct, frozen=True):
 
 
 class ContentResource(msgspec.Struct, frozen=True):
-    """The text of a message, as far as the content policy of its mailbox stores it."""
+    """The text of a message, as far as the content policy of its mailbox stores it.
+
+    `body_plain` is the text of the HTML if the message has no plain body; then `is_plain_from_html` is true.
+    """
 
     headers: list[list[str]] | None
     body_plain: str | None
     body_html: str | None
+    is_plain_from_html: bool = False
 
 
 class AttachmentResource(msgspec.Struct, frozen=True):
@@ -124,6 +128,12 @@ class MessageDetail(msgspec.Struct, frozen=True):
 
 
 class MailEventResource(msgspec.Struct, frozen=True):
+    """One change of a message, and who sent it and what it is about.
+
+    `revision` counts the changes of the message from 1 without gaps; events of older versions have none.
+    `created` has the whole state, `labels_added` and `changed` included; the others have what changed.
+    """
+
     id: int
     mailbox_id: UUID
     message_id: int
@@ -134,6 +144,17 @@ class MailEventResource(msgspec.Struct, frozen=True):
     labels_removed: list[str]
     changed: dict[str, Any]
     observed_at: datetime
+    revision: int | None
+    thread_id: int
+    internet_message_id: str | None
+    from_name: str | None
+    from_address: str | None
+    from_domain: str | None
+    subject: str | None
+    received_at: datetime | None
+    is_newsletter: bool
+    is_automated: bool
+    has_attachments: bool
 
 
 class MailboxChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

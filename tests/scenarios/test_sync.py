@@ -85,6 +85,13 @@ async def test_words_that_stand_only_in_the_html_of_a_message_are_found(room, pr
     assert len(found) == 1
 
 
+async def test_every_message_has_its_size(room, provider):
+    box = await room.mailbox(provider, messages=8, days=10)
+    await box.sync()
+    sizes = dict(await box.rows("SELECT provider_message_id, size FROM messages"))
+    assert sizes == {each["id"]: each["size"] for each in box.sim.truth(box.address)}
+
+
 async def test_an_emptied_mailbox_is_empty(room, provider):
     box = await room.mailbox(provider, messages=30, days=20)
     await box.sync()

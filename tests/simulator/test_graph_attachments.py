@@ -75,6 +75,16 @@ def test_expanding_a_message_includes_its_attachments(user, message_path):
     assert set(lean["attachments"][1]) == {"@odata.type", "id", "name", "size"}
 
 
+def test_expanding_the_size_of_a_message_needs_its_number(user, message_path):
+    raw = user.request("GET", f"{message_path}/$value").content
+    by_number = "singleValueExtendedProperties($filter=id eq 'Long 0x0E08')"
+    shown = user.get(message_path, **{"$select": "subject", "$expand": f"attachments,{by_number}"})
+    assert shown["singleValueExtendedProperties"] == [{"id": "Long 0xe08", "value": str(len(raw))}]
+    unknown = user.get(message_path, **{"$expand": by_number.replace("0E08", "0037")})
+    assert "singleValueExtendedProperties" not in unknown
+    user.expect_error(400, message_path, params={"$expand": "singleValueExtendedProperties"})
+
+
 def test_inline_images_do_not_count_as_attachments_but_are_listed(user):
     made = message()
     made.add_alternative('<p><img src="cid:logo@example.org"></p>', subtype="html")

@@ -14,7 +14,10 @@ from postroom.store.connection import Connection
 # Tables that belong to the installation, not to an organization.
 SHARED = {"schema_migrations", "clock_offset", "blob_location"}
 # Values for constraints over several columns, which cannot be derived from the catalog.
-EXAMPLES: dict[str, dict[str, object]] = {"credentials": {"ssm_parameter": "/postroom/example"}}
+EXAMPLES: dict[str, dict[str, object]] = {
+    "credentials": {"ssm_parameter": "/postroom/example"},
+    "threads": {"message_count": 1},
+}
 
 VALUES = {
     "uuid": uuid4,

@@ -13,6 +13,7 @@ from postroom.store import feed, idempotency_keys, work
 from postroom.store.database import open_database
 from postroom.store.feed import NewEvent
 from postroom.web.api import http_content
+from store.sample_rows import message
 from store.table_filler import TableFiller
 from web.api_client import build_client, create_key_header, open_api_application
 from web.sign_in_support import URL, create_session
@@ -165,6 +166,47 @@ async def test_search_finds_messages_by_words(api, deliver, owner, organization)
     assert [row["id"] for row in found] == [ids[1]]
     whole = (await api.get(f"/messages/{ids[1]}")).json()
     assert whole["content"]["body_plain"] == "Rechnung im Anhang"
+
+
+async def test_text_of_a_message_without_a_plain_body_comes_from_its_html(api, deliver, owner, organization):
+    _, ids = await deliver(2)
+    for id_, plain in zip(ids, (None, "as it was sent"), strict=True):
+        await owner.execute(
+            """
+            INSERT INTO message_contents (organization_id, message_id, body_plain, body_html, search)
+            VALUES (%s, %s, %s, '<style>p {}</style><p>Fish &amp; chips</p><p>at noon</p>', '')
+            """,
+            [organization, id_, plain],
+        )
+    derived = (await api.get(f"/messages/{ids[0]}")).json()["content"]
+    assert (derived["body_plain"], derived["is_plain_from_html"]) == ("Fish & chips\nat noon", True)
+    sent = (await api.get(f"/messages/{ids[1]}")).json()["content"]
+    assert (sent["body_plain"], sent["is_plain_from_html"]) == ("as it was sent", False)
+
+
+async def test_mail_events_name_sender_and_subject(api, owner, organization, mailbox):
+    await owner.execute("UPDATE mailboxes SET content_policy = 'metadata'")
+    await message(owner, organization, mailbox, sender="jane@example.org", subject="Offer")
+    [event] = (await api.get(f"/mailboxes/{mailbox}/events")).json()["data"]
+    assert (event["kind"], event["subject"]) == ("created", "Offer")
+    assert (event["from_address"], event["from_domain"]) == ("jane@example.org", "example.org")
+    assert (event["is_newsletter"], event["is_automated"]) == (False, False)
+
+
+async def test_threads_without_messages_are_not_listed(api, deliver, mailbox, owner):
+    thread, _ = await deliver(1)
+    await owner.execute(
+        """
+        INSERT INTO threads (organization_id, mailbox_id, provider_thread_id)
+        SELECT organization_id, id, 'empty' FROM mailboxes
+        """
+    )
+    await owner.execute(
+        "UPDATE threads SET message_count = 1, last_message_at = now() WHERE id = %s", [thread]
+    )
+    assert [each["id"] for each in (await api.get(f"/mailboxes/{mailbox}/threads")).json()["data"]] == [
+        thread
+    ]
 
 
 async def test_every_list_and_item_operation_succeeds(api, owner, organization, blobs):

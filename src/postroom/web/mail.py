@@ -83,7 +83,6 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
             connection, id_, folder, query.get("before"), in_threads=in_threads
         )
         events = await views.list_mail_events(connection, id_, below=None, limit=EVENTS_SHOWN)
-        subjects = await views.list_subjects(connection, [event.message_id for event in events])
         progress = await sync_progress.get_progress(connection, id_, WorkKind.SYNC)
         stored = await views.count_mailbox(connection, id_)
         audit = await audits.get_latest(connection, id_)
@@ -103,7 +102,6 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
         threads=found_threads,
         older=older,
         events=[(_EVENT_NAMES[event.kind], event) for event in events],
-        subjects=subjects,
         progress=progress,
         stored=stored,
         audit=audit,

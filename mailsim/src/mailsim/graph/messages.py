@@ -10,7 +10,15 @@ from contextlib import aclosing
 from itertools import islice, takewhile
 from typing import Any
 
-from mailsim.graph import attachments, entity_types, filters, folders, message_json, odata
+from mailsim.graph import (
+    attachments,
+    entity_types,
+    extended_properties,
+    filters,
+    folders,
+    message_json,
+    odata,
+)
 from mailsim.graph.errors import GraphError, access_denied, bad_request, malformed_id, not_found
 from mailsim.graph.ids import MalformedIdError
 from mailsim.graph.message_json import MessageView
@@ -89,6 +97,10 @@ def to_json(
                 base = f"users('{call.user.oid if call.user else ''}')/messages('{view.id}')/attachments"
                 answer["attachments@odata.context"] = call.context(base)
                 answer["attachments"] = expanded
+            elif expand.name == "singleValueExtendedProperties" and (
+                found := extended_properties.expand(view, expand.options)
+            ):
+                answer[expand.name] = found
         answers.append(answer)
     return answers
 

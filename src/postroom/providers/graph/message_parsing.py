@@ -32,6 +32,10 @@ METADATA: Final = (
 )
 CONTENT: Final = f"{METADATA},body,bodyPreview"
 ATTACHMENT: Final = "id,name,contentType,size,isInline"
+# Exchange's size of a message (PidTagMessageSize), which Graph has no property of its own for. Extended
+# properties need more than Mail.ReadBasic, so the size of a mailbox with the policy `metadata` stays unknown.
+SIZE: Final = "singleValueExtendedProperties($filter=id eq 'Long 0x0E08')"
+_SIZE_NUMBER: Final = 0x0E08
 
 _KINDS: Final[dict[str, Literal["file", "item", "reference"]]] = {
     "#microsoft.graph.itemattachment": "item",
@@ -106,12 +110,25 @@ def _to_content(message: wire.GraphMessage, attachments: Sequence[RemoteAttachme
         bcc=_people(message.bcc_recipients),
         subject=None if message.subject is None else strip_unstorable(message.subject),
         sent_at=_moment(message.sent_date_time),
+        size=_size(message),
         has_attachments=bool(message.has_attachments),
         snippet=None if message.body_preview is None else strip_unstorable(message.body_preview),
         body_plain=None if html else text,
         body_html=text if html else None,
         attachments=tuple(attachments),
     )
+
+
+def _size(message: wire.GraphMessage) -> int | None:
+    """Exchange may write the number of the property without leading zeros and in either case."""
+    for extended in message.single_value_extended_properties:
+        _, _, number = extended.id.rpartition(" ")
+        try:
+            if int(number, 16) == _SIZE_NUMBER:
+                return int(extended.value or "")
+        except ValueError:
+            continue
+    return None
 
 
 def _people(recipients: Sequence[wire.GraphRecipient]) -> tuple[Person, ...]:

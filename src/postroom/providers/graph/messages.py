@@ -40,7 +40,8 @@ SMALL_BYTES: Final = 3 * 2**20  # attachments of one message up to this size are
 CHUNK_BYTES: Final = 16 * 2**20  # attachments that are in memory at a time
 _STREAMED_BYTES: Final = 2**20
 MAX_IDS_PER_TRANSLATION: Final = 1000
-_EXPANDED: Final = f"attachments($select={message_parsing.ATTACHMENT})"
+_EXPANDED: Final = f"attachments($select={message_parsing.ATTACHMENT}),{message_parsing.SIZE}"
+_EXPANDED_WITH_BYTES: Final = f"attachments,{message_parsing.SIZE}"
 _LISTED: Final = f"{message_parsing.ATTACHMENT},microsoft.graph.fileAttachment/contentId"
 
 
@@ -93,7 +94,7 @@ async def _fetch_individually(
     def path(key: str) -> str:
         if policy is ContentPolicy.METADATA:
             return api.path("messages", key, select=message_parsing.METADATA)
-        return api.path("messages", key, select=message_parsing.CONTENT, expand="attachments")
+        return api.path("messages", key, select=message_parsing.CONTENT, expand=_EXPANDED_WITH_BYTES)
 
     def convert(_: str, response: HttpResponse) -> FetchedMessage | FetchFailure | ResponseTooLarge:
         message = response.read(wire.GraphMessage)

@@ -103,6 +103,13 @@ class GraphAttachments(msgspec.Struct):
     next_link: str | None = msgspec.field(name="@odata.nextLink", default=None)
 
 
+class GraphExtendedProperty(msgspec.Struct):
+    """A MAPI property; the id is its type and number, such as `Long 0xe08`."""
+
+    id: str
+    value: str | None = None
+
+
 class GraphMessage(msgspec.Struct, rename="camel"):
     """A delta feed contains only changed properties: everything but the id may be absent."""
 
@@ -130,6 +137,7 @@ class GraphMessage(msgspec.Struct, rename="camel"):
     body_preview: str | None = None
     body: GraphBody | None = None
     attachments: tuple[GraphAttachment, ...] = ()
+    single_value_extended_properties: tuple[GraphExtendedProperty, ...] = ()
     removed: dict[str, Any] | None = msgspec.field(name="@removed", default=None)
 
 

@@ -3,7 +3,6 @@
 The mail pages use them too. Their lists of threads are in `views.threads`.
 """
 
-from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -37,6 +36,13 @@ MESSAGE = """
         size, labels, categories, importance, is_read, is_flagged, is_draft, is_newsletter, is_automated,
         has_attachments, created_at, updated_at, deleted_at
     FROM messages
+"""
+_EVENT = """
+    SELECT mail_events.id, mail_events.mailbox_id, message_id, kind, from_folder_id, to_folder_id,
+        labels_added, labels_removed, changed, observed_at, mail_events.revision, thread_id,
+        internet_message_id, from_name, from_address, from_domain, subject, received_at, is_newsletter,
+        is_automated, has_attachments
+    FROM mail_events JOIN messages ON messages.id = message_id
 """
 _ATTACHMENT = """
     SELECT message_id, part, kind, file_name, media_type, size, is_inline, content_id, encode(sha256, 'hex')
@@ -79,8 +85,9 @@ async def list_threads(
         ThreadResource,
         _THREAD
         + """
-        WHERE mailbox_id = %(mailbox)s AND (%(first)s OR (last_message_at, id) < (%(at)s, %(id)s)
-            OR (%(at)s::timestamptz IS NULL AND (last_message_at IS NOT NULL OR id < %(id)s)))
+        WHERE mailbox_id = %(mailbox)s AND message_count > 0
+            AND (%(first)s OR (last_message_at, id) < (%(at)s, %(id)s)
+                OR (%(at)s::timestamptz IS NULL AND (last_message_at IS NOT NULL OR id < %(id)s)))
         ORDER BY last_message_at DESC, id DESC LIMIT %(limit)s
         """,
         {"mailbox": mailbox, **_page_start(after), "limit": limit},
@@ -216,11 +223,11 @@ async def list_mail_events(
     return await fetch_all(
         connection,
         MailEventResource,
-        """
-        SELECT id, mailbox_id, message_id, kind, from_folder_id, to_folder_id, labels_added, labels_removed,
-            changed, observed_at
-        FROM mail_events WHERE mailbox_id = %(mailbox)s AND (%(below)s::bigint IS NULL OR id < %(below)s)
-        ORDER BY id DESC LIMIT %(limit)s
+        _EVENT
+        + """
+        WHERE mail_events.mailbox_id = %(mailbox)s
+            AND (%(below)s::bigint IS NULL OR mail_events.id < %(below)s)
+        ORDER BY mail_events.id DESC LIMIT %(limit)s
         """,
         {"mailbox": mailbox, "below": below, "limit": limit},
     )
@@ -230,20 +237,9 @@ async def list_message_events(connection: Connection, message: int) -> list[Mail
     return await fetch_all(
         connection,
         MailEventResource,
-        """
-        SELECT id, mailbox_id, message_id, kind, from_folder_id, to_folder_id, labels_added, labels_removed,
-            changed, observed_at
-        FROM mail_events WHERE message_id = %(message)s ORDER BY id DESC LIMIT 100
-        """,
+        _EVENT + " WHERE message_id = %(message)s ORDER BY mail_events.id DESC LIMIT 100",
         {"message": message},
     )
-
-
-async def list_subjects(connection: Connection, messages: Sequence[int]) -> dict[int, str | None]:
-    cursor = await connection.execute(
-        "SELECT id, subject FROM messages WHERE id = ANY(%b::int8[])", [list(messages)]
-    )
-    return dict(await cursor.fetchall())
 
 
 class MailboxTotals(msgspec.Struct, frozen=True):

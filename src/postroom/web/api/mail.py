@@ -3,6 +3,7 @@
 Also changes and syncs a mailbox, and searches messages. Each calls `flow` or a query of `store`.
 """
 
+import asyncio
 from datetime import datetime
 from typing import Annotated
 from uuid import UUID
@@ -30,6 +31,7 @@ from postroom.model import ContentPolicy, MailboxId, Scope
 from postroom.store import mailboxes as stored
 from postroom.store.connection import Connection
 from postroom.store.views import mail
+from postroom.web import message_body
 from postroom.web.api import http_content, paging
 from postroom.web.api.operations import (
     ApiCall,
@@ -205,11 +207,13 @@ async def get_message(call: ApiCall[MessagePath, NoParameters, None]) -> Message
     """Get a message with its text and attachments, as far as the content policy stores them."""
     async with call.transaction() as connection:
         found = await _get_message(connection, call.path.message)
-        return MessageDetail(
-            found,
-            await mail.get_content(connection, found.id),
-            await mail.list_attachments(connection, found.id),
-        )
+        content = await mail.get_content(connection, found.id)
+        attachments = await mail.list_attachments(connection, found.id)
+    if content is not None and content.body_html is not None:
+        text = await asyncio.to_thread(message_body.get_text, content.body_plain, content.body_html)
+        derived = text != content.body_plain
+        content = msgspec.structs.replace(content, body_plain=text, is_plain_from_html=derived)
+    return MessageDetail(found, content, attachments)
 
 
 async def get_raw_message(call: ApiCall[MessagePath, NoParameters, None]) -> Response:
