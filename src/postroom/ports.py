@@ -405,3 +405,7 @@ class Archive(Protocol):
     async def fetch(self, path: str) -> bytes:
         """Read a file. Raises NotFound if the path does not exist."""
         ...
+
+    async def remove(self, path: str) -> None:
+        """Remove a file with its metadata, after a purge. A missing file is no error."""
+        ...

@@ -35,3 +35,22 @@ async def test_archived_files_are_readable_by_the_owner_only(disk_archive):
     await disk_archive.put_once(PATH, b"%PDF-1.7", METADATA)
     assert (disk_archive.root / PATH).stat().st_mode & 0o777 == 0o600
     assert json.loads((disk_archive.root / f"{PATH}.metadata.json").read_text()) == METADATA
+
+
+async def test_a_removed_path_is_gone_and_free_again(archive):
+    await archive.put_once(PATH, b"first", METADATA)
+    for _ in range(2):
+        await archive.remove(PATH)
+        with pytest.raises(NotFound):
+            await archive.fetch(PATH)
+    await archive.put_once(PATH, b"second", METADATA)
+    assert await archive.fetch(PATH) == b"second"
+
+
+async def test_a_removed_file_leaves_no_folder_that_names_its_sender(disk_archive):
+    other = PATH.replace("a%40", "b%40")
+    for path in (PATH, other):
+        await disk_archive.put_once(path, b"%PDF-1.7", METADATA)
+    await disk_archive.remove(PATH)
+    assert [path for path in disk_archive.root.rglob("*") if "a%40" in str(path)] == []
+    assert await disk_archive.fetch(other) == b"%PDF-1.7"

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import quote
@@ -13,9 +14,12 @@ from documents.fields.test_llm_reader import Vendor, served
 from flow.simulated_world import TOPIC
 from mailsim import samples
 from postroom import cli
+from postroom.blobs.disk_archive import DiskArchive
 from postroom.errors import PermanentError
 from postroom.flow.documents import review
 from postroom.flow.documents.upload import Upload
+from postroom.flow.mail import address_pattern
+from postroom.flow.mail import purge as purge_flow
 from postroom.model import DocumentState, ProviderName
 from postroom.store import documents, purge, records, reviews
 from scenarios import archive_contents
@@ -323,6 +327,50 @@ async def test_a_document_whose_mail_was_purged_is_still_confirmed_and_archived_
     assert ended.archive_path == (
         f"archive/sender_email=unknown%40localhost/received_date={today(strict)}/{key}/document.pdf"
     )
+
+
+async def test_a_purge_moves_the_archived_copy_to_a_path_without_the_sender(strict, box):
+    order = strict.order("invoice", "letterhead")
+    document = await _asked(strict, box, order)
+    await strict.confirm(document)
+    await strict.work()
+    before, home, world = await strict.by_id(document.id), strict.room.home, strict.room.world
+    sender = order.sender[1]
+    assert encoded(sender) in before.archive_path
+    counts = await purge_flow.purge_person(world.database, world.organization, sender)
+    assert (counts.archived, counts.messages) == (1, 1)
+    await strict.work()
+    after = await strict.by_id(document.id)
+    content, recorded = await archived(strict, after)
+    assert (content, recorded["sender-email"]) == (get_attachment(order)[1], "unknown@localhost")
+    key = encoded((await strict.record(after)).key)
+    assert after.archive_path == (
+        f"archive/sender_email=unknown%40localhost/received_date={today(strict)}/{key}/document.pdf"
+    )
+    pattern = re.compile(address_pattern.build_pattern(sender))
+    assert [path for path in home.rglob("*") if pattern.search(str(path.relative_to(home)))] == []
+    left = {
+        each.table for each in await purge_flow.list_remaining(world.database, world.organization, sender)
+    }
+    assert not left & {"documents", "arrivals", "ledger", "ledger_personal"}
+
+
+async def test_a_purge_while_a_copy_is_written_moves_it_too(strict, box, monkeypatch):
+    order = strict.order("invoice", "letterhead")
+    document = await _asked(strict, box, order)
+    await strict.confirm(document)
+    world, put_once, sender = strict.room.world, DiskArchive.put_once, order.sender[1]
+
+    async def put_after_a_purge(self, path, content, metadata):
+        await put_once(self, path, content, metadata)
+        if encoded(sender) in path:
+            await purge_flow.purge_person(world.database, world.organization, sender)
+
+    monkeypatch.setattr(DiskArchive, "put_once", put_after_a_purge)
+    await strict.work()
+    assert "unknown%40localhost" in (await strict.by_id(document.id)).archive_path
+    home, pattern = strict.room.home, re.compile(address_pattern.build_pattern(sender))
+    assert [path for path in home.rglob("*") if pattern.search(str(path.relative_to(home)))] == []
 
 
 async def test_what_came_twice_is_archived_by_the_way_that_was_not_purged(strict, box):

@@ -32,6 +32,26 @@ class DiskArchive:
             except FileNotFoundError:
                 raise NotFound("the archive has no such file") from None
 
+    async def remove(self, path: str) -> None:
+        """Remove the file, its metadata and the folders that are then empty: a folder names the sender."""
+        with disk_errors(self.root):
+            await asyncio.to_thread(self._remove, self.root / path)
+
+    def _remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)
+        path.with_name(f"{path.name}.metadata.json").unlink(missing_ok=True)
+        folder = path.parent
+        while folder != self.root and folder.is_relative_to(self.root):
+            try:
+                folder.rmdir()
+            except FileNotFoundError:
+                pass
+            except OSError:  # other files are in it
+                break
+            folder = folder.parent
+        if folder.is_dir():
+            fsync_path(folder)
+
     def _create(self, path: Path, content: bytes) -> None:
         """Create the complete file or nothing; an existing file stays as it is."""
         self._ensure_directory(path.parent)

@@ -188,6 +188,13 @@ class GcsBlobStore:
         blob = self._bucket.blob(f"{self._prefix}{path}")
         return await self._call(lambda: blob.download_as_bytes(raw_download=True, **self._limits))
 
+    async def remove(self, path: str) -> None:
+        blob = self._bucket.blob(f"{self._prefix}{path}")
+        try:
+            await self._call(lambda: blob.delete(**self._limits))
+        except NotFound:
+            return
+
     def _blob(self, organization: OrganizationId, digest: bytes) -> Any:
         return self._bucket.blob(f"{self._prefix}{object_name(organization, digest)}")
 

@@ -168,6 +168,13 @@ class S3BlobStore:
             answer = await self._store.get_async(path)
             return bytes(await answer.bytes_async())
 
+    async def remove(self, path: str) -> None:
+        try:
+            with self._errors():
+                await self._store.delete_async(path)
+        except NotFound:
+            return
+
     @contextmanager
     def _errors(self) -> Generator[None]:
         try:

@@ -4,9 +4,14 @@
 """
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from postroom.flow.mail.purge import RemainingRows
+    from postroom.store.database import Database
+    from postroom.store.purge import AddressOccurrences
 
 group = typer.Typer(
     name="purge",
@@ -41,11 +46,13 @@ def person(
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Delete what is stored about a person: mail they sent, and their address in arrivals and the ledger.
+    """Delete what is stored about a person: mail they sent, and their address elsewhere.
 
-    Mail that others sent to them, documents and records are kept. The ledger stays verifiable, and
-    `postroom ledger verify` counts its purged entries. Mail that is still in a connected mailbox stays there
-    and is not fetched again; mail they send from now on is stored as usual.
+    Their address is removed from arrivals, the ledger and archive paths; a worker moves the archived copies.
+    Mail that others sent to them, documents and records are kept. Afterwards the command searches every table
+    for the address, in any encoding, and prints what is left and why. Stored files are not searched. The
+    ledger stays verifiable, and `postroom ledger verify` counts its purged entries. Mail that is still in a
+    connected mailbox stays there and is not fetched again; mail they send from now on is stored as usual.
     """
     from postroom import config
     from postroom.cli import output, startup
@@ -57,14 +64,22 @@ def person(
         raise OperatorError("Not an email address. Give one such as jane@example.org.")
     organization = OrganizationId(config.load().organization)
     act = purge.purge_person if yes else purge.find_traces
-    counts = startup.run_with_database(lambda database: act(database, organization, address))
+
+    async def run(database: "Database") -> "tuple[AddressOccurrences, list[RemainingRows]]":
+        counts = await act(database, organization, address)
+        return counts, await purge.list_remaining(database, organization, address) if yes else []
+
+    counts, left = startup.run_with_database(run)
     if json:
-        output.print_json({"removed": yes, **asdict(counts)})
+        output.print_json({"removed": yes, **asdict(counts), "left": [*map(asdict, left)]})
         return
     verb = "deleted" if yes else "would be deleted"
     typer.echo(f"Messages {verb}, with content, attachments and events: {counts.messages}")
     typer.echo(f"Document arrivals whose sender {verb}: {counts.arrivals}")
     typer.echo(f"Ledger entries whose personal values {verb}: {counts.ledger}")
+    typer.echo(f"Archived copies to be moved to a path without the address: {counts.archived}")
     typer.echo(f"Messages from others to this person (kept): {counts.received}")
+    for remaining in left:
+        typer.echo(f"Still in {remaining.table}: {remaining.rows} rows ({remaining.reason})")
     if not yes:
         typer.echo("Nothing was changed. Run the command again with --yes to delete.")

@@ -93,6 +93,7 @@ class Document:
     archive_path: str | None
     archived_at: datetime | None
     created_at: datetime
+    archive_outdated_at: datetime | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", DocumentState(self.state))
@@ -131,7 +132,7 @@ class Verdict:
 
 _COLUMNS = """
     id, pipeline, sha256, media_type, kind, state, state_since, skip_reason, last_error, record_id,
-    archive_path, archived_at, created_at
+    archive_path, archived_at, created_at, archive_outdated_at
 """
 
 
@@ -341,10 +342,23 @@ async def change_state(
 async def mark_archived(connection: Connection, document: UUID, path: str) -> None:
     await connection.execute(
         """
-        UPDATE documents SET archive_path = %s, archived_at = postroom_now(), last_error = NULL WHERE id = %s
+        UPDATE documents SET archive_path = %s, archived_at = postroom_now(), archive_outdated_at = NULL,
+            last_error = NULL
+        WHERE id = %s
         """,
         [path, document],
     )
+
+
+async def mark_archive_outdated(connection: Connection, document: UUID) -> None:
+    await connection.execute(
+        "UPDATE documents SET archive_outdated_at = postroom_now() WHERE id = %s", [document]
+    )
+
+
+async def lock_arrivals(connection: Connection, document: UUID) -> None:
+    """Wait for a purge of these arrivals, and let the next one wait for this transaction."""
+    await connection.execute("SELECT FROM arrivals WHERE document_id = %s FOR SHARE", [document])
 
 
 async def record_archive_error(connection: Connection, document: UUID, reason: str) -> None:

@@ -5,6 +5,7 @@ Also lists and removes a mailbox's active subscriptions for a disconnect; the re
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from uuid import UUID
 
 from psycopg.rows import class_row
 
@@ -281,10 +282,15 @@ async def disconnect(connection: Connection, mailbox: MailboxId) -> bool:
     return cursor.rowcount == 1
 
 
-async def purge(connection: Connection, mailbox: MailboxId) -> None:
-    """Delete the mailbox with all its mail, and the people whom the ledger names through it."""
+async def purge(connection: Connection, mailbox: MailboxId) -> list[UUID]:
+    """Delete the mailbox with all its mail, and the people whom the ledger names through it.
+
+    Returns the archived documents whose copies must move, because their paths name these people.
+    """
+    moved = await mail_purge.mark_archive_paths_of_mailbox(connection, mailbox)
     await mail_purge.erase_people_of_mailbox(connection, mailbox)
     await connection.execute("DELETE FROM mailboxes WHERE id = %s", [mailbox])
+    return moved
 
 
 async def list_active_subscriptions(connection: Connection, mailbox: MailboxId) -> list[RemoteSubscription]:

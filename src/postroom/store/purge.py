@@ -5,9 +5,11 @@ broken. Garbage collection removes the bytes once nothing refers to them. Batche
 `flow`.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from uuid import UUID
+
+from psycopg import sql
 
 from postroom.model import ContentPolicy, MailboxId
 from postroom.store import threads
@@ -22,6 +24,16 @@ class AddressOccurrences:
     received: int  # sent to it by others
     arrivals: int  # of documents sent from it
     ledger: int  # entries whose personal values contain it
+    archived: int  # documents whose archive path contains it
+
+
+@dataclass(frozen=True, slots=True)
+class AddressSearch:
+    """An address to find: its spellings in lower case, and patterns for its encodings."""
+
+    spellings: Sequence[str]
+    pattern: str
+    base64_pattern: str
 
 
 async def delete_messages(connection: Connection, ids: Sequence[int]) -> int:
@@ -168,52 +180,96 @@ async def delete_resolved_failures(connection: Connection, *, days: float, limit
     return cursor.rowcount
 
 
-def _address_pattern(address: str) -> str:
-    """A pattern that matches the address but no longer address that contains it."""
-    return rf"(?<![[:alnum:]._%+-]){re.escape(address.lower())}(?![[:alnum:]-]|\.[[:alnum:]])"
-
-
-async def count_occurrences(connection: Connection, address: str) -> AddressOccurrences:
-    """Count the occurrences of an address, ignoring case."""
+async def count_occurrences(connection: Connection, wanted: AddressSearch) -> AddressOccurrences:
+    """Count what a purge removes of an address, and the mail from others that it keeps."""
     cursor = await connection.execute(
         """
-        SELECT (SELECT count(*) FROM messages WHERE lower(from_address) = %(address)s),
+        SELECT (SELECT count(*) FROM messages WHERE lower(from_address) = ANY(%(spellings)s)),
             (SELECT count(*) FROM messages
-             WHERE lower(from_address) IS DISTINCT FROM %(address)s AND EXISTS (
+             WHERE lower(from_address) = ANY(%(spellings)s) IS NOT TRUE AND EXISTS (
                 SELECT FROM jsonb_array_elements(to_recipients || cc_recipients || bcc_recipients) AS person
-                WHERE lower(person ->> 'address') = %(address)s)),
-            (SELECT count(*) FROM arrivals WHERE lower(sender) = %(address)s),
-            (SELECT count(*) FROM ledger_personal
-             WHERE lower(personal::text) ~ %(named)s)
+                WHERE lower(person ->> 'address') = ANY(%(spellings)s))),
+            (SELECT count(*) FROM arrivals WHERE lower(sender) = ANY(%(spellings)s)),
+            (SELECT count(*) FROM ledger_personal WHERE personal::text ~ %(pattern)s),
+            (SELECT count(*) FROM documents WHERE archive_path ~ %(pattern)s)
         """,
-        {"address": address.lower(), "named": _address_pattern(address)},
+        _parameters(wanted),
     )
     row = await cursor.fetchone()
     assert row is not None, "counts have a row"
     return AddressOccurrences(*row)
 
 
-async def list_sent_by(connection: Connection, address: str, *, limit: int) -> list[int]:
+async def list_sent_by(connection: Connection, wanted: AddressSearch, *, limit: int) -> list[int]:
     cursor = await connection.execute(
-        "SELECT id FROM messages WHERE lower(from_address) = %s ORDER BY id LIMIT %s",
-        [address.lower(), limit],
+        "SELECT id FROM messages WHERE lower(from_address) = ANY(%s) ORDER BY id LIMIT %s",
+        [list(wanted.spellings), limit],
     )
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def erase_sender(connection: Connection, address: str) -> None:
+async def erase_sender(connection: Connection, wanted: AddressSearch) -> None:
     """Erase a sender from arrivals, corrections and the personal values of ledger entries."""
-    parameters = {"address": address.lower(), "named": _address_pattern(address)}
+    parameters = _parameters(wanted)
     await connection.execute(
         """
         UPDATE arrivals SET sender = NULL, subject = NULL, file_name = NULL
-        WHERE lower(sender) = %(address)s
+        WHERE lower(sender) = ANY(%(spellings)s)
         """,
         parameters,
     )
     await connection.execute(
-        "UPDATE corrections SET sender = NULL WHERE lower(sender) = %(address)s", parameters
+        "UPDATE corrections SET sender = NULL WHERE lower(sender) = ANY(%(spellings)s)", parameters
     )
-    await connection.execute(
-        "DELETE FROM ledger_personal WHERE lower(personal::text) ~ %(named)s", parameters
+    await connection.execute("DELETE FROM ledger_personal WHERE personal::text ~ %(pattern)s", parameters)
+
+
+async def mark_archive_paths(connection: Connection, wanted: AddressSearch) -> list[UUID]:
+    """Mark the documents whose archive path contains an address, so that their copies move."""
+    cursor = await connection.execute(
+        """
+        UPDATE documents SET archive_outdated_at = postroom_now() WHERE archive_path ~ %(pattern)s
+        RETURNING id
+        """,
+        _parameters(wanted),
     )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def mark_archive_paths_of_mailbox(connection: Connection, mailbox: MailboxId) -> list[UUID]:
+    """Mark the archived documents that came through one mailbox, so that their copies move."""
+    cursor = await connection.execute(
+        """
+        UPDATE documents SET archive_outdated_at = postroom_now() WHERE archived_at IS NOT NULL AND id IN (
+            SELECT document_id FROM arrivals JOIN messages ON messages.id = message_id
+            WHERE mailbox_id = %s)
+        RETURNING id
+        """,
+        [mailbox],
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def list_searchable_tables(connection: Connection) -> list[str]:
+    """The tables with rows of the organization, all of which may contain an address."""
+    cursor = await connection.execute(
+        """
+        SELECT relname FROM pg_class WHERE relnamespace = 'postroom'::regnamespace AND relkind = 'r'
+            AND relrowsecurity AND has_table_privilege(oid, 'SELECT') ORDER BY relname
+        """
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def count_rows_with(connection: Connection, table: str, wanted: AddressSearch) -> int:
+    """Count the rows of a table that contain an address in any column and encoding."""
+    statement = sql.SQL(
+        "SELECT count(*) FROM {} AS stored WHERE stored::text ~ %(pattern)s OR stored::text ~ %(base64)s"
+    ).format(sql.Identifier("postroom", table))
+    cursor = await connection.execute(statement, {"pattern": wanted.pattern, "base64": wanted.base64_pattern})
+    row = await cursor.fetchone()
+    return row[0] if row else 0
+
+
+def _parameters(wanted: AddressSearch) -> dict[str, object]:
+    return {"spellings": list(wanted.spellings), "pattern": wanted.pattern}

@@ -9,6 +9,7 @@ from postroom.flow.mail import purge, retention
 from postroom.flow.mail.retention import RetentionPeriods
 from postroom.model import ContentPolicy, WorkKind
 from postroom.store import feed, ledger, mailboxes, work
+from postroom.store import purge as stored_purge
 from postroom.store.database import open_database
 from postroom.store.ledger import NewLedgerEntry, Signer
 from postroom.store.work import WorkRequest
@@ -199,8 +200,29 @@ async def test_a_person_is_forgotten_and_the_ledger_is_purged_not_broken(
     proof = await sealed(database, organization)
     assert (proof.purged, proof.faults) == (3, [])
     cursor = await owner.execute("SELECT payload FROM ledger WHERE event_type = 'PERSON_PURGED'")
-    assert await cursor.fetchall() == [({"messages": 1, "arrivals": 1, "entries": 2},)]
+    assert await cursor.fetchall() == [({"messages": 1, "arrivals": 1, "entries": 2, "archived": 0},)]
     assert await rows("documents") == 1
+
+
+async def test_what_a_purge_leaves_is_reported_with_its_reason(database, owner, organization, jane):
+    await owner.execute(
+        "UPDATE message_contents SET body_html = %s, headers = %s WHERE message_id = %s",
+        [
+            "<a href='https://example.com/?u=jane%40example%2Eorg'>",
+            '[["Subject", "=?utf-8?b?VG8gamFuZUBleGFtcGxlLm9yZw==?="]]',
+            jane["other"],
+        ],
+    )
+    await purge.purge_person(database, organization, "jane@example.org")
+    left = await purge.list_remaining(database, organization, "jane@example.org")
+    assert {each.table: each.rows for each in left} == {"messages": 1, "message_contents": 1, "threads": 1}
+    assert all("belongs to them" in each.reason for each in left)
+
+
+async def test_every_reason_names_a_table_that_is_searched(database, organization):
+    async with database.transaction(organization) as connection:
+        searched = await stored_purge.list_searchable_tables(connection)
+    assert set(purge.REASONS) <= set(searched)
 
 
 async def test_a_purged_mailbox_leaves_no_name_behind(database, owner, organization, jane, rows):

@@ -1,9 +1,10 @@
 """The work `archive`: write a completed document to the archive once, and verify the copy.
 
 It is separate work, so that a crash or an unavailable archive only delays it. The path is chosen by
-`documents.archive_path`.
+`documents.archive_path`. After a purge, the copy moves to the path that it has without the purged names.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
@@ -18,8 +19,9 @@ from postroom.model import OrganizationId, StepResult
 from postroom.ports import Archive, BlobStore
 from postroom.store import documents, feed, ledger, records, work
 from postroom.store.database import Database
-from postroom.store.documents import Document
+from postroom.store.documents import Arrival, Document
 from postroom.store.ledger import NewLedgerEntry
+from postroom.store.records import Record
 from postroom.store.work import Lease
 
 MAX_SAME_NAME: Final = 1000
@@ -35,34 +37,32 @@ class ArchiveContext:
 
 
 async def run(context: ArchiveContext, lease: Lease) -> StepResult:
-    """Archive one document. Repeated after a crash, it finds its own bytes there."""
+    """Archive one document, or move its copy. Repeated after a crash, it finds its own bytes there."""
     document_id = UUID(lease.subject)
     async with context.database.transaction(lease.organization) as connection:
         document = await documents.get(connection, document_id)
-        if document is None or document.archived_at is not None:
+        if document is None or (document.archived_at is not None and document.archive_outdated_at is None):
             return StepResult()
         arrivals = await documents.list_arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
-    first, sender = get_origin(arrivals)
-    item = ArchiveItem(
-        sender=sender,
-        received_at=first.received_at or document.created_at,
-        file_name=first.file_name or "",  # `archive_path` supplies a name
-        media_type=document.media_type,
-        source=first.source,
-        fallback_id=str(document_id),
-        record_key=record.key if record else None,
-        message_id=first.provider_message_id,
-        bucket_generation=first.bucket_generation,
-    )
+    item = _build_item(document, arrivals, record)
     try:
         path = await _write_and_verify(context, lease.organization, document, item)
+        if document.archive_path is not None and document.archive_path != path:
+            await context.archive.remove(document.archive_path)
     except PostroomError as error:
         async with work.fenced_transaction(context.database, lease) as connection:
             await documents.record_archive_error(connection, document_id, f"Not archived yet: {error}")
         raise
     async with work.fenced_transaction(context.database, lease) as connection:
+        await documents.lock_arrivals(connection, document_id)
+        _, sender = get_origin(await documents.list_arrivals(connection, document_id))
+        was_purged = sender != item.sender
         await documents.mark_archived(connection, document_id, path)
+        if document.archive_outdated_at is not None:
+            await ledger.purge_personal(connection, "document", lease.subject)
+        if was_purged:  # meanwhile, and the path names a person
+            await documents.mark_archive_outdated(connection, document_id)
         await wake_shared_state(connection, document_id)
         data = {"archived": True}
         await feed.append_event(connection, "document.changed", "document", lease.subject, data)
@@ -79,7 +79,22 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
                 )
             ],
         )
-    return StepResult()
+    return StepResult(again_after=0) if was_purged else StepResult()
+
+
+def _build_item(document: Document, arrivals: Sequence[Arrival], record: Record | None) -> ArchiveItem:
+    first, sender = get_origin(arrivals)
+    return ArchiveItem(
+        sender=sender,
+        received_at=first.received_at or document.created_at,
+        file_name=first.file_name or "",  # `archive_path` supplies a name
+        media_type=document.media_type,
+        source=first.source,
+        fallback_id=str(document.id),
+        record_key=record.key if record else None,
+        message_id=first.provider_message_id,
+        bucket_generation=first.bucket_generation,
+    )
 
 
 async def _write_and_verify(

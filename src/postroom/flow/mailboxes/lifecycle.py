@@ -134,7 +134,11 @@ async def disconnect(
         await mailboxes.disconnect(connection, mailbox)
         await work.delete_by_subject(connection, str(mailbox))
         if purge:
-            await mailboxes.purge(connection, mailbox)
+            moved = await mailboxes.purge(connection, mailbox)
+            await work.enqueue(
+                connection,
+                [WorkRequest(organization, WorkKind.ARCHIVE, str(document)) for document in moved],
+            )
             await ledger.purge_personal(connection, "mailbox", str(mailbox))
         await _record_event(
             connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, revoked=revoked, purged=purge
