@@ -1,9 +1,11 @@
 """After the faults: heal everything, wait until nothing is due, and measure how soon new mail is stored."""
 
 import asyncio
+import os
 import time
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import psycopg
@@ -21,6 +23,7 @@ DAY_SECONDS: Final = 26 * 3600.0  # past the next retention and every sweep
 ROUND_SECONDS: Final = 7 * 3600.0  # past the longest wait between deliveries to a webhook
 MAX_ROUNDS: Final = 4
 RECOVERY_SECONDS: Final = 30.0
+STALE_SECONDS: Final = 2 * 86400.0
 # What is still to be done. Work that repeats by itself is due minutes from now.
 _UNDONE: Final = b"""
     SELECT 'work ' || kind || ' ' || state || coalesce(': ' || last_error, '') FROM work
@@ -87,7 +90,25 @@ async def heal(system: System, state: RunState) -> Healed:
     quiet = time.monotonic() - begin
     state.note(f"quiet after {quiet:.1f} s" if not undone else f"never quiet: {_summarize(undone)}")
     recoveries = await measure_recovery(system, state)
-    return Healed(quiet, retained_at, await settle(system, state), recoveries)
+    undone = await settle(system, state)
+    await _let_stale_files_go(system, state)
+    return Healed(quiet, retained_at, undone, recoveries)
+
+
+async def _let_stale_files_go(system: System, state: RunState) -> None:
+    """Temporary files of killed processes are removed by a process that starts after more than a day."""
+    stale = list((system.home / "blobs/new").glob("*"))
+    if not stale:
+        return
+    state.note(f"{len(stale)} temporary files of killed processes; two days pass for them, a worker restarts")
+    for path in stale:
+        os.utime(path, (time.time() - STALE_SECONDS, time.time() - STALE_SECONDS))
+    await system.programs["worker 1"].stop()
+    system.programs["worker 1"].start()
+    deadline = time.monotonic() + RECOVERY_SECONDS
+    while any(map(Path.exists, stale)) and time.monotonic() < deadline:  # noqa: ASYNC110  # another process
+        await asyncio.sleep(LOOK_SECONDS)
+    await _wait_until_idle(system, state)
 
 
 async def settle(system: System, state: RunState) -> list[str]:

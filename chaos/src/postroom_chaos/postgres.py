@@ -25,6 +25,7 @@ import psycopg.sql
 from postroom_chaos.processes import die_with_parent, read_start_ticks
 
 START_SECONDS: Final = 60
+STOP_SECONDS: Final = 10
 _HERE: Final = "/proc/self/cwd"
 _SUPERUSER: Final = "chaos"
 _PREFIX: Final = "postroom-chaos-"
@@ -36,6 +37,7 @@ _SETTINGS: Final = {
     "unix_socket_directories": "",
     "max_connections": "150",
     "shared_buffers": "64MB",
+    "dynamic_shared_memory_type": "mmap",  # files among the server's, which a kill cannot leave behind
     "fsync": "off",
     "full_page_writes": "off",
     "max_parallel_workers": "0",
@@ -146,7 +148,6 @@ class PostgresServer:
         deadline = time.monotonic() + START_SECONDS
         while True:
             if self.process is None or self.process.poll() is not None:
-                (self.data / "postmaster.pid").unlink(missing_ok=True)
                 command = [str(find_programs() / "postgres"), "-D", _HERE, f"--port={self.port}", *settings]
                 self.process = self._spawn(command)
                 self.started_ticks = read_start_ticks(self.process.pid)
@@ -213,5 +214,11 @@ class PostgresServer:
         )
 
     def remove(self) -> None:
+        """Stop the server, which then releases its shared memory, and remove its files."""
+        if self.process is not None and self.process.poll() is None:
+            self.unfreeze()
+            self.process.send_signal(signal.SIGINT)
+            with suppress(subprocess.TimeoutExpired):
+                self.process.wait(STOP_SECONDS)
         self.kill()
         shutil.rmtree(self.data, ignore_errors=True)
