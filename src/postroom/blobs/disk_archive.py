@@ -6,12 +6,16 @@ The caller passes the paths, which come from `documents.archive_path`.
 import asyncio
 import json
 import os
-import secrets
 from collections.abc import Mapping
+from contextlib import suppress
+from errno import EISDIR, EOPNOTSUPP
 from pathlib import Path
+from typing import Final
 
 from postroom.blobs.disk import disk_errors, fsync_path
 from postroom.errors import NotFound
+
+_FLAGS: Final = os.O_WRONLY | os.O_CLOEXEC
 
 
 class DiskArchive:
@@ -53,22 +57,25 @@ class DiskArchive:
             fsync_path(folder)
 
     def _create(self, path: Path, content: bytes) -> None:
-        """Create the complete file or nothing; an existing file stays as it is."""
+        """Create the complete file or nothing; an existing file stays as it is.
+
+        A process that is killed meanwhile leaves nothing behind, or a file that the next attempt removes.
+        """
         self._ensure_directory(path.parent)
-        temporary = path.parent / f".{secrets.token_hex(8)}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        partial = f".{path.name}.part"
         try:
-            with os.fdopen(descriptor, "wb") as file:
+            with os.fdopen(_open_nameless(partial, directory), "wb") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
-            try:
-                os.link(temporary, path)
-            except FileExistsError:
-                return
+                with suppress(FileExistsError):
+                    # By its descriptor: a name could belong to the file of another process by now.
+                    os.link(f"/proc/self/fd/{file.fileno()}", path.name, dst_dir_fd=directory)
+            os.fsync(directory)
         finally:
-            temporary.unlink(missing_ok=True)
-        fsync_path(path.parent)
+            _unlink(partial, directory)
+            os.close(directory)
 
     def _ensure_directory(self, directory: Path) -> None:
         if directory.is_dir():
@@ -77,3 +84,22 @@ class DiskArchive:
             self._ensure_directory(directory.parent)
         directory.mkdir(mode=0o700, parents=directory == self.root, exist_ok=True)
         fsync_path(directory.parent)
+
+
+def _open_nameless(partial: str, directory: int) -> int:
+    """Open a new file that disappears with its process. Where the file system has none, it has a name.
+
+    The name depends on the target only, so that the next attempt replaces what a killed process left.
+    """
+    try:
+        return os.open(".", _FLAGS | os.O_TMPFILE, 0o600, dir_fd=directory)
+    except OSError as error:
+        if error.errno not in {EOPNOTSUPP, EISDIR}:
+            raise
+    _unlink(partial, directory)
+    return os.open(partial, _FLAGS | os.O_CREAT | os.O_EXCL, 0o600, dir_fd=directory)
+
+
+def _unlink(name: str, directory: int) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(name, dir_fd=directory)
