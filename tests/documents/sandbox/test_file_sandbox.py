@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import select
 import signal
+import socket
 import subprocess
 import sys
 from contextlib import suppress
@@ -167,6 +169,23 @@ async def test_no_process_survives_a_killed_parent(tmp_path):
     program.kill()
     await program.wait()
     await until(lambda: not any(map(lives, pids)))
+
+
+@pytest.mark.parametrize("module", ["postroom.documents.sandbox.zygote", "postroom.documents.files.ocr"])
+def test_a_process_whose_worker_was_killed_exits_without_a_word(module):
+    """A worker that is killed leaves a report unread, which breaks the socket of its process."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        process = subprocess.Popen(
+            [sys.executable, "-m", module, str(theirs.fileno()), str(os.getpid()), "{}"],
+            stderr=subprocess.PIPE,
+            pass_fds=[theirs.fileno()],
+            env=os.environ | {"PYTHONPATH": f"{ROOT / 'src'}:{os.environ.get('PYTHONPATH', '')}"},
+        )
+        theirs.close()
+        ready, _, _ = select.select([ours], [], [], 60)
+        assert ready, "it reports that it has started"
+    assert process.communicate(timeout=60)[1] == b""
 
 
 @pytest.mark.parametrize(

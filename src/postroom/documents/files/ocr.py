@@ -205,5 +205,5 @@ def _run_task(engine: OcrEngine, request: TaskRequest, source: int, target: int)
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):  # the worker was killed meanwhile and reads no report
+    with contextlib.suppress(ConnectionError):  # the worker was killed meanwhile: its socket is broken
         main()

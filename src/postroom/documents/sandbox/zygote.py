@@ -176,5 +176,5 @@ def run_task(request: TaskRequest, source: int, target: int, limits: FileLimits)
 
 
 if __name__ == "__main__":
-    with contextlib.suppress(BrokenPipeError):  # the worker was killed meanwhile and reads no report
+    with contextlib.suppress(ConnectionError):  # the worker was killed meanwhile: its socket is broken
         main()
