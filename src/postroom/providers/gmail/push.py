@@ -7,7 +7,7 @@ import hmac
 import time
 from base64 import b64decode
 from binascii import Error as Base64Error
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -23,7 +23,12 @@ ISSUERS: Final = ("https://accounts.google.com", "accounts.google.com")
 MAX_ADDRESS_CHARACTERS: Final = 320
 # Tolerated difference between the clocks of Google and this machine.
 LEEWAY_SECONDS: Final = 60
+# Google publishes a key long before it signs with it. Keys that are older may lack the newest one.
+FRESH_KEYS_SECONDS: Final = 60
 _MAX_CHECKED_TOKENS: Final = 100
+_ALGORITHM: Final = "RS256"
+# The library also lets errors of its parsers pass: of numbers out of range, of deeply nested JSON.
+_INVALID_TOKEN: Final = (jwt.InvalidTokenError, ValueError, TypeError, OverflowError, RecursionError)
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
@@ -60,16 +65,20 @@ class GmailPush:
     _keys: dict[str, Any] = field(default_factory=dict[str, Any])
     # Google reuses a token for an hour; its signature is verified once.
     _checked: dict[str, float] = field(default_factory=dict[str, float])
+    clock: Callable[[], float] = time.monotonic
+    _fetched_at: float = float("-inf")
 
     async def refresh_keys(self) -> None:
         if self.audience is None:
             return
+        began = self.clock()
         response = await self.transport.send(HttpRequest("GET", f"{self.certs_url}/oauth2/v3/certs"))
         self._keys = {
             key.key_id: key.key
             for key in jwt.PyJWKSet.from_dict(response.json()).keys
             if key.key_id is not None
         }
+        self._fetched_at = began
         self._checked.clear()
 
     def read(self, push: PushRequest) -> Sequence[Notification]:
@@ -91,27 +100,49 @@ class GmailPush:
         if self._checked.get(token, 0) > time.time():
             return
         try:
-            key = self._keys.get(jwt.get_unverified_header(token).get("kid", ""))
-            if key is None:
-                raise PushUnverifiable(
-                    "the key that signed a Pub/Sub push has not been fetched yet", retry_after=10
-                )
-            claims = jwt.decode(
-                token,
-                key,
-                algorithms=["RS256"],
-                audience=self.audience,
-                issuer=ISSUERS,
-                leeway=LEEWAY_SECONDS,
-                options={"require": ["aud", "exp", "iat", "iss"]},
-            )
-        except (jwt.InvalidTokenError, ValueError) as error:
+            key = self._find_key(token)
+            expires_at = self._check_claims(token, key)
+        except _INVALID_TOKEN as error:
             raise PushRejected("the bearer token of a Pub/Sub push is not valid") from error
-        if claims.get("email_verified") is not True or claims.get("email") != self.service_account:
-            raise PushRejected("a Pub/Sub push comes from another service account")
+        if key is None:
+            # Everything but the signature is right, so only our keys can be at fault.
+            raise PushUnverifiable("the keys that sign Pub/Sub pushes are not up to date", retry_after=10)
         if len(self._checked) >= _MAX_CHECKED_TOKENS:
             self._checked.clear()
-        self._checked[token] = float(claims["exp"])
+        self._checked[token] = expires_at
+
+    def _find_key(self, token: str) -> Any | None:
+        """The key that a token names. None if it may be newer than our keys."""
+        header = jwt.get_unverified_header(token)
+        key_id = header.get("kid")
+        if header.get("alg") != _ALGORITHM or not key_id:
+            raise PushRejected("the bearer token of a Pub/Sub push is not signed as Google signs")
+        if key_id not in self._keys and self.clock() - self._fetched_at < FRESH_KEYS_SECONDS:
+            raise PushRejected("the bearer token of a Pub/Sub push is signed with an unknown key")
+        return self._keys.get(key_id)
+
+    def _check_claims(self, token: str, key: Any | None) -> float:
+        """Check the claims, and the signature if there is a key. Returns when the token expires."""
+        claims = jwt.decode(
+            token,
+            key or "",
+            algorithms=[_ALGORITHM],
+            audience=self.audience,
+            issuer=ISSUERS,
+            leeway=LEEWAY_SECONDS,
+            options={
+                "verify_signature": key is not None,
+                "verify_aud": True,
+                "verify_exp": True,
+                "verify_iat": True,
+                "verify_iss": True,
+                "verify_nbf": True,
+                "require": ["aud", "exp", "iat", "iss"],
+            },
+        )
+        if claims.get("email_verified") is not True or claims.get("email") != self.service_account:
+            raise PushRejected("a Pub/Sub push comes from another service account")
+        return float(claims["exp"])
 
     def _address(self, body: bytes) -> str | None:
         """The address in a verified push; None if it cannot be read, since a redelivery would not help."""
