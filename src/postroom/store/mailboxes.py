@@ -70,6 +70,14 @@ async def connect(
     """
     cursor = await connection.execute(
         """
+        SELECT health <> 'active' OR disconnected_at IS NOT NULL FROM mailboxes
+        WHERE provider = %s AND account_id = %s FOR NO KEY UPDATE
+        """,
+        [provider, account.account_id],
+    )
+    was_inactive = await cursor.fetchone() == (True,)
+    cursor = await connection.execute(
+        """
         INSERT INTO mailboxes (organization_id, id, provider, account_id, provider_user_id, address,
             content_policy, folder)
         VALUES (current_organization(), %s, %s, %s, %s, lower(%s), %s, %s)
@@ -95,6 +103,8 @@ async def connect(
     assert row
     mailbox = await get(connection, MailboxId(row[0]))
     assert mailbox
+    if was_inactive:
+        await _append_health_event(connection, mailbox.id, mailbox.health)
     return mailbox, row[1]
 
 
@@ -201,10 +211,14 @@ async def set_health(
     )
     if cursor.rowcount != 1:
         return False
+    await _append_health_event(connection, mailbox, health)
+    return True
+
+
+async def _append_health_event(connection: Connection, mailbox: MailboxId, health: MailboxHealth) -> None:
     await feed.append_event(
         connection, "mailbox.health_changed", "mailbox", str(mailbox), {"health": health.value}
     )
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,16 +250,21 @@ async def get_sync_preconditions(
 
 async def record_sync(connection: Connection, mailbox: MailboxId, *, error: str | None = None) -> None:
     """Record a completed sync. This clears a provider error; `error` is what remains to report."""
-    await connection.execute(
+    cursor = await connection.execute(
         """
         UPDATE mailboxes SET last_synced_at = postroom_now(),
             health = CASE WHEN health = 'provider_error' THEN 'active' ELSE health END,
             health_since = CASE WHEN health = 'provider_error' THEN postroom_now() ELSE health_since END,
             last_error = CASE WHEN health IN ('active', 'provider_error') THEN %s::text ELSE last_error END
-        WHERE id = %s
+        FROM (
+            SELECT id AS synced, health AS health_before FROM mailboxes WHERE id = %s FOR NO KEY UPDATE
+        ) AS before
+        WHERE id = synced RETURNING health_before
         """,
         [error, mailbox],
     )
+    if await cursor.fetchone() == (MailboxHealth.PROVIDER_ERROR,):
+        await _append_health_event(connection, mailbox, MailboxHealth.ACTIVE)
 
 
 async def pause(connection: Connection, mailbox: MailboxId) -> bool:

@@ -355,16 +355,65 @@ async def test_another_organizations_mailbox_is_out_of_reach(world, provider, ot
     assert await state_of(world, mailbox)
 
 
+async def read_health_events(world):
+    async with world.database.transaction(world.organization) as opened:
+        await feed.assign_positions(opened)
+        events = await feed.list_after(opened, 0, 99)
+    return [(event.kind, event.data.get("health")) for event in events]
+
+
+async def test_the_feed_says_that_a_mailbox_is_active_again_after_new_consent(world, provider):
+    person = world.person(provider)
+    mailbox = (await world.login(provider, person)).mailbox
+    async with world.database.transaction(world.organization) as opened:
+        await mailboxes.set_health(opened, mailbox.id, MailboxHealth.TOKEN_REFRESH_FAILED, error="revoked")
+    await world.login(provider, person)
+    assert await read_health_events(world) == [
+        ("mailbox.connected", None),
+        ("mailbox.health_changed", "token_refresh_failed"),
+        ("mailbox.health_changed", "active"),
+        ("mailbox.reconnected", None),
+    ]
+    await world.login(provider, person)
+    assert (await read_health_events(world))[4:] == [("mailbox.reconnected", None)], "it was active already"
+
+
+async def test_the_feed_says_that_a_mailbox_is_active_again_after_a_disconnect(world, provider):
+    person = world.person(provider)
+    mailbox = (await world.login(provider, person)).mailbox
+    await lifecycle.disconnect(
+        world.connect_context, world.tokens, world.organization, mailbox.id, purge=False
+    )
+    await world.login(provider, person)
+    assert await read_health_events(world) == [
+        ("mailbox.connected", None),
+        ("mailbox.disconnected", None),
+        ("mailbox.health_changed", "active"),
+        ("mailbox.reconnected", None),
+    ]
+
+
+async def test_the_feed_says_that_a_mailbox_is_active_again_after_a_sync(world):
+    mailbox = await world.connected(ProviderName.GMAIL)
+    async with world.database.transaction(world.organization) as opened:
+        await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
+        await mailboxes.record_sync(opened, mailbox.id)
+        await mailboxes.record_sync(opened, mailbox.id)
+    assert (await read_health_events(world))[1:] == [
+        ("mailbox.health_changed", "provider_error"),
+        ("mailbox.health_changed", "active"),
+    ]
+    found = await state_of(world, mailbox)
+    assert found.health is MailboxHealth.ACTIVE
+
+
 async def test_changes_of_a_mailbox_appear_in_the_feed(world):
     mailbox = await world.connected(ProviderName.GMAIL)
     await lifecycle.pause(world.connect_context, world.organization, mailbox.id)
     async with world.database.transaction(world.organization) as opened:
         await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
         await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
-    async with world.database.transaction(world.organization) as opened:
-        await feed.assign_positions(opened)
-        recorded = [(event.kind, event.data.get("health")) for event in await feed.list_after(opened, 0, 99)]
-    assert recorded == [
+    assert await read_health_events(world) == [
         ("mailbox.connected", None),
         ("mailbox.paused", None),
         ("mailbox.health_changed", "provider_error"),
