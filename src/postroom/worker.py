@@ -28,6 +28,7 @@ from postroom.logs import Log
 from postroom.model import WorkKind
 from postroom.sqs import SqsQueue
 from postroom.store import work
+from postroom.store.connection import SessionLimits
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
 from postroom.store.work import FinishedWork, Lease
@@ -60,6 +61,8 @@ OUTCOMES: Mapping[type[Exception], WorkOutcome] = {
 
 
 SHORTEST_WAIT_SECONDS = 0.01
+# A busy machine may delay a healthy worker's next statement by so much.
+SHORTEST_IDLE_SECONDS = 5
 EXTEND_ATTEMPTS = 50  # for a locked row, within a sixth of its lease
 
 
@@ -84,6 +87,15 @@ def worker_limits(settings: Settings) -> WorkerLimits:
         backoff_max_seconds=settings.backoff_max_seconds,
         wake_by_notify=settings.wake is WakeMode.NOTIFY,
     )
+
+
+def session_limits(lease_seconds: float) -> SessionLimits:
+    """Limits of a worker's database sessions: a frozen worker's locks end before its leases do.
+
+    A lease has at least two thirds of its time left, since it is extended after each third.
+    """
+    seconds = max(lease_seconds / 2, SHORTEST_IDLE_SECONDS)
+    return SessionLimits(lock_seconds=seconds, idle_seconds=seconds)
 
 
 def find_outcome(error: Exception) -> WorkOutcome:
@@ -235,7 +247,14 @@ class _Worker:
         return [None] * len(finishes)
 
     async def _write_outcome(self, lease: Lease, error: Exception) -> None:
-        outcome = find_outcome(error)
+        """Write what happens to the work, then log it: once, with the outcome that took effect."""
+        outcome = self._decide_outcome(lease, error)
+        try:
+            if outcome is not WorkOutcome.DROP and not await self._apply(outcome, lease, error):
+                outcome = WorkOutcome.DROP  # the lease was lost meanwhile
+        except (DatabaseUnavailable, TransientError) as write_error:
+            # The lease will expire, which makes the row due again.
+            log.warning("work.outcome_not_written", kind=lease.kind, work=lease.id, error=write_error)
         log_failure = log.warning if isinstance(error, PostroomError) else log.error
         log_failure(
             "work.failed",
@@ -245,42 +264,43 @@ class _Worker:
             attempts=lease.attempts,
             outcome=outcome,
         )
-        try:
-            match outcome:
-                case WorkOutcome.RETRY:
-                    await self._retry(lease, error)
-                case WorkOutcome.WAIT:
-                    await self._schedule_retry(
-                        lease, self.limits.backoff_max_seconds, describe_error(error), counts=False
-                    )
-                case WorkOutcome.PARK:
-                    await self._park(lease, describe_error(error))
-                case WorkOutcome.DROP:
-                    pass
-                case _:
-                    assert_never(outcome)
-        except (DatabaseUnavailable, TransientError) as write_error:
-            # The lease will expire, which makes the row due again.
-            log.warning("work.outcome_not_written", kind=lease.kind, work=lease.id, error=write_error)
 
-    async def _retry(self, lease: Lease, error: Exception) -> None:
-        max_attempts = self.handlers[lease.kind].max_attempts
-        if max_attempts is not None and lease.attempts >= max_attempts:
-            await self._park(lease, describe_error(error))
-            return
-        requested = error.retry_after if isinstance(error, TransientError) else None
-        await self._schedule_retry(
-            lease, max(requested or 0, backoff_seconds(lease.attempts, self.limits)), describe_error(error)
-        )
+    def _decide_outcome(self, lease: Lease, error: Exception) -> WorkOutcome:
+        outcome, max_attempts = find_outcome(error), self.handlers[lease.kind].max_attempts
+        if outcome is WorkOutcome.RETRY and max_attempts is not None and lease.attempts >= max_attempts:
+            return WorkOutcome.PARK
+        return outcome
 
-    async def _schedule_retry(self, lease: Lease, delay: float, error: str, *, counts: bool = True) -> None:
+    async def _apply(self, outcome: WorkOutcome, lease: Lease, error: Exception) -> bool:
+        """Write an outcome. False if the lease was lost, and nothing was written."""
+        match outcome:
+            case WorkOutcome.RETRY:
+                requested = error.retry_after if isinstance(error, TransientError) else None
+                delay = max(requested or 0, backoff_seconds(lease.attempts, self.limits))
+                return await self._schedule_retry(lease, delay, error)
+            case WorkOutcome.WAIT:
+                return await self._schedule_retry(lease, self.limits.backoff_max_seconds, error, counts=False)
+            case WorkOutcome.PARK:
+                return await self._park(lease, describe_error(error))
+            case WorkOutcome.DROP:
+                return False
+            case _:
+                assert_never(outcome)
+
+    async def _schedule_retry(
+        self, lease: Lease, delay: float, error: Exception, *, counts: bool = True
+    ) -> bool:
         async with self.database.engine() as connection:
-            await work.retry(connection, lease, delay=delay, error=error, counts=counts)
+            return await work.retry(
+                connection, lease, delay=delay, error=describe_error(error), counts=counts
+            )
 
-    async def _park(self, lease: Lease, error: str) -> None:
-        log.error("work.parked", kind=lease.kind, work=lease.id, attempts=lease.attempts)
+    async def _park(self, lease: Lease, error: str) -> bool:
         async with self.database.engine() as connection:
-            await work.park(connection, lease, error=error)
+            is_parked = await work.park(connection, lease, error=error)
+        if is_parked:
+            log.error("work.parked", kind=lease.kind, work=lease.id, attempts=lease.attempts)
+        return is_parked
 
     async def extend_leases(self) -> None:
         """Extend the leases of running steps, and cancel steps whose lease is lost: they could not commit.

@@ -80,7 +80,8 @@ def closed_port():
 
 @each_command
 def test_unreachable_database_is_one_clear_error(complaint, command, closed_port):
-    line = complaint(3, *command, POSTROOM_DATABASE_URL=f"postgresql://u:{MARK}@127.0.0.1:{closed_port}/x")
+    url = f"postgresql://u:{MARK}@127.0.0.1:{closed_port}/x"
+    line = complaint(3, *command, POSTROOM_DATABASE_URL=url, POSTROOM_DATABASE_WAIT_SECONDS="0")
     assert "cannot be reached" in line
     assert "correct POSTROOM_DATABASE_URL" in line
     assert MARK not in line

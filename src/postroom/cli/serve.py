@@ -56,10 +56,17 @@ def serve(
         supervisor.exit_with_parent(grace_seconds=1)
         listening = socket.socket(fileno=listen_file)
     with listening, startup.database_url(settings) as url:
-        uvloop.run(startup.require_ready_database(url))
+        uvloop.run(_wait_until_ready(settings, url))
         if listen_file is None:
             typer.echo(f"Postroom: {listener.get_local_url(listening)}")
         uvloop.run(_serve(settings, url, listening))
+
+
+async def _wait_until_ready(settings: "Settings", url: str) -> None:
+    from postroom.cli import startup
+
+    await startup.wait_for_database(settings)
+    await startup.require_ready_database(url)
 
 
 async def _serve(settings: "Settings", url: str, listening: socket.socket) -> None:
@@ -69,8 +76,9 @@ async def _serve(settings: "Settings", url: str, listening: socket.socket) -> No
 
     name = health.process_name("web")
     public = settings.public_url or listener.get_local_url(listening)
+    size, limits = settings.database_pool_size, server.SESSION_LIMITS
     async with (
-        database.open_database(url, pool_size=settings.database_pool_size, name=name) as opened,
+        database.open_database(url, pool_size=size, name=name, limits=limits) as opened,
         open_engine(settings, opened, url=public) as engine,
     ):
         await server.serve(engine, listening)

@@ -78,6 +78,18 @@ def database_url(settings: Settings) -> Generator[str]:
         yield attachment.url
 
 
+async def wait_for_database(settings: Settings) -> None:
+    """Wait while the operator's server starts or does not respond. The embedded one is already running."""
+    from postroom.store import connection
+
+    if settings.database_url is not None:
+        await connection.wait_until_ready(
+            settings.database_url.reveal(),
+            seconds=settings.database_wait_seconds,
+            say=progress.print_status,
+        )
+
+
 async def require_ready_database(url: str) -> None:
     """Raise unless the schema is current and the database accepts writes."""
     from postroom.errors import SchemaError

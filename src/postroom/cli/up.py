@@ -62,6 +62,7 @@ async def _run(
     from postroom.store import schema_migrations
     from postroom.web import listener
 
+    await startup.wait_for_database(settings)  # before the signal handlers: a signal ends the wait
     stop = stop_on_signals()
     await schema_migrations.migrate(url, startup.print_migration)
     await startup.require_ready_database(url)

@@ -62,14 +62,15 @@ async def _work(settings: "Settings", url: str) -> None:
     from postroom.wiring import documents, storage
     from postroom.wiring.engine import open_engine
 
+    await startup.wait_for_database(settings)  # before the signal handlers: a signal ends the wait
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await startup.require_ready_database(url)
     name = health.process_name("worker")
-    pool_size = settings.database_pool_size
+    size, limits = settings.database_pool_size, worker.session_limits(settings.lease_seconds)
     async with (
-        database.open_database(url, pool_size=pool_size, name=name, listeners=2) as opened,
+        database.open_database(url, pool_size=size, name=name, listeners=2, limits=limits) as opened,
         open_engine(settings, opened) as engine,
         FileSandbox() as sandbox,
     ):

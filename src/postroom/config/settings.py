@@ -85,6 +85,9 @@ class Settings(BaseSettings):
     database_pool_size: int = _setting(
         "Maximum number of database connections per process", "a whole number from 4 to 500", 10, ge=4, le=500
     )
+    database_wait_seconds: float = _setting(
+        "Seconds to wait for the database at start", "a number from 0 to 3600", 60, ge=0, le=3600
+    )
     host: str = _setting(
         "IP address the web process listens on",
         "an IP address of this machine, such as 127.0.0.1 or 0.0.0.0",

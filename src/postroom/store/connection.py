@@ -1,29 +1,100 @@
-"""The type of connections, and `connect`, which opens one in the URL's role after checks.
+"""The type of connections, the limits of their sessions, and `connect`, which opens a single one.
 
-For migrations, backup and health checks; everything else uses the pools of `database`. Checked are the URL
-and the version of the server.
+Single connections have the URL's role and are for migrations, backup and health checks; everything else uses
+the pools of `database`. Checked are the URL and the version of the server.
 """
 
+import asyncio
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
 from psycopg import AsyncConnection, ProgrammingError
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PGconn, Ping
 from psycopg.rows import TupleRow
 
-from postroom.errors import DatabaseTooOld, SettingsError
+from postroom.errors import DatabaseTooOld, DatabaseUnavailable, SettingsError
 from postroom.model import has_ambiguous_credentials
 from postroom.store.database_errors import translate_errors
 
 Connection = AsyncConnection[TupleRow]
 
 OLDEST_SERVER_VERSION = 15
+# Find out within half a minute that the server's machine is gone. The URL may set other values.
+_NETWORK_DEFAULTS: Final = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 30_000,
+}
+_PING_EVERY_SECONDS: Final = 0.5
+_PING_TIMEOUT: Final = 3
+_WAITING_FOR: Final = {
+    Ping.REJECT: "The database is starting or recovering",
+    Ping.NO_RESPONSE: "The database does not respond",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """How long a session may wait for a lock, run one statement, and leave a transaction idle.
+
+    The server enforces them, so they also end the transaction of a process that is frozen or cut off: no lock
+    is held or waited for without limit. Statements of `None` seconds may take any time.
+    """
+
+    lock_seconds: float
+    idle_seconds: float
+    statement_seconds: float | None = 600
+
+    async def apply(self, connection: Connection) -> None:
+        """Set the limits with a statement: a connection pooler in session mode passes it on."""
+        await connection.execute(
+            """
+            SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false),
+                set_config('idle_in_transaction_session_timeout', %s, false),
+                set_config('tcp_user_timeout', %s, false)
+            """,
+            [
+                _milliseconds(self.lock_seconds),
+                _milliseconds(self.statement_seconds or 0),
+                _milliseconds(self.idle_seconds),
+                # For a server that is sending a result which a frozen process does not read.
+                _milliseconds(self.idle_seconds),
+            ],
+        )
+
+
+# For commands that end by themselves.
+COMMAND_LIMITS: Final = SessionLimits(lock_seconds=30, idle_seconds=60, statement_seconds=None)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{round(seconds * 1000)}ms"
+
+
+def build_conninfo(url: str) -> str:
+    """The URL with our defaults for what it does not set."""
+    check_url(url)
+    return make_conninfo("", **{**_NETWORK_DEFAULTS, **conninfo_to_dict(url)})
 
 
 async def connect(url: str, *, name: str = "postroom") -> Connection:
     """Connect in autocommit mode. Raises DatabaseTooOld for an old server."""
-    check_url(url)
-    with translate_errors():
-        connection = await AsyncConnection.connect(
-            url, autocommit=True, connect_timeout=10, application_name=name
-        )
+    conninfo = build_conninfo(url)
+    try:
+        with translate_errors():
+            connection = await AsyncConnection.connect(conninfo, autocommit=True, application_name=name)
+    except DatabaseUnavailable as error:
+        # The driver drops the server's error code, and the text may be in any language.
+        if await _ping(conninfo) is Ping.REJECT:
+            raise DatabaseUnavailable(
+                "The database is starting, stopping or recovering. Wait, or see the server's log."
+            ) from error
+        raise
     version = connection.info.server_version
     if version < OLDEST_SERVER_VERSION * 10_000:
         await connection.close()
@@ -33,6 +104,27 @@ async def connect(url: str, *, name: str = "postroom") -> Connection:
             " Upgrade the server, or point POSTROOM_DATABASE_URL to another one."
         )
     return connection
+
+
+async def wait_until_ready(url: str, *, seconds: float, say: Callable[[str], None]) -> None:
+    """Wait while the server starts or does not respond. `connect` then reports what is still wrong."""
+    conninfo = build_conninfo(url)
+    deadline = time.monotonic() + seconds
+    said: Ping | None = None
+    while (state := await _ping(conninfo)) in _WAITING_FOR and time.monotonic() < deadline:
+        if state is not said:
+            left = max(1, round(deadline - time.monotonic()))
+            say(f"{_WAITING_FOR[state]}. Waiting for up to {left} seconds …")
+            said = state
+        await asyncio.sleep(_PING_EVERY_SECONDS)
+    if said is not None and state is Ping.OK:
+        say("The database is ready.")
+
+
+async def _ping(conninfo: str) -> Ping:
+    """Whether the server accepts connections, rejects all of them for now, or does not respond."""
+    probe = make_conninfo(conninfo, connect_timeout=_PING_TIMEOUT)
+    return Ping(await asyncio.to_thread(PGconn.ping, probe.encode()))
 
 
 def check_url(url: str) -> None:

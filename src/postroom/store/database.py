@@ -6,6 +6,7 @@ they see nothing. The statements on tables are in the other modules.
 """
 
 import asyncio
+import logging
 import select
 from collections.abc import AsyncGenerator, Sized
 from contextlib import asynccontextmanager
@@ -18,10 +19,14 @@ from psycopg_pool import AsyncConnectionPool
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.store import roles
-from postroom.store.connection import Connection, connect
+from postroom.store.connection import COMMAND_LIMITS, Connection, SessionLimits, build_conninfo, connect
 from postroom.store.database_errors import translate_errors
 
 Pool = AsyncConnectionPool[Connection]
+
+# The driver warns about a rollback that fails because the connection is lost. We raise that error ourselves.
+logging.getLogger("psycopg").setLevel(logging.ERROR)
+logging.getLogger("psycopg.pool").setLevel(logging.WARNING)
 
 RECONNECT_SECONDS = 1
 MANY_ROWS = 50
@@ -125,7 +130,7 @@ def prepare_mode(rows: Sized) -> bool | None:
 
 @asynccontextmanager
 async def open_database(
-    url: str, *, pool_size: int, name: str, listeners: int = 1
+    url: str, *, pool_size: int, name: str, listeners: int = 1, limits: SessionLimits = COMMAND_LIMITS
 ) -> AsyncGenerator[Database]:
     """Open the pools. An unreachable database is an error here, not at the first use.
 
@@ -136,27 +141,30 @@ async def open_database(
     # A plain connection first: its error names the cause, which the pool would hide behind a timeout.
     await (await connect(url, name=name)).close()
     async with (
-        _open_pool(url, roles.ENGINE, size=engine_size, name=name) as engine,
+        _open_pool(url, roles.ENGINE, limits, size=engine_size, name=name) as engine,
         _open_pool(
-            url, roles.APPLICATION, size=pool_size - listeners - engine_size, name=name
+            url, roles.APPLICATION, limits, size=pool_size - listeners - engine_size, name=name
         ) as application,
     ):
         yield Database(url, name, engine, application)
 
 
 @asynccontextmanager
-async def _open_pool(url: str, role: str, *, size: int, name: str) -> AsyncGenerator[Pool]:
-    async def assume_role(connection: Connection) -> None:
+async def _open_pool(
+    url: str, role: str, limits: SessionLimits, *, size: int, name: str
+) -> AsyncGenerator[Pool]:
+    async def configure(connection: Connection) -> None:
+        await limits.apply(connection)
         await roles.assume(connection, role)
 
     async def check(connection: Connection) -> None:
         await _require_alive(pool, connection)
 
     pool: Pool = AsyncConnectionPool(
-        url,
+        build_conninfo(url),
         connection_class=Connection,
         kwargs={"autocommit": True, "application_name": name},
-        configure=assume_role,
+        configure=configure,
         check=check,
         min_size=1,
         max_size=size,

@@ -388,12 +388,12 @@ async def finish(connection: Connection, finishes: Sequence[FinishedWork]) -> se
 
 async def retry(
     connection: Connection, lease: Lease, *, delay: float, error: str, counts: bool = True
-) -> None:
-    """Make failed work due again after a delay.
+) -> bool:
+    """Make failed work due again after a delay. False if another worker has claimed it.
 
     An attempt that does not count resets the count: the work waits for an operator.
     """
-    await connection.execute(
+    cursor = await connection.execute(
         """
         UPDATE work SET due_at = postroom_now() + %(delay)s * interval '1 second', last_error = %(error)s,
             state = CASE WHEN %(counts)s THEN 'waiting' ELSE 'waiting_for_operator' END,
@@ -403,11 +403,12 @@ async def retry(
         """,
         {"delay": delay, "error": error, "counts": counts, "id": lease.id, "token": lease.token},
     )
+    return cursor.rowcount == 1
 
 
-async def park(connection: Connection, lease: Lease, *, error: str) -> None:
-    """Park work that failed for good, until an operator decides."""
-    await connection.execute(
+async def park(connection: Connection, lease: Lease, *, error: str) -> bool:
+    """Park work that failed for good, until an operator decides. False if another worker has claimed it."""
+    cursor = await connection.execute(
         """
         UPDATE work SET state = 'parked', due_at = NULL, last_error = %s, lease_token = NULL,
             leased_until = NULL
@@ -415,6 +416,7 @@ async def park(connection: Connection, lease: Lease, *, error: str) -> None:
         """,
         [error, lease.id, lease.token],
     )
+    return cursor.rowcount == 1
 
 
 async def release(connection: Connection, leases: Sequence[Lease]) -> None:

@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 import uvicorn
 from starlette.routing import Route
@@ -17,6 +18,7 @@ from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.engine import Engine
 from postroom.logs import Log
 from postroom.store import backlogs
+from postroom.store.connection import SessionLimits
 from postroom.web import (
     api,
     api_keys,
@@ -43,6 +45,10 @@ from postroom.web.ledger import LedgerPagesContext
 from postroom.web.mail import MailPagesContext
 from postroom.web.sessions import SiteContext
 from postroom.web.webhooks import WebhookPagesContext
+
+# A client gets 503 after waiting for a lock for so long. Its retry finds the lock released: the server ends
+# the transaction of a frozen process.
+SESSION_LIMITS: Final = SessionLimits(lock_seconds=5, idle_seconds=15)
 
 log = Log()
 
