@@ -79,6 +79,36 @@ async def test_another_worker_takes_over_while_the_first_sleeps(database_url, ow
             assert await cursor.fetchone() == (other.began[0][1],)
 
 
+async def test_a_worker_frozen_inside_a_transaction_loses_its_locks_to_the_next(
+    database_url, owner, organization
+):
+    await make_effects(owner)
+    await add_work(owner, organization, "hold", 1)
+    limits = {"lease_seconds": 3, "idle_seconds": 1}
+    async with workers(1, database_url, step_seconds=0.5, **limits) as [frozen]:
+        await frozen.began_one.wait()
+        frozen.signal(signal.SIGSTOP)
+        cursor = await owner.execute(
+            "SELECT state FROM pg_stat_activity WHERE application_name = 'postroom scenario' AND state <> %s",
+            ["idle"],
+        )
+        assert await cursor.fetchall() == [("idle in transaction",)], "frozen with the row's lock"
+        async with workers(1, database_url, **limits) as [other]:
+            await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+            assert await effects(owner) == (1, 1)
+            cursor = await owner.execute("SELECT token FROM effects")
+            assert await cursor.fetchone() == (other.began[0][1],)
+        frozen.signal(signal.SIGCONT)
+        await add_work(owner, organization, "count", 1, prefix="next ")
+        await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
+        assert await effects(owner) == (2, 2), "it continues with the next work"
+        frozen.signal(signal.SIGTERM)
+        assert await asyncio.wait_for(frozen.process.wait(), 60) == 0
+    assert [(each["event"], each.get("outcome")) for each in frozen.logged if each["level"] != "info"] == [
+        ("work.failed", "drop")
+    ]
+
+
 async def test_a_wake_up_at_any_moment_of_a_run_is_never_lost(database_url, owner, organization):
     """Items arrive at random moments of the runs; without polling, only wake-ups get them handled."""
     await owner.execute("CREATE TABLE items (number int, handled boolean NOT NULL DEFAULT false)")

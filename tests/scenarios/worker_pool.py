@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import psycopg
@@ -27,6 +28,7 @@ class WorkerProcess:
     began: list[tuple[str, UUID]] = field(default_factory=list)
     tries: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     began_one: asyncio.Event = field(default_factory=asyncio.Event)
+    logged: list[dict[str, Any]] = field(default_factory=list)
 
     async def read(self) -> None:
         assert self.process.stdout
@@ -39,6 +41,14 @@ class WorkerProcess:
                     self.tries.put_nowait(kind.decode())
                 case _:
                     pass
+
+    async def read_log(self) -> None:
+        assert self.process.stderr
+        async for line in self.process.stderr:
+            try:
+                self.logged.append(json.loads(line))
+            except ValueError:
+                sys.stderr.write(line.decode())
 
     async def tried(self, times: int) -> None:
         for _ in range(times):
@@ -61,6 +71,7 @@ async def workers(count: int, url: str, **options: object) -> AsyncGenerator[lis
                 str(PROGRAM),
                 json.dumps({"url": url, **options}),
                 stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
                 env=environment,
             )
         )
@@ -71,7 +82,7 @@ async def workers(count: int, url: str, **options: object) -> AsyncGenerator[lis
         for each in started:
             assert each.process.stdout
             assert await each.process.stdout.readline() == b"ready\n"
-            readers.append(asyncio.create_task(each.read()))
+            readers += [asyncio.create_task(each.read()), asyncio.create_task(each.read_log())]
         yield started
     finally:
         for each in started:

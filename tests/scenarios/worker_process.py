@@ -11,27 +11,40 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Awaitable, Callable
 
 from postroom import logs, worker
 from postroom.engine import WorkHandler
 from postroom.errors import OperatorError, PermanentError, TransientError
 from postroom.model import StepResult
 from postroom.store import work
+from postroom.store.connection import SessionLimits
 from postroom.store.database import Database, open_database
 from postroom.store.work import FinishedWork, Lease
 
 
-def steps(database: Database, step_seconds: float) -> dict[str, WorkHandler]:
+def count_effect(
+    database: Database, *, before: float = 0, inside: float = 0
+) -> Callable[[Lease], Awaitable[None]]:
+    """Takes a while, before its transaction or inside it; counts once and finishes in that transaction."""
+
     async def count(lease: Lease) -> None:
-        """Takes a while, then counts once and finishes, in one transaction."""
-        print(f"began {lease.subject} {lease.token}", flush=True)
-        await asyncio.sleep(step_seconds)
+        if not inside:
+            print(f"began {lease.subject} {lease.token}", flush=True)
+        await asyncio.sleep(before)
         async with work.fenced_transaction(database, lease) as connection:
             await connection.execute(
                 "INSERT INTO effects (subject, token) VALUES (%s, %s)", [lease.subject, lease.token]
             )
+            if inside:
+                print(f"began {lease.subject} {lease.token}", flush=True)
+            await asyncio.sleep(inside)
             await work.finish(connection, [FinishedWork(lease)])
 
+    return count
+
+
+def steps(database: Database, step_seconds: float) -> dict[str, WorkHandler]:
     async def block(lease: Lease) -> None:
         """Holds up its whole process past the lease, heartbeat included; only the fence is left."""
         print(f"began {lease.subject} {lease.token}", flush=True)
@@ -72,7 +85,8 @@ def steps(database: Database, step_seconds: float) -> dict[str, WorkHandler]:
     return {
         name: WorkHandler(step, max_attempts=3)
         for name, step in {
-            "count": count,
+            "count": count_effect(database, before=step_seconds),
+            "hold": count_effect(database, inside=step_seconds),
             "block": block,
             "drain": drain,
             "tick": tick,
@@ -98,7 +112,11 @@ async def main() -> None:
     )
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
-    async with open_database(options["url"], pool_size=10, name="postroom scenario") as database:
+    seconds = options.get("idle_seconds", 60)
+    session = SessionLimits(lock_seconds=seconds, idle_seconds=seconds)
+    async with open_database(
+        options["url"], pool_size=10, name="postroom scenario", limits=session
+    ) as database:
         kinds = steps(database, options.get("step_seconds", 0))
         print("ready", flush=True)
         await worker.run(database, kinds, limits, stop)

@@ -1,11 +1,16 @@
-"""Pools recover after the server closed all connections, as it does when it restarts."""
+"""Pools recover from lost connections, and their sessions have limits and forget the organization."""
 
 import asyncio
 
 import pytest
 
-from postroom.errors import DatabaseUnavailable
+from postroom.errors import DatabaseUnavailable, TransientError
+from postroom.model import WorkKind
+from postroom.store import blobs, work
+from postroom.store.connection import SessionLimits
 from postroom.store.database import open_database
+from postroom.store.work import WorkRequest
+from scenarios.worker_pool import until
 
 NAME = "postroom tests of the pool"
 
@@ -41,3 +46,104 @@ async def test_one_failure_drops_all_dead_connections(database_url, owner, organ
             await ended_meanwhile()
         async with database.transaction(organization) as connection:
             await connection.execute("SELECT 1")
+
+
+BRIEF = SessionLimits(lock_seconds=0.2, idle_seconds=0.5, statement_seconds=1)
+
+
+async def test_an_idle_transaction_is_ended_and_its_locks_with_it(database_url, owner, organization):
+    """The process that holds it may be frozen: only the server can end it."""
+    await work.enqueue(owner, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    async with open_database(database_url, pool_size=4, name=NAME, limits=BRIEF) as database:
+
+        async def hold():
+            async with database.transaction(organization) as connection:
+                await work.block_commits(connection, WorkKind.SYNC, "a")
+                await owner.execute("SELECT FROM work FOR UPDATE")  # waits until the server ends the holder
+                await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, "never")])
+
+        with pytest.raises((DatabaseUnavailable, TransientError)):
+            await hold()
+        async with database.transaction(organization) as connection:
+            cursor = await connection.execute("SELECT subject FROM work")
+            assert await cursor.fetchall() == [("a",)]
+
+
+async def test_a_lock_that_is_not_released_is_a_transient_error(database_url, owner, organization):
+    await work.enqueue(owner, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    async with open_database(database_url, pool_size=4, name=NAME, limits=BRIEF) as database:
+
+        async def wait():
+            async with database.transaction(organization) as connection:
+                await work.block_commits(connection, WorkKind.SYNC, "a")
+
+        async with owner.transaction():
+            await work.block_commits(owner, WorkKind.SYNC, "a")
+            with pytest.raises(TransientError, match="Timed out waiting for a database lock"):
+                await wait()
+            with pytest.raises(TransientError, match="Timed out waiting for a database lock"):
+                async with database.engine() as connection:
+                    await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, "a")])
+        await wait()
+
+
+async def test_a_statement_that_never_ends_is_a_transient_error(database_url, organization):
+    async with open_database(database_url, pool_size=4, name=NAME, limits=BRIEF) as database:
+        with pytest.raises(TransientError, match="took too long"):
+            async with database.transaction(organization) as connection:
+                await connection.execute("SELECT pg_sleep(3600)")
+
+
+async def test_the_removal_lock_is_held_however_long_its_holder_is_frozen(database_url, owner, organization):
+    """A collector that continues after a pause removes an object: no other one may have meanwhile."""
+    async with open_database(database_url, pool_size=8, name=NAME, limits=BRIEF) as database:
+
+        async def idle():
+            async with database.transaction(organization) as connection:
+                await connection.execute("SELECT 1")
+                await until(
+                    owner, "SELECT count(*) = 1 FROM pg_stat_activity WHERE state LIKE 'idle in tr%%'"
+                )
+
+        async with database.transaction(organization) as connection:
+            assert await blobs.try_removal_lock(connection, organization)
+            with pytest.raises((DatabaseUnavailable, TransientError)):
+                await idle()  # began to idle later, and was ended
+            assert await blobs.try_removal_lock(connection, organization)
+            async with database.transaction(organization) as other:
+                assert not await blobs.try_removal_lock(other, organization)
+
+
+async def test_a_connection_forgets_the_organization_of_its_last_transaction(
+    database_url, owner, organization
+):
+    await work.enqueue(owner, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    async with open_database(database_url, pool_size=3, name=NAME) as database:
+        async with database.transaction(organization) as connection:
+            backend = connection.info.backend_pid
+            assert (await (await connection.execute("SELECT count(*) FROM work")).fetchone()) == (1,)
+        async with database.application_pool.connection() as connection:
+            assert connection.info.backend_pid == backend, "the pool has one"
+            cursor = await connection.execute(
+                "SELECT current_setting('postroom.organization', true), (SELECT count(*) FROM work)"
+            )
+            assert await cursor.fetchone() == ("", 0)
+
+
+async def test_listening_catches_up_after_a_lost_connection(database_url, owner):
+    """What was sent meanwhile is lost for good, so the listener must look by itself."""
+    async with open_database(database_url, pool_size=4, name=NAME) as database:
+        heard = database.listen("postroom_work", every_seconds=3600)
+        assert await anext(heard) is None
+        await owner.execute("SELECT pg_notify('postroom_work', 'first')")
+        assert await anext(heard) == "first"
+        await owner.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = %s",
+            [f"{NAME} listen"],
+        )
+        await owner.execute("SELECT pg_notify('postroom_work', 'lost')")
+        async with asyncio.timeout(60):
+            assert await anext(heard) is None
+            await owner.execute("SELECT pg_notify('postroom_work', 'second')")
+            assert await anext(heard) == "second"
+        await heard.aclose()

@@ -291,6 +291,53 @@ async def test_expired_lease_can_neither_commit_nor_finish_nor_extend(
     assert await rows(owner) == [("a",)]
 
 
+async def test_a_worker_whose_work_was_claimed_by_another_commits_nothing(
+    database, engine, organization, owner, move_clock
+):
+    """Its lease expires between its claim and its write, and the other one's lease is valid meanwhile."""
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    [first] = await claim(engine)
+    await move_clock(31)
+    [second] = await claim(engine)
+    with pytest.raises(LeaseLost):
+        async with work.fenced_transaction(database, first) as connection:
+            await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, "never committed")])
+    assert await work.finish(engine, [FinishedWork(first)]) == set()
+    assert await rows(owner, "subject, lease_token") == [("a", second.token)]
+    async with work.fenced_transaction(database, second) as connection:
+        assert await work.finish(connection, [FinishedWork(second)]) == {second.id}
+    assert await rows(owner) == []
+
+
+async def test_a_lost_lease_can_neither_retry_nor_park_nor_release(engine, organization, owner, move_clock):
+    columns = "state, lease_token, leased_until, due_at, attempts, lost_leases, last_error"
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    [first] = await claim(engine)
+    await move_clock(31)
+    [second] = await claim(engine)
+    before = await rows(owner, columns)
+    assert not await work.retry(engine, first, delay=3600, error="late")
+    assert not await work.retry(engine, first, delay=3600, error="late", counts=False)
+    assert not await work.park(engine, first, error="late")
+    await work.release(engine, [first])
+    assert await rows(owner, columns) == before
+    assert await work.retry(engine, second, delay=0, error="the provider is busy")
+    [third] = await claim(engine)
+    assert await work.park(engine, third, error="the provider is busy")
+
+
+async def test_a_row_is_not_claimed_while_its_holder_commits_past_the_lease(
+    database, engine, organization, owner, move_clock
+):
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    [first] = await claim(engine)
+    async with work.fenced_transaction(database, first) as connection:
+        await move_clock(31)
+        assert await claim(engine) == []
+        await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, "committed")])
+    assert [lease.subject for lease in await claim(engine)] == ["a", "committed"]
+
+
 async def test_extended_lease_is_held_longer(engine, organization, move_clock):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)

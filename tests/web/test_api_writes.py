@@ -8,6 +8,7 @@ from psycopg.types.json import Jsonb
 
 from postroom.client import ApiError, NewOrder, Postroom
 from postroom.model import Scope
+from postroom.store.connection import SessionLimits
 from postroom.store.database import open_database
 from web.api_client import build_client, create_key_header, open_api_application
 from web.push_server import serve
@@ -67,6 +68,31 @@ def asked(owner, organization):
         return await cursor.fetchone()
 
     return ask
+
+
+async def test_a_change_that_waits_too_long_for_a_lock_is_answered_with_try_again(
+    database_url, owner, organization, tmp_path, make_mailbox
+):
+    """The process that holds it may be frozen. The client may retry with the same key: nothing changed."""
+    mailbox = await make_mailbox(organization)
+    brief = SessionLimits(lock_seconds=0.1, idle_seconds=60)
+    async with (
+        open_database(database_url, pool_size=8, name="postroom tests", limits=brief) as database,
+        open_api_application(database, organization, tmp_path) as (made, _),
+        build_client(made, await create_key_header(database, organization)) as api,
+    ):
+
+        async def change():
+            key = {"idempotency-key": "once"}
+            return await api.patch(f"/mailboxes/{mailbox}", json={"paused": True}, headers=key)
+
+        async with owner.transaction():
+            await owner.execute("SELECT FROM mailboxes FOR UPDATE")
+            answer = await change()
+            assert (answer.status_code, answer.json()["type"]) == (503, "urn:postroom:problem:try-again")
+            assert int(answer.headers["retry-after"]) >= 1
+        answer = await change()
+        assert (answer.status_code, answer.json()["paused_at"] is not None) == (200, True)
 
 
 async def test_review_is_confirmed_with_corrections_and_recorded_in_the_ledger(api, asked, owner):

@@ -19,7 +19,12 @@ from postroom.store.database import Connection
 
 # One advisory lock per organization.
 _SHARED_LOCK = "SELECT pg_advisory_xact_lock_shared(hashtextextended('postroom blobs ' || %s, 0))"
-_REMOVING = "SELECT pg_try_advisory_xact_lock(hashtextextended('postroom removes blobs ' || %s, 0))"
+# Without a time limit: a collector that was frozen while it removed an object still holds the lock when it
+# continues. No process waits for this lock.
+_REMOVING = """
+    SELECT pg_try_advisory_xact_lock(hashtextextended('postroom removes blobs ' || %s, 0))
+    FROM set_config('idle_in_transaction_session_timeout', '0', true)
+"""
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('postroom blobs ' || %s, 0))"
 
 

@@ -24,9 +24,8 @@ from postroom.store.database_errors import translate_errors
 
 Pool = AsyncConnectionPool[Connection]
 
-# The driver warns about a rollback that fails because the connection is lost. We raise that error ourselves.
+# The driver and its pool warn about each lost connection, without its cause. We raise that error ourselves.
 logging.getLogger("psycopg").setLevel(logging.ERROR)
-logging.getLogger("psycopg.pool").setLevel(logging.WARNING)
 
 RECONNECT_SECONDS = 1
 MANY_ROWS = 50

@@ -39,7 +39,7 @@ _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
         "The database accepts no more connections",
         "Raise its max_connections, or use fewer processes or smaller pools.",
     ),
-    "55P03": (TransientError, "Timed out waiting for a database lock", "Postroom retries it."),
+    "55P03": (TransientError, "Timed out waiting for a database lock", "Another process holds it: retry."),
     "57014": (
         TransientError,
         "The database cancelled a statement that took too long",

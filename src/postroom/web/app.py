@@ -159,7 +159,10 @@ def find_status(error: PostroomError) -> int:
 async def _known_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, PostroomError)
     log.warning("request.failed", error=error)
-    return pages.problem_page(find_status(error))
+    status = find_status(error)
+    retry_after = error.retry_after if isinstance(error, TransientError) else None
+    headers = {"retry-after": str(max(1, round(retry_after or 1)))} if status == 503 else None
+    return pages.problem_page(status, headers)
 
 
 async def _http_error(_request: Request, error: Exception) -> Response:

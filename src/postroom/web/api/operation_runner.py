@@ -191,7 +191,7 @@ def _to_error_response(error: PostroomError) -> Response:
     match error:
         case DatabaseUnavailable() | TransientError():
             wait = error.retry_after if isinstance(error, TransientError) else None
-            detail = "The database or the mail provider is temporarily unavailable. Retry later."
+            detail = "The database or the mail provider is busy or temporarily unavailable. Retry later."
             return to_problem_response(
                 ApiProblem(503, "try-again", detail, retry_after=str(max(1, round(wait or 1))))
             )
