@@ -1,6 +1,7 @@
 """Notifications accepted durably, beside the same server without a database under the same load.
 
 Then how even the answers are at half of the most it takes, and whether all come in time at twice of it.
+`--overload RATE` measures only a flood of pushes per second, each due at its time whatever the answers do.
 """
 
 import argparse
@@ -30,6 +31,7 @@ from postroom.store.embedded import start_or_join
 MAILBOXES, CONNECTIONS, MOST_CONNECTIONS = 500, 1000, 1000
 ROUNDS, SECONDS = 3, 4.0
 WANTED_RATIO, WANTED_SPREAD, WANTED_SECONDS = 0.5, 10.0, 3.0
+FLOOD_SECONDS = 12.0
 SECRET = "the-same-for-every-one-of-them"  # what differs is the subscription
 
 
@@ -186,6 +188,7 @@ class Load:
 
     statuses: Counter[int] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
+    accepted: list[float] = field(default_factory=list)
     lost: int = 0
 
 
@@ -207,8 +210,11 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         self.answer += data
         if b"\r\n\r\n" in self.answer:  # none of these answers has a body
-            self.load.statuses[int(self.answer[9:12])] += 1
-            self.load.seconds.append(time.perf_counter() - self.since)
+            status, seconds = int(self.answer[9:12]), time.perf_counter() - self.since
+            self.load.statuses[status] += 1
+            self.load.seconds.append(seconds)
+            if status == 202:
+                self.load.accepted.append(seconds)
             self.answer, self.since = b"", 0.0
             self.idle(self)
 
@@ -333,12 +339,30 @@ async def measure(port: int, bare_port: int) -> int:
     return 0 if fine else 1
 
 
-def main() -> int:
+async def measure_overload(port: int, rate: int) -> int:
+    """A flood for a while: how many answers came too late for the provider, and what the others were."""
+    offered, flood = await at_rate(port, rate, most=rate, seconds=FLOOD_SECONDS)
+    late = sum(seconds > WANTED_SECONDS for seconds in flood.seconds)
+    count = len(flood.seconds)
+    print(f"flood ({offered:,.0f}/s): {count:,} answers, {dict(flood.statuses)}, never answered {flood.lost}")
+    print(f"  over {WANTED_SECONDS:.0f} s: {late:,} ({late / count:.1%}); longest {max(flood.seconds):.2f} s")
+    for name, values in (("all", flood.seconds), ("accepted", flood.accepted)):
+        shares = [percentile(values, share) for share in (0.5, 0.9, 0.99)] if values else []
+        print(f"  {name}: {', '.join(f'{seconds:.2f} s' for seconds in shares)} (p50, p90, p99)")
+    return 0 if late == 0 and flood.lost == 0 else 1
+
+
+def main(*, overload: int | None) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="postroom-bench-", ignore_cleanup_errors=True) as home,
         start_or_join(Path(home)) as server,
     ):
         asyncio.run(prepare(server.url))
+        if overload is not None:
+            with started(
+                "-m", "postroom", "serve", POSTROOM_DATABASE_URL=server.url, POSTROOM_PORT="0"
+            ) as port:
+                return uvloop.run(measure_overload(port, overload))
         with (
             started(__file__, "--from-memory") as bare_port,
             started("-m", "postroom", "serve", POSTROOM_DATABASE_URL=server.url, POSTROOM_PORT="0") as port,
@@ -354,7 +378,9 @@ async def prepare(url: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from-memory", action="store_true", help="be the server without a database")
-    if parser.parse_args().from_memory:
+    parser.add_argument("--overload", type=int, metavar="RATE", help="measure a flood of pushes only")
+    given = parser.parse_args()
+    if given.from_memory:
         serve_from_memory()
     else:
-        sys.exit(main())
+        sys.exit(main(overload=given.overload))

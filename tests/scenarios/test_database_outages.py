@@ -42,8 +42,8 @@ async def test_a_process_waits_for_a_database_that_is_starting(database_url, tmp
             server.state = None
             assert await asyncio.to_thread(process.line, "The database is ready.") == ""
             if command == "serve":
-                url = await asyncio.to_thread(process.line, "Postroom: ")
-                await asyncio.to_thread(wait_until, lambda: fetch(f"{url}/readyz")[0] == 200)
+                page = f"{await asyncio.to_thread(process.line, 'Postroom: ')}/readyz"
+                await asyncio.to_thread(wait_until, lambda: fetch(page)[0] == 200)
             else:
                 await asyncio.to_thread(wait_until, lambda: '"worker.started"' in "".join(process.said))
             assert await asyncio.to_thread(process.end) == 0

@@ -43,6 +43,7 @@ from postroom.web.documents import DocumentPagesContext
 from postroom.web.event_stream import EventStreams
 from postroom.web.ledger import LedgerPagesContext
 from postroom.web.mail import MailPagesContext
+from postroom.web.push_admission import PushAdmission, build_protocol
 from postroom.web.sessions import SiteContext
 from postroom.web.webhooks import WebhookPagesContext
 
@@ -144,6 +145,7 @@ async def run_server(
     """Serve until a signal stops the server. `on_stop` ends responses that would never end by themselves."""
     configuration = uvicorn.Config(
         application,
+        http=build_protocol(PushAdmission()),
         log_config=None,  # Postroom writes its own log
         access_log=False,
         server_header=False,

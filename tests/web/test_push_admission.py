@@ -1,0 +1,146 @@
+"""N5: pushes that would wait too long get 503 at once; nothing else is affected."""
+
+import asyncio
+import socket
+from contextlib import asynccontextmanager
+
+import pytest
+import uvicorn
+
+from postroom.web.push_admission import MAX_WAIT_SECONDS, MIN_ADMITTED, PushAdmission, build_protocol
+
+PUSH = b"POST /webhooks/gmail?token=x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
+
+HANDSHAKE = b"POST /webhooks/outlook?validationToken=x HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n"
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def admission(clock):
+    return PushAdmission(clock)
+
+
+def run_pushes(admission, clock, *, count, seconds):
+    """So many pushes arrive together and are answered together after so many seconds."""
+    begun = [admission.begin() for _ in range(count)]
+    clock.now += seconds
+    for number in begun:
+        admission.end(number)
+
+
+def count_admitted(admission):
+    """How many pushes that arrive together are admitted."""
+    begun = []
+    while admission.has_room() and len(begun) < 100_000:
+        begun.append(admission.begin())
+    for number in begun:
+        admission.end(number)
+    return len(begun)
+
+
+def test_admits_as_many_as_it_can_answer_in_time(admission, clock):
+    for _ in range(10):
+        run_pushes(admission, clock, count=1000, seconds=1)  # the last of them waited 1 ms for each
+    assert count_admitted(admission) == pytest.approx(1000 * MAX_WAIT_SECONDS, rel=0.5)
+
+
+def test_admits_fewer_when_it_becomes_slower_and_more_when_it_recovers(admission, clock):
+    run_pushes(admission, clock, count=1000, seconds=0.1)
+    fast = count_admitted(admission)
+    run_pushes(admission, clock, count=1000, seconds=10)
+    assert count_admitted(admission) < fast / 10
+    for _ in range(20):
+        run_pushes(admission, clock, count=MIN_ADMITTED, seconds=0.01)
+    assert count_admitted(admission) > fast / 10
+
+
+def test_admits_only_the_minimum_while_the_oldest_push_waits_too_long(admission, clock):
+    """Nothing ends while the database is stuck, so there is nothing to learn from."""
+    run_pushes(admission, clock, count=1000, seconds=0.01)
+    oldest = [admission.begin() for _ in range(MIN_ADMITTED - 1)]
+    clock.now += MAX_WAIT_SECONDS
+    assert admission.has_room()
+    oldest.append(admission.begin())
+    assert not admission.has_room()
+    for number in oldest:
+        admission.end(number)
+    assert admission.has_room()
+
+
+def test_a_slow_push_without_company_does_not_shut_out_a_burst(admission, clock):
+    for _ in range(100):
+        run_pushes(admission, clock, count=1, seconds=0.05)
+    assert count_admitted(admission) > 1000
+
+
+async def respond(scope, _receive, send):
+    status = 202 if scope["method"] == "POST" else 200
+    headers = [(b"content-length", b"0")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body"})
+
+
+@asynccontextmanager
+async def connections(admission, count):
+    """Connections to a server with this admission, in front of an application that accepts every push."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        configuration = uvicorn.Config(
+            respond, http=build_protocol(admission), log_config=None, lifespan="off", ws="none"
+        )
+        server = uvicorn.Server(configuration)
+        running = asyncio.create_task(server.serve(sockets=[listening]))
+        opened = [await asyncio.open_connection(*listening.getsockname()) for _ in range(count)]
+        try:
+            yield opened
+        finally:
+            for _, writer in opened:
+                writer.close()
+            server.should_exit = True
+            await running
+
+
+async def ask(connection, *pieces):
+    """The status line and headers of the response to a request that is sent in pieces."""
+    reader, writer = connection
+    for piece in pieces:
+        writer.write(piece)
+        await writer.drain()
+        await asyncio.sleep(0)
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
+    return int(head.split()[1]), head.lower()
+
+
+async def test_an_overloaded_server_rejects_pushes_at_once_and_serves_the_rest(admission, clock):
+    async with connections(admission, 3) as [first, second, third]:
+        assert (await ask(first, PUSH))[0] == 202
+        stuck = [admission.begin() for _ in range(MIN_ADMITTED)]
+        clock.now += MAX_WAIT_SECONDS
+        status, head = await ask(first, PUSH)
+        assert (status, b"\r\nretry-after: " in head) == (503, True)
+        assert (await ask(second, b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n"))[0] == 200
+        assert (await ask(third, PUSH))[0] == 503
+        assert (await ask(second, HANDSHAKE))[0] == 202
+        for number in stuck:
+            admission.end(number)
+        assert (await ask(first, PUSH))[0] == 202, "the same connection, as soon as there is room"
+
+
+async def test_a_push_is_counted_from_its_last_byte_to_its_response(admission):
+    async with connections(admission, 2) as [first, second]:
+        _, writer = second
+        writer.write(PUSH[:-1])
+        await writer.drain()
+        assert (await ask(first, PUSH[:30], PUSH[30:-2], PUSH[-2:]))[0] == 202
+        assert (await ask(first, PUSH))[0] == 202
+        assert admission.count_in_progress() == 0, "one is not whole, the others have ended"
