@@ -11,7 +11,7 @@ from postroom_chaos.oracle.sources import RemoteMessage, Row, Sources
 
 _DOCUMENTS = """
     SELECT organization_id, id, pipeline, encode(sha256, 'hex') AS sha256, state, last_error, record_id,
-        archive_path, archived_at,
+        archive_path, archived_at, archive_outdated_at,
         (SELECT count(*) FROM arrivals WHERE arrivals.document_id = documents.id) AS arrivals,
         (SELECT count(*) FROM ledger WHERE ledger.organization_id = documents.organization_id
             AND entity_type = 'document' AND entity_id = documents.id::text
@@ -43,7 +43,7 @@ _LARGEST_DOCUMENT = 25_000_000
 
 async def check_documents(sources: Sources) -> list[Violation]:
     documents = await sources.rows(_DOCUMENTS)
-    found = [violation for document in documents for violation in _check_document(document)]
+    found = [violation for document in documents for violation in _check_document(sources.evidence, document)]
     found += _check_unique(documents)
     found += _check_archive(sources.evidence, documents)
     found += await _check_blobs(sources)
@@ -58,7 +58,7 @@ def _name(document: Row) -> str:
     return f"document {document['id']} of {document['pipeline']} (SHA-256 {document['sha256']})"
 
 
-def _check_document(document: Row) -> Iterator[Violation]:
+def _check_document(evidence: Evidence, document: Row) -> Iterator[Violation]:
     subject = _name(document)
     if document["state"] not in _RESTING:
         text = f"is {document['state']} although nothing is due: {document['last_error']}"
@@ -67,14 +67,24 @@ def _check_document(document: Row) -> Iterator[Violation]:
         yield Violation("documents.record", subject, "is completed and has no record")
     if document["arrivals"] == 0:
         yield Violation("documents.arrivals", subject, "exists, but no arrival says where it came from")
-    for column, event in (("taken_in", "DOCUMENT_TAKEN_IN"), ("archivings", "DOCUMENT_ARCHIVED")):
-        expected = 1 if column == "taken_in" else int(document["archived_at"] is not None)
-        if document[column] != expected:
-            text = f"the ledger must have {expected} {event}, it has {document[column]}"
-            yield Violation("documents.ledger", subject, text)
+    if document["taken_in"] != 1:
+        text = f"the ledger must have one DOCUMENT_TAKEN_IN, it has {document['taken_in']}"
+        yield Violation("documents.ledger", subject, text)
+    archived, archivings = document["archived_at"] is not None, document["archivings"]
+    if bool(archivings) != archived or (archivings > 1 and not _has_purges(evidence)):
+        text = f"archived at {document['archived_at']}; the ledger has {archivings} DOCUMENT_ARCHIVED"
+        yield Violation("documents.ledger", subject, text)
+    if document["archive_outdated_at"] is not None:
+        text = f"its path still names a purged person: {document['archive_path']}"
+        yield Violation("documents.archive", subject, text)
     if document["announcements"] > 1:
         text = f"document.created is in the feed {document['announcements']} times"
         yield Violation("documents.feed", subject, text)
+
+
+def _has_purges(evidence: Evidence) -> bool:
+    """After a purge, the copy of a document is archived again under a path without the purged name."""
+    return bool(evidence.purged_people) or any(each.state == "purged" for each in evidence.mailboxes)
 
 
 def _check_unique(documents: list[Row]) -> Iterator[Violation]:

@@ -1,6 +1,7 @@
 """Nothing is left behind: no lease, stuck work, orphan process, temporary file or growing memory."""
 
 import os
+import time
 from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +21,7 @@ _REFRESH_LEASES = """
     SELECT mailbox_id, leased_until FROM credentials
     WHERE leased_until < postroom_now() - interval '30 seconds'
 """
+_STALE_SECONDS = 86_400  # older parts of blobs are removed when a process starts
 _GROWTH_FACTOR = 2
 _GROWTH_BYTES = 150 << 20
 
@@ -108,7 +110,8 @@ def _check_files(evidence: Evidence) -> Iterator[Violation]:
             if not path.is_dir():
                 yield Violation("leftovers.file", str(path), "a temporary file that no process removed")
     for path in sorted(evidence.blobs.glob("new/*")):
-        yield Violation("leftovers.file", str(path), "a blob that was never completed nor removed")
+        if time.time() - path.stat().st_mtime > _STALE_SECONDS:
+            yield Violation("leftovers.file", str(path), "a blob that was never completed nor removed")
 
 
 def _check_memory(samples: tuple[MemorySample, ...]) -> Iterator[Violation]:

@@ -11,7 +11,7 @@ from postroom_chaos.oracle.sources import RemoteMailbox, RemoteMessage, Row, Sou
 _MESSAGES = """
     SELECT messages.id, provider_message_id, provider_thread_id, provider_folder_id, messages.labels,
         categories, is_read, is_flagged, is_draft, importance, received_at, messages.subject,
-        messages.snippet, encode(raw_sha256, 'hex') AS raw_sha256, messages.deleted_at,
+        from_address, messages.snippet, encode(raw_sha256, 'hex') AS raw_sha256, messages.deleted_at,
         threads.id AS thread_id, headers IS NOT NULL AS has_headers, body_plain, body_html,
         message_contents.message_id AS content_id
     FROM messages
@@ -31,13 +31,6 @@ _THREADS = """
     SELECT id, provider_thread_id, message_count, first_message_at, last_message_at, labels, snippet
     FROM threads WHERE mailbox_id = %s
 """
-_REMAINS = """
-    SELECT (SELECT count(*) FROM messages WHERE mailbox_id = %s) AS messages,
-        (SELECT count(*) FROM threads WHERE mailbox_id = %s) AS threads,
-        (SELECT count(*) FROM folders WHERE mailbox_id = %s) AS folders,
-        (SELECT count(*) FROM mail_events WHERE mailbox_id = %s) AS mail_events,
-        (SELECT count(*) FROM credentials WHERE mailbox_id = %s) AS credentials
-"""
 
 
 async def check_mail(sources: Sources) -> list[Violation]:
@@ -45,9 +38,6 @@ async def check_mail(sources: Sources) -> list[Violation]:
     for mailbox in sources.evidence.mailboxes:
         if mailbox.state == "mirrored":
             found += await _check_mirrored(sources, mailbox)
-        elif mailbox.state == "purged":
-            found += await _check_purged(sources, mailbox)
-    found += await _check_purged_people(sources)
     return found
 
 
@@ -127,6 +117,8 @@ def _compare_state(mailbox: ObservedMailbox, message: RemoteMessage, row: Row) -
             )
     for flag in ("is_read", "is_flagged", "is_draft"):
         yield from compare("mail.flags", f"{flag}={getattr(message, flag)}", f"{flag}={row[flag]}")
+    if message.has_clear_sender:
+        yield from compare("mail.sender", message.sender, row["from_address"])
     yield from compare("mail.subject", _squeeze(message.subject), _squeeze(row["subject"] or ""))
 
 
@@ -220,57 +212,3 @@ async def _check_failures(sources: Sources, mailbox: ObservedMailbox) -> list[Vi
         )
         for row in listings
     ]
-
-
-async def _check_purged(sources: Sources, mailbox: ObservedMailbox) -> list[Violation]:
-    [remains] = await sources.rows(_REMAINS, *[mailbox.id] * 5)
-    return [
-        Violation(
-            "mail.purged", f"mailbox {mailbox.address} ({mailbox.id})", f"was purged, but has {count} {table}"
-        )
-        for table, count in remains.items()
-        if count
-    ]
-
-
-async def _check_purged_people(sources: Sources) -> list[Violation]:
-    """Nothing of purged mail is left, deleted rows and personal values of the ledger included."""
-    found: list[Violation] = []
-    for person in sources.evidence.purged_people:
-        subject = f"purged person {person.address}"
-        rows = await sources.rows(
-            """
-            SELECT id FROM messages WHERE organization_id = %s AND lower(from_address) = lower(%s)
-                AND received_at < %s
-            """,
-            person.organization,
-            person.address,
-            person.started_at,
-        )
-        found += [
-            Violation(
-                "mail.purged_person", subject, f"message row {row['id']} from before the purge is stored"
-            )
-            for row in rows
-        ]
-        rows = await sources.rows(
-            """
-            SELECT ledger.id, event_type, entity_id FROM ledger_personal
-            JOIN ledger ON ledger.organization_id = ledger_personal.organization_id AND ledger.id = entry_id
-            WHERE ledger.organization_id = %s AND entity_type IN ('message', 'attachment')
-                AND strpos(lower(personal::text), to_json(lower(%s::text))::text) > 0
-                AND NOT EXISTS (SELECT FROM messages WHERE messages.organization_id = ledger.organization_id
-                    AND messages.id::text = split_part(entity_id, '/', 1))
-            """,
-            person.organization,
-            person.address,
-        )
-        found += [
-            Violation(
-                "mail.purged_person",
-                subject,
-                f"ledger entry {row['id']} ({row['event_type']} {row['entity_id']}) still names them",
-            )
-            for row in rows
-        ]
-    return found

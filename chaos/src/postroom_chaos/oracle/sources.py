@@ -1,13 +1,13 @@
 """Where the oracle reads: one snapshot of the database, and the simulator's truth."""
 
 import hashlib
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from email.message import EmailMessage
-from email.utils import parseaddr
 from functools import cached_property
 from typing import Any, LiteralString
 
@@ -19,6 +19,7 @@ from postroom_chaos.oracle.evidence import Evidence, ObservedMailbox
 
 Row = dict[str, Any]
 Connection = psycopg.AsyncConnection[Any]
+_PLAIN_ADDRESS = re.compile(r"[a-z0-9.+_-]+@[a-z0-9.-]+")
 
 
 @dataclass(frozen=True)
@@ -87,10 +88,19 @@ class RemoteMessage:
     @cached_property
     def sender(self) -> str:
         """The address in the header From, as far as Python's `email` package can read it."""
+        return self._senders[0] if self._senders else ""
+
+    @property
+    def has_clear_sender(self) -> bool:
+        return len(self._senders) == 1 and bool(_PLAIN_ADDRESS.fullmatch(self.sender))
+
+    @cached_property
+    def _senders(self) -> tuple[str, ...]:
         try:
-            return parseaddr(str(self.parsed.get("from", "")))[1].lower()
+            headers = self.parsed.get_all("from", [])
+            return tuple(address.addr_spec.lower() for header in headers for address in header.addresses)
         except (ValueError, IndexError, AttributeError):  # what the package raises on malformed headers
-            return ""
+            return ()
 
 
 @dataclass(frozen=True)
@@ -120,15 +130,15 @@ class Sources:
     evidence: Evidence
     connection: Connection
     http: aiohttp.ClientSession
-    _remote: dict[str, RemoteMailbox] = field(default_factory=dict[str, RemoteMailbox])
+    read: dict[str, RemoteMailbox]  # by address: each mailbox is read from the simulator once
 
     async def rows(self, query: LiteralString, *parameters: object) -> list[Row]:
         return await fetch_rows(self.connection, query, *parameters)
 
     async def remote(self, mailbox: ObservedMailbox) -> RemoteMailbox:
-        if mailbox.address not in self._remote:
-            self._remote[mailbox.address] = await self._read_remote(mailbox.address)
-        return self._remote[mailbox.address]
+        if mailbox.address not in self.read:
+            self.read[mailbox.address] = await self._read_remote(mailbox.address)
+        return self.read[mailbox.address]
 
     async def _read_remote(self, address: str) -> RemoteMailbox:
         details = await self._get_json(f"mailboxes/{address}")
@@ -216,12 +226,15 @@ async def open_snapshot(database_url: str) -> AsyncGenerator[Connection]:
 
 
 @asynccontextmanager
-async def open_sources(evidence: Evidence, connection: Connection | None = None) -> AsyncGenerator[Sources]:
+async def open_sources(
+    evidence: Evidence, connection: Connection | None, read: dict[str, RemoteMailbox] | None
+) -> AsyncGenerator[Sources]:
     """Sources over a snapshot of their own, or over the caller's connection."""
+    read = {} if read is None else read
     timeout = aiohttp.ClientTimeout(total=60)
     async with aiohttp.ClientSession(timeout=timeout, trust_env=False) as http:
         if connection is not None:
-            yield Sources(evidence, connection, http)
+            yield Sources(evidence, connection, http, read)
             return
         async with open_snapshot(evidence.database_url) as snapshot:
-            yield Sources(evidence, snapshot, http)
+            yield Sources(evidence, snapshot, http, read)
