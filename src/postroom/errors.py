@@ -5,8 +5,14 @@ PostroomError
 │   ├── SettingsError           a setting or an option is missing or malformed
 │   ├── DatabaseUnavailable     the database cannot be reached, is full or is read-only
 │   ├── DatabaseTooOld          the server is older than PostgreSQL 15
+│   ├── SecretUnreadable        the vault cannot decrypt a stored secret, or may not fetch it
+│   ├── ApplicationRejected     the provider rejects Postroom's application, not one mailbox
+│   ├── QuotaExhausted          the application's quota at the provider is used up until an operator raises it
 │   └── SchemaError             the schema is newer or older than this Postroom, or was changed by hand
 ├── TransientError              a retry may succeed; carries `retry_after` (seconds) where known
+│   ├── ProviderUnreachable     no response from the provider: a network fault, or it is down
+│   ├── ProviderServerError     the provider responded with a server error or an unusable response
+│   ├── RateLimitWait           the rate limit allows the next request only after a long wait
 │   ├── RateLimited             the provider asks to slow down; `all_mailboxes`: for all mailboxes together
 │   └── PushUnverifiable        a push cannot be verified right now; the provider should send it again
 ├── PermanentError              a retry never succeeds
@@ -46,6 +52,18 @@ class DatabaseTooOld(OperatorError):
     pass
 
 
+class SecretUnreadable(OperatorError):
+    pass
+
+
+class ApplicationRejected(OperatorError):
+    pass
+
+
+class QuotaExhausted(OperatorError):
+    pass
+
+
 class SchemaError(OperatorError):
     pass
 
@@ -54,6 +72,18 @@ class TransientError(PostroomError):
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class ProviderUnreachable(TransientError):
+    pass
+
+
+class ProviderServerError(TransientError):
+    pass
+
+
+class RateLimitWait(TransientError):
+    pass
 
 
 class RateLimited(TransientError):
@@ -120,3 +150,8 @@ class UnreadableFile(PermanentError):
 
 class LeaseLost(PostroomError):
     pass
+
+
+def describe_error(error: Exception) -> str:
+    """What may be stored of an error: our own message, but only the class of a foreign one."""
+    return str(error) if isinstance(error, PostroomError) else type(error).__name__

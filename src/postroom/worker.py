@@ -22,6 +22,7 @@ from postroom.errors import (
     PermanentError,
     PostroomError,
     TransientError,
+    describe_error,
 )
 from postroom.flow.documents import sqs_dispatch
 from postroom.logs import Log
@@ -409,8 +410,3 @@ class _Worker:
             with suppress(DatabaseUnavailable, TransientError):
                 async with self.database.engine() as connection:
                     await work.release(connection, late)
-
-
-def describe_error(error: Exception) -> str:
-    """What may be stored of an error: our own message, but only the class of a foreign one."""
-    return str(error) if isinstance(error, PostroomError) else type(error).__name__

@@ -8,7 +8,7 @@ from typing import Any, cast
 import jwt
 import msgspec
 
-from postroom.errors import LoginRejected, TransientError
+from postroom.errors import LoginRejected, ProviderServerError
 from postroom.model import Secret, Tokens
 from postroom.providers.transport import HttpResponse
 
@@ -30,13 +30,13 @@ def read_tokens(response: HttpResponse) -> TokenResponse:
     try:
         return msgspec.convert(response.json(), TokenResponse)
     except msgspec.ValidationError as error:
-        raise TransientError("the provider's token endpoint returned no tokens") from error
+        raise ProviderServerError("The provider's token endpoint returned no tokens.") from error
 
 
-def intermediary_error(response: HttpResponse) -> TransientError:
+def intermediary_error(response: HttpResponse) -> ProviderServerError:
     """For an error response without an OAuth error: it comes from a proxy and not from the token endpoint."""
-    return TransientError(
-        f"a proxy in front of the provider's token endpoint returned status {response.status}"
+    return ProviderServerError(
+        f"A proxy in front of the provider's token endpoint returned status {response.status}."
     )
 
 

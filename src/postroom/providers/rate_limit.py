@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from postroom.errors import RateLimited, TransientError
+from postroom.errors import RateLimited, RateLimitWait
 from postroom.providers.quotas import Quota
 
 MAX_RETRY_AFTER_SECONDS: Final = 10.0  # that the provider requests
@@ -269,11 +269,11 @@ class MailboxRateLimit:
 
     async def _wait_for_provider(self) -> None:
         while (wait := self._blocked_until - self.clock.now()) > 0:
-            await self._sleep(wait, MAX_RETRY_AFTER_SECONDS, "the provider limits the request rate")
+            await self._sleep(wait, MAX_RETRY_AFTER_SECONDS, "The provider limits the request rate.")
 
     async def _sleep(self, wait: float, longest: float, why: str) -> None:
         if wait > longest:
-            raise TransientError(why, retry_after=wait)
+            raise RateLimitWait(why, retry_after=wait)
         await self.clock.sleep(wait)
 
 

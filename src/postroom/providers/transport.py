@@ -17,7 +17,15 @@ import msgspec
 from yarl import URL
 
 from postroom import traces
-from postroom.errors import InvalidGrant, PostroomError, RateLimited, ResponseTooLarge, TransientError
+from postroom.errors import (
+    InvalidGrant,
+    PostroomError,
+    ProviderServerError,
+    ProviderUnreachable,
+    RateLimited,
+    ResponseTooLarge,
+    TransientError,
+)
 from postroom.model import Secret
 from postroom.ports import TokenSource
 from postroom.providers.rate_limit import Clock, MailboxRateLimit
@@ -67,7 +75,7 @@ class HttpResponse:
         try:
             return msgspec.json.decode(self.body, type=shape)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise TransientError("the provider's response is not the expected JSON") from error
+            raise ProviderServerError("The provider's response is not the expected JSON.") from error
 
     def error_body(self) -> dict[str, Any]:
         """The body of an error as an object; empty if it is not JSON: proxies return HTML."""
@@ -205,7 +213,9 @@ class Transport:
             ) as response:
                 yield response
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
-            raise TransientError("the provider cannot be reached, or its response was cut off") from error
+            raise ProviderUnreachable(
+                "The provider cannot be reached, or its response was cut off."
+            ) from error
 
     async def _wait_or_raise(
         self,
@@ -217,7 +227,7 @@ class Transport:
     ) -> None:
         """Wait before the next attempt, or raise if there is none. A rejected token is replaced."""
         if error is None:
-            error = TransientError("the provider returned a redirect")
+            error = ProviderServerError("The provider returned a redirect.")
         if (
             isinstance(error, InvalidGrant)
             and tokens

@@ -5,7 +5,7 @@ It has no SQL: the caller stores the sealed value.
 
 from dataclasses import dataclass
 
-from postroom.errors import OperatorError
+from postroom.errors import SecretUnreadable
 from postroom.model import Secret
 from postroom.ports import SealedSecret, SecretLocation, SsmParameter, StoredSecret
 from postroom.vault.sealer import Sealer
@@ -32,7 +32,7 @@ def _require_sealed(stored: StoredSecret) -> SealedSecret:
         case SealedSecret():
             return stored
         case SsmParameter():
-            raise OperatorError(
+            raise SecretUnreadable(
                 "The grant of this mailbox is stored in AWS SSM."
                 " Set POSTROOM_VAULT=ssm, or connect the mailbox again."
             )

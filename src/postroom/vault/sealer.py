@@ -11,7 +11,7 @@ from typing import Final
 from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-from postroom.errors import OperatorError
+from postroom.errors import SecretUnreadable
 from postroom.model import Secret
 from postroom.ports import SealedSecret
 from postroom.vault.keys import KeySource
@@ -36,13 +36,13 @@ class Sealer:
     def open(self, context: str, sealed: SealedSecret) -> Secret:
         key = self.keys.find(sealed.key_id)
         if key is None:
-            raise OperatorError(
+            raise SecretUnreadable(
                 f"The vault lacks the key {sealed.key_id!a}, which sealed a value in the database."
                 f" Restore it in {self.keys.source} from a backup or another machine,"
                 " or reconnect the affected mailboxes."
             )
         if sealed.value[:1] != FORMAT:
-            raise OperatorError(
+            raise SecretUnreadable(
                 "A sealed value in the database has a format that this version of Postroom does not support."
                 " Install the version that wrote it."
             )
@@ -50,7 +50,7 @@ class Sealer:
         try:
             opened = AESGCM(key.value).decrypt(nonce, ciphertext, _associated_data(key.id, context))
         except (InvalidTag, ValueError):
-            raise OperatorError(
+            raise SecretUnreadable(
                 f"A sealed value in the database cannot be decrypted with key {key.id!a}: it was changed or"
                 " copied from another row, or the id names another key. Restore it, or reconnect the mailbox."
             ) from None

@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from postroom import aws
-from postroom.errors import InvalidGrant, OperatorError, PermanentError, PostroomError, TransientError
+from postroom.errors import InvalidGrant, PermanentError, PostroomError, SecretUnreadable, TransientError
 from postroom.model import Secret
 from postroom.ports import SealedSecret, SecretLocation, SsmParameter, StoredSecret
 from postroom.vault.sealer import Sealer
@@ -99,7 +99,7 @@ def _parameter_suffix(location: SecretLocation) -> str:
 def _require_own(location: SecretLocation, stored: SsmParameter) -> None:
     """Raise if the name was copied from another row. The prefix may have changed since."""
     if not stored.name.endswith(f"/{_parameter_suffix(location)}"):
-        raise OperatorError(
+        raise SecretUnreadable(
             "The row of this mailbox names the parameter of another mailbox."
             " Restore the row, or connect the mailbox again."
         )
@@ -127,7 +127,7 @@ async def _call(operation: Callable[..., Any], **arguments: Any) -> Any:
         )
     # botocore raises a bare RuntimeError where refreshed credentials are expired as well.
     except (errors.BotoCoreError, RuntimeError) as error:
-        ours = OperatorError(
+        ours = SecretUnreadable(
             f"AWS SSM cannot be used ({type(error).__name__})."
             " Give this process AWS credentials: a role, AWS_PROFILE, or keys that are still valid."
         )
@@ -145,11 +145,11 @@ def _to_error(answer: dict[str, Any]) -> PostroomError:
     if code in _BUSY or status == 429 or status >= 500:
         return TransientError(f"AWS SSM is busy ({code}).", retry_after=_retry_after(meta))
     if code in _DENIED:
-        return OperatorError(
+        return SecretUnreadable(
             f"AWS SSM denies access ({code}). Give this process credentials that allow ssm:PutParameter,"
             " ssm:GetParameter and ssm:DeleteParameter below POSTROOM_SSM_PREFIX, and the use of the KMS key."
         )
-    return OperatorError(
+    return SecretUnreadable(
         f"AWS SSM rejected the request ({code})."
         " Check POSTROOM_SSM_PREFIX, POSTROOM_SSM_KMS_KEY and the quotas."
     )

@@ -11,6 +11,7 @@ from typing import Any, cast
 import msgspec
 
 from postroom.errors import (
+    ApplicationRejected,
     CursorExpired,
     InvalidGrant,
     LoginRejected,
@@ -18,6 +19,8 @@ from postroom.errors import (
     OperatorError,
     PermanentError,
     PostroomError,
+    ProviderServerError,
+    QuotaExhausted,
     RateLimited,
     TransientError,
     UnsupportedByProvider,
@@ -105,7 +108,7 @@ class GmailMessage(msgspec.Struct, rename="camel"):
 TOO_MANY_CONCURRENT = "Gmail rejects this many concurrent requests"
 _RATE = {"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"}
 _NOT_COVERED = {"insufficientPermissions", "ACCESS_TOKEN_SCOPE_INSUFFICIENT"}
-_OPERATOR = {"dailyLimitExceeded", "accessNotConfigured", "SERVICE_DISABLED"}
+_NOT_ENABLED = {"accessNotConfigured", "SERVICE_DISABLED"}
 _RETRY_AT = re.compile(r"[Rr]etry after (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z)")
 
 
@@ -121,7 +124,7 @@ def to_error(response: HttpResponse) -> PostroomError | None:
             all_mailboxes="'Queries per minute'" in message,  # and not per user
         )
     if response.status >= 500:
-        return TransientError("Gmail returned a server error")
+        return ProviderServerError(f"Gmail returned a server error (status {response.status}).")
     return _request_error(response.status, reason, message)
 
 
@@ -156,10 +159,14 @@ def _request_error(status: int, reason: str, message: str) -> PostroomError:
 
 
 def _access_error(reason: str, message: str) -> PostroomError:
-    if reason in _OPERATOR:
-        return OperatorError(
-            "The Gmail API is not enabled for this project, or its daily limit is used up."
-            " Enable it or raise the limit in the Google Cloud console."
+    if reason == "dailyLimitExceeded":
+        return QuotaExhausted(
+            "The daily quota of the Gmail API is used up. Raise it in the Google Cloud console,"
+            " or wait until it renews."
+        )
+    if reason in _NOT_ENABLED:
+        return ApplicationRejected(
+            "The Gmail API is not enabled for this project. Enable it in the Google Cloud console."
         )
     if "Metadata scope does not support" in message:
         return UnsupportedByProvider("Gmail does not support search with the metadata scope")
@@ -172,15 +179,19 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
     """The error that a response of Google's token endpoint means; None for success."""
     if response.status < 400:
         return None
-    if response.status >= 500 or response.status in {408, 429}:
-        return TransientError("Google's token endpoint returned a server error")
+    if response.status == 429:
+        return RateLimited("Google's token endpoint limits the request rate.")
+    if response.status >= 500 or response.status == 408:
+        return ProviderServerError(
+            f"Google's token endpoint returned a server error (status {response.status})."
+        )
     match response.error_body().get("error"):
         case "invalid_grant":
             return InvalidGrant(
                 "Google reports that the consent was revoked or has expired. Connect the mailbox again."
             )
         case "invalid_client" | "unauthorized_client" | "deleted_client":
-            return OperatorError(
+            return ApplicationRejected(
                 "Google rejects the client ID and secret."
                 " Check POSTROOM_GOOGLE_CLIENT_ID and POSTROOM_GOOGLE_CLIENT_SECRET."
             )
@@ -190,7 +201,7 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
                 " Add it to the client's authorized redirect URIs."
             )
         case "internal_failure" | "server_error" | "temporarily_unavailable":
-            return TransientError("Google's token endpoint returned a server error")
+            return ProviderServerError("Google's token endpoint returned a server error.")
         case str(other):
             return LoginRejected(
                 f"Google rejected the sign-in: {other if _is_word(other) else response.status}"

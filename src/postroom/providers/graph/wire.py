@@ -7,13 +7,14 @@ import msgspec
 
 from postroom.errors import (
     AlreadyExists,
+    ApplicationRejected,
     CursorExpired,
     InvalidGrant,
     LoginRejected,
     NotFound,
-    OperatorError,
     PermanentError,
     PostroomError,
+    ProviderServerError,
     RateLimited,
     TransientError,
     UnsupportedByProvider,
@@ -183,11 +184,12 @@ def to_error(response: HttpResponse) -> PostroomError | None:
     if response.status < 400:
         return None
     code, message = _code(response)
-    if response.status == 429:
-        return RateLimited("Microsoft Graph limits the request rate", retry_after=_retry_after(response))
-    if response.status in {423, 509} or response.status >= 500:
-        return TransientError(
-            "Microsoft Graph is temporarily unavailable", retry_after=_retry_after(response)
+    if response.status in {429, 509}:
+        return RateLimited("Microsoft Graph limits the request rate.", retry_after=_retry_after(response))
+    if response.status == 423 or response.status >= 500:
+        return ProviderServerError(
+            f"Microsoft Graph returned a server error (status {response.status}).",
+            retry_after=_retry_after(response),
         )
     if response.status == 401:
         return InvalidGrant(
@@ -232,9 +234,14 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
     """The error that a response of Entra's token endpoint means: by its codes, then by its `error`."""
     if response.status < 400:
         return None
-    if response.status >= 500 or response.status == 429:
-        return TransientError(
-            "Microsoft's token endpoint returned a server error", retry_after=_retry_after(response)
+    if response.status == 429:
+        return RateLimited(
+            "Microsoft's token endpoint limits the request rate.", retry_after=_retry_after(response)
+        )
+    if response.status >= 500:
+        return ProviderServerError(
+            f"Microsoft's token endpoint returned a server error (status {response.status}).",
+            retry_after=_retry_after(response),
         )
     body = response.error_body()
     if not isinstance(body.get("error"), str):
@@ -242,9 +249,9 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
     codes = {code for code in cast("list[Any]", body.get("error_codes") or []) if isinstance(code, int)}
     shown = f" (AADSTS{min(codes)})" if codes else ""
     if codes & _TRY_AGAIN or body.get("error") in {"temporarily_unavailable", "server_error"}:
-        return TransientError(f"Microsoft's token endpoint is temporarily unavailable{shown}")
+        return ProviderServerError(f"Microsoft's token endpoint is temporarily unavailable{shown}.")
     if codes & _OPERATOR or body.get("error") in {"invalid_client", "unauthorized_client", "invalid_scope"}:
-        return OperatorError(
+        return ApplicationRejected(
             f"Microsoft rejects this application{shown}: its secret is wrong or has expired, or it is"
             " not registered in that tenant. Check the registration of the application."
         )
