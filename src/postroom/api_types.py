@@ -42,6 +42,9 @@ class MailboxResource(msgspec.Struct, frozen=True):
     connected_at: datetime
     paused_at: datetime | None
     disconnected_at: datetime | None
+    health_cause: str | None = None
+    next_attempt_at: datetime | None = None
+    failed_attempts: int | None = None
 
 
 class FolderResource(msgspec.Struct, frozen=True):

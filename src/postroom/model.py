@@ -61,7 +61,56 @@ class MailboxHealth(StrEnum):
     SUBSCRIPTION_EXPIRED = (
         "subscription_expired"  # no push arrives; it is being recreated, and sweeps continue
     )
-    PROVIDER_ERROR = "provider_error"  # the provider denies access to this mailbox
+    PROVIDER_ERROR = "provider_error"  # the mailbox cannot be read, or the provider denies it a subscription
+    OPERATOR_ERROR = "operator_error"  # the mailbox cannot be read until an operator acts
+
+
+class HealthCause(StrEnum):
+    """Why a mailbox is not healthy. Each cause belongs to one health."""
+
+    CONSENT_LOST = "consent_lost"
+    ACCESS_DENIED = "access_denied"
+    SERVER_ERROR = "server_error"
+    THROTTLED = "throttled"
+    UNREACHABLE = "unreachable"
+    INTERRUPTED = "interrupted"  # a fault here: a crash, the blob store, a listing that cannot end
+    SECRET_UNREADABLE = "secret_unreadable"  # noqa: S105  # not a secret
+    APPLICATION_REJECTED = "application_rejected"
+    QUOTA_EXHAUSTED = "quota_exhausted"
+    OPERATOR_REQUIRED = "operator_required"  # any other fault that only an operator can fix
+    NO_SUBSCRIPTION = "no_subscription"  # pushes are missing, but sweeps work
+    PUSH_SILENT = "push_silent"  # the same, although there is a subscription
+    SUBSCRIPTION_DENIED = "subscription_denied"
+
+    @property
+    def health(self) -> MailboxHealth:
+        match self:
+            case HealthCause.CONSENT_LOST:
+                return MailboxHealth.TOKEN_REFRESH_FAILED
+            case HealthCause.NO_SUBSCRIPTION | HealthCause.PUSH_SILENT:
+                return MailboxHealth.SUBSCRIPTION_EXPIRED
+            case (
+                HealthCause.SECRET_UNREADABLE
+                | HealthCause.APPLICATION_REJECTED
+                | HealthCause.QUOTA_EXHAUSTED
+                | HealthCause.OPERATOR_REQUIRED
+            ):
+                return MailboxHealth.OPERATOR_ERROR
+            case _:
+                return MailboxHealth.PROVIDER_ERROR
+
+    @classmethod
+    def resolve(cls, health: MailboxHealth, stored: str | None) -> "HealthCause | None":
+        """The stored cause if it fits the health. A process of an older version stores the health only."""
+        if health is MailboxHealth.ACTIVE:
+            return None
+        fitting = [cause for cause in cls if cause.health is health]
+        return next((cause for cause in fitting if cause == stored), fitting[0])
+
+    @property
+    def concerns_push(self) -> bool:
+        """Whether only pushes are affected: the mailbox itself can be read."""
+        return self in {self.NO_SUBSCRIPTION, self.PUSH_SILENT, self.SUBSCRIPTION_DENIED}
 
 
 class Role(StrEnum):
@@ -92,6 +141,17 @@ class CredentialKind(StrEnum):
     DELEGATED = "delegated"  # the refresh token of a person's login
     APP_SECRET = "app_secret"  # noqa: S105  # an application's own secret
     APP_CERTIFICATE = "app_certificate"  # an application's certificate with its private key
+
+
+class RevocationResult(StrEnum):
+    """What is known about the grant at the provider after a disconnect."""
+
+    REVOKED = "revoked"  # the provider confirmed it
+    ALREADY_INVALID = "already_invalid"  # the provider no longer knows the grant
+    NOT_SUPPORTED = "not_supported"  # the provider cannot revoke one grant; it ends when it is deleted here
+    FAILED = "failed"  # the provider did not confirm it
+    SHARED = "shared"  # kept, because another organization has the same account connected
+    NOT_APPLICABLE = "not_applicable"  # there is no consent to revoke: an application's own credential
 
 
 class LifecycleEvent(StrEnum):

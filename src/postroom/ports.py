@@ -26,6 +26,7 @@ from postroom.model import (
     RemoteAttachment,
     RemoteFolder,
     RemoteSubscription,
+    RevocationResult,
     Secret,
     Tokens,
 )
@@ -63,6 +64,11 @@ class RemoteMailbox(Protocol):
         """The shortest time between two pushes. The provider drops pushes that follow sooner; 0: none."""
         ...
 
+    @property
+    def push_names_messages(self) -> bool:
+        """Whether a push names the changed message, and not just the mailbox."""
+        ...
+
     async def check(self) -> None:
         """Make the cheapest possible read. Raises if the mailbox cannot be read."""
         ...
@@ -71,8 +77,13 @@ class RemoteMailbox(Protocol):
         """Create a subscription. Raises AlreadyExists, with its provider id, if an equal one exists."""
         ...
 
-    async def renew(self, subscription: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
-        """Extend a subscription. Raises NotFound if the provider no longer has it."""
+    async def renew(
+        self, subscription: RemoteSubscription, *, expires_at: datetime, notification_url: str | None = None
+    ) -> RemoteSubscription:
+        """Extend a subscription, and move it to another URL if one is given.
+
+        Raises NotFound if the provider no longer has it.
+        """
         ...
 
     async def unsubscribe(self, subscription: RemoteSubscription) -> None:
@@ -200,8 +211,8 @@ class ProviderLogin(Protocol):
         """Look up the account of an address with app-only access."""
         ...
 
-    async def revoke(self, token: Secret) -> None:
-        """Revoke a token. Does nothing if it is already revoked."""
+    async def revoke(self, token: Secret) -> RevocationResult:
+        """Revoke a token; what the provider confirmed."""
         ...
 
 

@@ -287,6 +287,7 @@ async def test_only_a_few_functions_run_as_the_owner(owner):
         [APPLICATION, ENGINE],
     )
     assert await cursor.fetchall() == [
+        ("health_metrics", False, True),
         ("matching_documents", True, False),
         ("matching_messages", True, False),
         ("metrics", False, True),

@@ -43,7 +43,18 @@ async def scrape(database, organization):
 async def test_metrics_match_the_database(scrape, owner, database, organization, make_mailbox):
     await make_mailbox(organization, provider="gmail")
     lost = await make_mailbox(organization, provider="outlook")
-    await owner.execute("UPDATE mailboxes SET health = 'token_refresh_failed' WHERE id = %s", [lost])
+    await owner.execute(
+        "UPDATE mailboxes SET health = 'token_refresh_failed', health_cause = 'consent_lost' WHERE id = %s",
+        [lost],
+    )
+    await owner.execute(
+        """
+        INSERT INTO subscriptions (organization_id, mailbox_id, resource, notification_url, replaced_at,
+            is_silent)
+        VALUES (%s, %s, 'mail', 'https://post.example.org/', postroom_now(), true)
+        """,
+        [organization, lost],
+    )
     async with database.engine() as connection:
         await work.enqueue(
             connection,
@@ -58,6 +69,8 @@ async def test_metrics_match_the_database(scrape, owner, database, organization,
     found = await scrape()
     assert found["postroom_mailboxes", "active", "gmail"] == 1
     assert found["postroom_mailboxes", "token_refresh_failed", "outlook"] == 1
+    assert found["postroom_mailbox_problems", "consent_lost", "outlook"] == 1
+    assert found["postroom_silent_subscriptions", "outlook"] == 1
     assert found["postroom_work", "sync", "due"] == 1
     assert found["postroom_work", "sync", "waiting"] == 1
     assert found["postroom_work_oldest_due_seconds", "sync"] > 0

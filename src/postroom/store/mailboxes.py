@@ -1,4 +1,4 @@
-"""The table `mailboxes`: connect, find, pause, disconnect and purge mailboxes; their health and policy.
+"""The table `mailboxes`: connect, find, pause, disconnect and purge mailboxes; their policy.
 
 Also lists and removes a mailbox's active subscriptions for a disconnect; the rest is in `subscriptions`.
 """
@@ -12,13 +12,14 @@ from psycopg.rows import class_row
 from postroom.model import (
     Account,
     ContentPolicy,
+    HealthCause,
     MailboxHealth,
     MailboxId,
     OrganizationId,
     ProviderName,
     RemoteSubscription,
 )
-from postroom.store import feed
+from postroom.store import mailbox_health
 from postroom.store import purge as mail_purge
 from postroom.store.database import Connection
 
@@ -34,7 +35,9 @@ class Mailbox:
     folder: str | None
     policy: ContentPolicy
     health: MailboxHealth
+    health_cause: HealthCause | None
     health_since: datetime
+    failing_since: datetime | None
     last_error: str | None
     last_synced_at: datetime | None
     last_notified_at: datetime | None
@@ -45,12 +48,13 @@ class Mailbox:
     def __post_init__(self) -> None:
         for name, kind in (("provider", ProviderName), ("policy", ContentPolicy), ("health", MailboxHealth)):
             object.__setattr__(self, name, kind(getattr(self, name)))
+        object.__setattr__(self, "health_cause", HealthCause.resolve(self.health, self.health_cause))
 
 
 _COLUMNS = """
     id, organization_id AS organization, provider, account_id, provider_user_id, address, folder,
-    content_policy AS policy, health, health_since, last_error, last_synced_at, last_notified_at,
-    connected_at, paused_at, disconnected_at
+    content_policy AS policy, health, health_cause, health_since, failing_since, last_error, last_synced_at,
+    last_notified_at, connected_at, paused_at, disconnected_at
 """
 
 
@@ -84,7 +88,8 @@ async def connect(
         ON CONFLICT (organization_id, provider, account_id) DO UPDATE SET
             provider_user_id = excluded.provider_user_id, address = excluded.address,
             content_policy = excluded.content_policy, folder = excluded.folder,
-            health = 'active', health_since = postroom_now(), last_error = NULL,
+            health = 'active', health_cause = NULL, health_since = postroom_now(), failing_since = NULL,
+            last_error = NULL,
             connected_at = postroom_now(), disconnected_at = NULL,
             paused_at = CASE WHEN mailboxes.disconnected_at IS NULL THEN mailboxes.paused_at END
         RETURNING id, xmax = 0
@@ -104,7 +109,7 @@ async def connect(
     mailbox = await get(connection, MailboxId(row[0]))
     assert mailbox
     if was_inactive:
-        await _append_health_event(connection, mailbox.id, mailbox.health)
+        await mailbox_health.append_health_event(connection, mailbox.id, None)
     return mailbox, row[1]
 
 
@@ -171,54 +176,16 @@ async def list_all(connection: Connection) -> list[Mailbox]:
     return await cursor.fetchall()
 
 
-async def count_unhealthy(connection: Connection) -> dict[MailboxHealth, int]:
-    """Count the connected mailboxes that are not healthy, by health."""
-    cursor = await connection.execute(
-        """
-        SELECT health, count(*) FROM mailboxes
-        WHERE health <> 'active' AND disconnected_at IS NULL GROUP BY health ORDER BY health
-        """
-    )
-    return {MailboxHealth(row[0]): row[1] for row in await cursor.fetchall()}
+async def count_connected(connection: Connection) -> int:
+    cursor = await connection.execute("SELECT count(*) FROM mailboxes WHERE disconnected_at IS NULL")
+    [row] = await cursor.fetchall()
+    return row[0]
 
 
 async def list_app_only_ids(connection: Connection) -> set[MailboxId]:
     """Mailboxes connected with an application's own credential instead of a login."""
     cursor = await connection.execute("SELECT mailbox_id FROM credentials WHERE kind <> 'delegated'")
     return {MailboxId(row[0]) for row in await cursor.fetchall()}
-
-
-async def set_health(
-    connection: Connection,
-    mailbox: MailboxId,
-    health: MailboxHealth,
-    *,
-    error: str | None = None,
-    since: datetime | None = None,
-) -> bool:
-    """Set the health, and return whether it changed.
-
-    With `since`, nothing changes if the mailbox was reconnected after that time: the finding is outdated.
-    """
-    cursor = await connection.execute(
-        """
-        UPDATE mailboxes SET health = %(health)s, last_error = %(error)s,
-            health_since = CASE WHEN health = %(health)s THEN health_since ELSE postroom_now() END
-        WHERE id = %(mailbox)s AND (health <> %(health)s OR last_error IS DISTINCT FROM %(error)s)
-            AND connected_at = coalesce(%(since)s, connected_at)
-        """,
-        {"health": health, "error": error, "mailbox": mailbox, "since": since},
-    )
-    if cursor.rowcount != 1:
-        return False
-    await _append_health_event(connection, mailbox, health)
-    return True
-
-
-async def _append_health_event(connection: Connection, mailbox: MailboxId, health: MailboxHealth) -> None:
-    await feed.append_event(
-        connection, "mailbox.health_changed", "mailbox", str(mailbox), {"health": health.value}
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,25 +213,6 @@ async def get_sync_preconditions(
     )
     row = await cursor.fetchone()
     return SyncPreconditions(ContentPolicy(row[0]), *row[1:]) if row else None
-
-
-async def record_sync(connection: Connection, mailbox: MailboxId, *, error: str | None = None) -> None:
-    """Record a completed sync. This clears a provider error; `error` is what remains to report."""
-    cursor = await connection.execute(
-        """
-        UPDATE mailboxes SET last_synced_at = postroom_now(),
-            health = CASE WHEN health = 'provider_error' THEN 'active' ELSE health END,
-            health_since = CASE WHEN health = 'provider_error' THEN postroom_now() ELSE health_since END,
-            last_error = CASE WHEN health IN ('active', 'provider_error') THEN %s::text ELSE last_error END
-        FROM (
-            SELECT id AS synced, health AS health_before FROM mailboxes WHERE id = %s FOR NO KEY UPDATE
-        ) AS before
-        WHERE id = synced RETURNING health_before
-        """,
-        [error, mailbox],
-    )
-    if await cursor.fetchone() == (MailboxHealth.PROVIDER_ERROR,):
-        await _append_health_event(connection, mailbox, MailboxHealth.ACTIVE)
 
 
 async def pause(connection: Connection, mailbox: MailboxId) -> bool:

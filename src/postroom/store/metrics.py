@@ -19,5 +19,6 @@ class MetricSample:
 async def list_samples(engine: Connection) -> list[MetricSample]:
     cursor = await engine.execute(
         "SELECT * FROM metrics() UNION ALL SELECT * FROM quota_and_latency_metrics()"
+        " UNION ALL SELECT * FROM health_metrics()"
     )
     return [MetricSample(*row) for row in await cursor.fetchall()]

@@ -11,7 +11,7 @@ What a push reads and writes is in `notifications`.
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from uuid import UUID
 
@@ -41,8 +41,11 @@ class Subscription:
     last_renewed_at: datetime | None
     last_notified_at: datetime | None
     replaced_at: datetime | None
+    replacement_requested_at: datetime | None
     seconds_left: float
     renewed_seconds_ago: float
+    reauthorized_seconds_ago: float
+    needs_reauthorization: bool
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "status", SubscriptionStatus(self.status))
@@ -77,9 +80,12 @@ class SubscriptionSecret:
 
 _COLUMNS = """
     id, mailbox_id AS mailbox, status, provider_subscription_id, resource, notification_url, created_at,
-    confirmed_at, expires_at, last_renewed_at, last_notified_at, replaced_at,
+    confirmed_at, expires_at, last_renewed_at, last_notified_at, replaced_at, replacement_requested_at,
     coalesce(extract(epoch FROM expires_at - postroom_now()), 0)::float8 AS seconds_left,
-    coalesce(extract(epoch FROM postroom_now() - last_renewed_at), 'infinity')::float8 AS renewed_seconds_ago
+    coalesce(extract(epoch FROM postroom_now() - last_renewed_at), 'infinity')::float8 AS renewed_seconds_ago,
+    coalesce(extract(epoch FROM postroom_now() - last_reauthorized_at), 'infinity')::float8
+        AS reauthorized_seconds_ago,
+    coalesce(reauthorization_requested_at > last_renewed_at, false) AS needs_reauthorization
 """
 
 
@@ -90,6 +96,10 @@ async def list_by_mailbox(connection: Connection, mailbox: MailboxId) -> list[Su
         "SELECT" + _COLUMNS + "FROM subscriptions WHERE mailbox_id = %s ORDER BY created_at DESC", [mailbox]
     )
     return await cursor.fetchall()
+
+
+async def get_live(connection: Connection, mailbox: MailboxId) -> Subscription | None:
+    return next((row for row in await list_by_mailbox(connection, mailbox) if row.is_live), None)
 
 
 async def list_all(connection: Connection) -> list[Subscription]:
@@ -119,6 +129,25 @@ async def add_unconfirmed(
     return row[0]
 
 
+async def add_successor(
+    connection: Connection,
+    predecessor: SubscriptionId,
+    subscription: SubscriptionId,
+    *,
+    notification_url: str,
+) -> None:
+    """Insert the row of a subscription that is about to move to another URL. It keeps its secret."""
+    await connection.execute(
+        """
+        INSERT INTO subscriptions (organization_id, id, mailbox_id, resource, notification_url,
+            client_state_sha256)
+        SELECT organization_id, %s, mailbox_id, resource, %s, client_state_sha256
+        FROM subscriptions WHERE id = %s
+        """,
+        [subscription, notification_url, predecessor],
+    )
+
+
 async def confirm(
     connection: Connection,
     subscription: SubscriptionId,
@@ -126,7 +155,7 @@ async def confirm(
     *,
     secret_sha256: bytes | None = None,
 ) -> float:
-    """Confirm that the provider created it, and return the seconds until it expires.
+    """Confirm that the provider created or renewed it, and return the seconds until it expires.
 
     `secret_sha256` is set if it was created for another mailbox of the account, whose secret then applies.
     """
@@ -135,7 +164,9 @@ async def confirm(
         UPDATE subscriptions SET provider_subscription_id = %(provider_id)s, resource = %(resource)s,
             notification_url = coalesce(%(url)s, notification_url), expires_at = %(expires_at)s,
             client_state_sha256 = coalesce(%(secret)s, client_state_sha256),
-            confirmed_at = coalesce(confirmed_at, postroom_now()), last_renewed_at = postroom_now()
+            confirmed_at = coalesce(confirmed_at, postroom_now()), last_renewed_at = postroom_now(),
+            last_reauthorized_at = CASE WHEN reauthorization_requested_at > last_renewed_at
+                THEN postroom_now() ELSE last_reauthorized_at END
         WHERE id = %(id)s
         RETURNING extract(epoch FROM expires_at - postroom_now())::float8
         """,
@@ -173,38 +204,55 @@ async def mark_replaced(connection: Connection, subscription: SubscriptionId) ->
     return SubscriptionStatus(row[0])
 
 
-async def replace_silent(
-    connection: Connection,
-    mailbox: MailboxId,
-    *,
-    changed_at: datetime,
-    patience_seconds: float,
-    skew_seconds: float,
-) -> SubscriptionId | None:
-    """Mark the live subscription as replaced if it failed to push a change in time.
+async def mark_silent(connection: Connection, subscription: SubscriptionId) -> None:
+    """Mark a subscription as replaced because new mail arrived without pushes."""
+    await connection.execute(
+        """
+        UPDATE subscriptions SET replaced_at = postroom_now(), status = 'expired', is_silent = true,
+            replacement_requested_at = NULL
+        WHERE id = %s
+        """,
+        [subscription],
+    )
 
-    `changed_at` comes from the provider's clock, all other times from ours; `skew_seconds` allows for it.
-    """
+
+async def request_replacement(
+    connection: Connection, subscription: SubscriptionId, *, min_age_seconds: float
+) -> bool:
+    """Request that a subscription of at least this age is replaced; whether it was not requested before."""
     cursor = await connection.execute(
         """
-        UPDATE subscriptions SET replaced_at = postroom_now(), status = 'expired'
-        FROM mailboxes
-        WHERE mailbox_id = %(mailbox)s AND mailboxes.id = mailbox_id
-          AND status = 'active' AND replaced_at IS NULL AND confirmed_at < %(before)s
-          AND %(changed_at)s < postroom_now() - %(patience)s * interval '1 second'
-          AND (subscriptions.last_notified_at < %(before)s) IS NOT FALSE
-          AND (mailboxes.last_notified_at < %(before)s) IS NOT FALSE
-        RETURNING subscriptions.id
+        UPDATE subscriptions SET replacement_requested_at = postroom_now()
+        WHERE id = %s AND replacement_requested_at IS NULL
+            AND confirmed_at <= postroom_now() - %s * interval '1 second'
         """,
-        {
-            "mailbox": mailbox,
-            "changed_at": changed_at,
-            "before": changed_at - timedelta(seconds=skew_seconds),
-            "patience": patience_seconds,
-        },
+        [subscription, min_age_seconds],
     )
-    row = await cursor.fetchone()
-    return SubscriptionId(row[0]) if row else None
+    return cursor.rowcount == 1
+
+
+async def count_silent(connection: Connection, mailbox: MailboxId) -> int:
+    """How many subscriptions were replaced in the last day because of missing pushes."""
+    cursor = await connection.execute(
+        """
+        SELECT count(*) FROM subscriptions
+        WHERE mailbox_id = %s AND is_silent AND replaced_at > postroom_now() - interval '1 day'
+        """,
+        [mailbox],
+    )
+    [row] = await cursor.fetchall()
+    return row[0]
+
+
+async def request_reauthorization(connection: Connection, mailbox: MailboxId) -> None:
+    """Request that the live subscription is renewed at once, with the token of this mailbox."""
+    await connection.execute(
+        """
+        UPDATE subscriptions SET reauthorization_requested_at = postroom_now()
+        WHERE mailbox_id = %s AND status = 'active' AND replaced_at IS NULL AND confirmed_at IS NOT NULL
+        """,
+        [mailbox],
+    )
 
 
 async def delete_replaced(connection: Connection, mailbox: MailboxId) -> None:

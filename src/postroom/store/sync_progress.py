@@ -38,8 +38,9 @@ async def get_progress(connection: Connection, mailbox: MailboxId, kind: str) ->
         """
         SELECT coalesce(lease_token IS NULL AND (due_at > postroom_now() OR due_at IS NULL), true) AS settled,
             listing, listed, greatest(expected, listed) AS expected,
-            coalesce(work.last_error, CASE WHEN health IN ('token_refresh_failed', 'provider_error')
-                THEN mailboxes.last_error END) AS error
+            coalesce(work.last_error,
+                CASE WHEN health IN ('token_refresh_failed', 'provider_error', 'operator_error')
+                    THEN mailboxes.last_error END) AS error
         FROM mailboxes
         LEFT JOIN work ON kind = %(kind)s AND subject = mailboxes.id::text
         CROSS JOIN LATERAL (

@@ -4,7 +4,7 @@ Also `/healthz` and `/readyz`. `server` passes in most routes, and serves the ap
 """
 
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from starlette.applications import Starlette
@@ -104,16 +104,12 @@ def create(
     *,
     push_routes: Sequence[Route] = (),
     routes: Sequence[BaseRoute] = (),
-    monitored_kinds: Collection[str] | None = None,
     trusted_proxies: Sequence[Network] = (),
     streams: EventStreams | None = None,
     metrics_token: Secret | None = None,
 ) -> ASGIApp:
-    """The whole application. `monitored_kinds`: the work kinds that are reported when late; None for all."""
-    monitor, requests = (
-        HealthMonitor(site.database, site.organization, monitored_kinds=monitored_kinds),
-        RequestMetrics(),
-    )
+    """The whole application."""
+    monitor, requests = HealthMonitor(site.database, site.organization), RequestMetrics()
     app = Starlette(
         routes=[
             *push_routes,

@@ -5,27 +5,22 @@ No routes: the page is in `health_page`, the queries are in `store.health`.
 
 import asyncio
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from postroom.errors import DatabaseUnavailable, TransientError
-from postroom.model import MailboxHealth, OrganizationId, Role
-from postroom.store import alerts, health, mailboxes
+from postroom.flow.mailboxes.mailbox_health import DESCRIPTIONS
+from postroom.model import OrganizationId, Role
+from postroom.store import alerts, health, mailbox_health
 from postroom.store.database import Database
 from postroom.store.health import SystemHealth, WorkKindCounts
+from postroom.store.mailbox_health import CauseCount
 from postroom.store.sessions import SessionMember
 
 LATE_SECONDS = 60
 SLOW_SECONDS = 1
 ANSWER_SECONDS = 3
-
-_MAILBOX_PROBLEMS: Final[Mapping[MailboxHealth, str]] = {
-    MailboxHealth.TOKEN_REFRESH_FAILED: "{}: reconnect required. The grant has expired or was revoked.",
-    MailboxHealth.SUBSCRIPTION_EXPIRED: "{}: no push notifications. Postroom polls for new mail meanwhile.",
-    MailboxHealth.PROVIDER_ERROR: "{}: the provider denies access. Postroom keeps retrying.",
-}
-
 
 _DATABASE_UNREACHABLE: Final = "The database is unreachable."
 
@@ -59,12 +54,10 @@ class HealthMonitor:
         database: Database,
         operator: OrganizationId,
         *,
-        monitored_kinds: Collection[str] | None = None,
         fresh_seconds: float = 1,
     ) -> None:
         self._database = database
         self._operator = operator
-        self._monitored_kinds = monitored_kinds
         self._fresh_seconds = fresh_seconds
         self._lock = asyncio.Lock()
         self._pending_read: asyncio.Task[SystemHealth] | None = None
@@ -85,21 +78,18 @@ class HealthMonitor:
             return VisitorHealth(False, None, (), report.problems)
         try:
             async with self._database.transaction(visitor.organization) as connection:
-                unhealthy = await mailboxes.count_unhealthy(connection)
+                causes = await mailbox_health.count_by_cause(connection)
                 active_alerts = await alerts.list_active(connection)
                 work = await health.count_work(connection)
         except (DatabaseUnavailable, TransientError):
             return VisitorHealth(False, None, (), [_DATABASE_UNREACHABLE])
         problems = [
             *active_alerts,
-            *(
-                _MAILBOX_PROBLEMS[health].format(_count_mailboxes(count))
-                for health, count in unhealthy.items()
-            ),
+            *map(_describe_cause, causes),
         ]
         if visitor.organization == self._operator and visitor.role.allows(Role.ADMIN):
             return VisitorHealth(True, report.health, work, [*problems, *report.problems])
-        problems += [*_find_server_problems(report.health), *_find_work_problems(work, self._monitored_kinds)]
+        problems += [*_find_server_problems(report.health), *_find_work_problems(work)]
         return VisitorHealth(True, None, work, problems)
 
     async def _read(self) -> HealthReport:
@@ -114,19 +104,21 @@ class HealthMonitor:
             system = finished.result()
         except (DatabaseUnavailable, TransientError):
             return HealthReport(None, [_DATABASE_UNREACHABLE])
-        return HealthReport(system, find_problems(system, self._monitored_kinds))
+        return HealthReport(system, find_problems(system))
 
 
-def _count_mailboxes(count: int) -> str:
-    return "One mailbox" if count == 1 else f"{count} mailboxes"
+def _describe_cause(count: CauseCount) -> str:
+    description = DESCRIPTIONS[count.cause]
+    subject = "One mailbox" if count.mailboxes == 1 else f"{count.mailboxes} mailboxes"
+    return (
+        f"{subject}: {description.name.lower()} since {count.since:%Y-%m-%d %H:%M} UTC. {description.meaning}"
+        f" {description.remedy}"
+    )
 
 
-def find_problems(system: SystemHealth, monitored_kinds: Collection[str] | None = None) -> list[str]:
-    """Describe every problem for a person; an empty list means healthy.
-
-    Only late work of the monitored kinds is a problem; failing and parked work is one of any kind.
-    """
-    return [*_find_server_problems(system), *_find_work_problems(system.work, monitored_kinds)]
+def find_problems(system: SystemHealth) -> list[str]:
+    """Describe every problem for a person; an empty list means healthy."""
+    return [*_find_server_problems(system), *_find_work_problems(system.work)]
 
 
 def _find_server_problems(system: SystemHealth) -> list[str]:
@@ -140,9 +132,7 @@ def _find_server_problems(system: SystemHealth) -> list[str]:
     return problems
 
 
-def _find_work_problems(
-    kinds: Sequence[WorkKindCounts], monitored_kinds: Collection[str] | None
-) -> list[str]:
+def _find_work_problems(kinds: Sequence[WorkKindCounts]) -> list[str]:
     problems: list[str] = []
     for counts in kinds:
         name = work_name(counts.kind)
@@ -151,12 +141,7 @@ def _find_work_problems(
             problems.append(f"{name}: {counts.failing} failed and will be retried.{reason}")
         if counts.parked:
             problems.append(f"{name}: {counts.parked} failed for good. Retry under Failures.")
-        is_monitored = monitored_kinds is None or counts.kind in monitored_kinds
-        if (
-            is_monitored
-            and counts.oldest_due_seconds is not None
-            and counts.oldest_due_seconds > LATE_SECONDS
-        ):
+        if counts.oldest_due_seconds is not None and counts.oldest_due_seconds > LATE_SECONDS:
             problems.append(
                 f"{name}: overdue. The workers cannot keep up; add workers, or check for failing work."
             )

@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.flow.mailboxes import lifecycle
+from postroom.flow.mailboxes import lifecycle, mailbox_health
 from postroom.flow.mailboxes.connect_request import ConnectRequest
-from postroom.model import ContentPolicy, MailboxHealth, MailboxId, ProviderName, Role
+from postroom.model import ContentPolicy, MailboxId, ProviderName, Role
 from postroom.store import alerts, mailboxes
 from postroom.store.mailboxes import Mailbox
 from postroom.store.sessions import SessionMember
@@ -37,21 +37,6 @@ POLICY_NAMES: Final[Mapping[ContentPolicy, str]] = {
     ContentPolicy.DOCUMENTS: "Documents only",
     ContentPolicy.METADATA: "Metadata only",
 }
-_HEALTH: Final[Mapping[MailboxHealth, tuple[str, str]]] = {
-    MailboxHealth.ACTIVE: ("Connected", "New mail is fetched as it arrives."),
-    MailboxHealth.TOKEN_REFRESH_FAILED: (
-        "Reconnect required",
-        "The grant has expired or was revoked. Reconnect the mailbox; the sync resumes where it stopped.",
-    ),
-    MailboxHealth.SUBSCRIPTION_EXPIRED: (
-        "Connected without push",
-        "The provider sends no notifications. Postroom polls for mail until the subscription is restored.",
-    ),
-    MailboxHealth.PROVIDER_ERROR: (
-        "Provider error",
-        "The provider denies access to this mailbox. Postroom keeps retrying.",
-    ),
-}
 
 
 @dataclass(frozen=True)
@@ -63,6 +48,7 @@ class MailboxCard:
     policy: str
     state: str
     meaning: str
+    remedy: str | None
     is_healthy: bool
     reconnect: str | None
     status: MailboxStatus | None
@@ -102,15 +88,16 @@ async def page(context: MailboxPagesContext, request: Request) -> Response:
 
 def describe_state(mailbox: Mailbox) -> tuple[str, str, bool]:
     """The state's name, what it means, and whether the mailbox is healthy."""
-    state, meaning = _HEALTH[mailbox.health]
-    is_healthy = mailbox.health is MailboxHealth.ACTIVE
     if mailbox.disconnected_at is not None:
         return "Disconnected", "New mail is not fetched. Stored mail is still here.", False
-    if is_healthy and mailbox.paused_at is None and mailbox.last_synced_at is None:
-        meaning = "The first sync has not finished yet."
-    elif mailbox.paused_at is not None and is_healthy:
+    if mailbox.health_cause is not None:
+        description = mailbox_health.DESCRIPTIONS[mailbox.health_cause]
+        return description.name, description.meaning, False
+    if mailbox.paused_at is not None:
         return "Paused", "New mail is not fetched until you resume the mailbox.", False
-    return state, meaning, is_healthy
+    if mailbox.last_synced_at is None:
+        return "Connected", "The first sync has not finished yet.", True
+    return "Connected", "New mail is fetched as it arrives.", True
 
 
 def _build_card(
@@ -123,12 +110,14 @@ def _build_card(
         if has_sign_in
         else None
     )
+    cause = mailbox.health_cause if mailbox.disconnected_at is None else None
     return MailboxCard(
         mailbox,
         PROVIDER_NAMES[mailbox.provider],
         POLICY_NAMES[mailbox.policy],
         state,
         meaning,
+        mailbox_health.DESCRIPTIONS[cause].remedy if cause else None,
         is_healthy,
         link,
         status,

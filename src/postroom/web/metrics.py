@@ -29,6 +29,16 @@ _DURATION_BUCKETS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5,
 # For each measure: the metric's name, its help text and its label names.
 _GAUGES: Final[Mapping[str, tuple[str, str, Sequence[str]]]] = {
     "mailboxes": ("postroom_mailboxes", "Mailboxes by provider and health.", ("provider", "health")),
+    "mailbox_problems": (
+        "postroom_mailbox_problems",
+        "Connected mailboxes that are not healthy, by provider and cause.",
+        ("provider", "cause"),
+    ),
+    "silent_subscriptions": (
+        "postroom_silent_subscriptions",
+        "Subscriptions replaced in the last day because new mail arrived without pushes.",
+        ("provider",),
+    ),
     "sync_age": (
         "postroom_sync_age_seconds",
         "Age of the least recently synced mailbox.",

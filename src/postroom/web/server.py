@@ -101,7 +101,6 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
                 *members.routes(site),
                 *_build_demo_routes(engine, site),
             ],
-            monitored_kinds=frozenset(engine.handlers),  # all kinds but document work
             trusted_proxies=settings.trusted_proxies or (),
             streams=streams,
             metrics_token=settings.metrics_token,

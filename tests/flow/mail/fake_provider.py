@@ -47,6 +47,7 @@ class FakeMailbox:
     labelled: bool
     page: int = 3
     push_interval_seconds: float = 0.0
+    push_names_messages: bool = True
     items: dict[str, FakeMessage] = field(default_factory=dict)
     log: list[tuple[str, MessageChange]] = field(default_factory=list)
     floor: int = 0  # cursors from before are expired

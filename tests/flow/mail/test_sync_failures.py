@@ -225,7 +225,9 @@ async def test_a_transient_error_is_shown_on_the_mailbox(mirror):
     mirror.remote.refused.append(TransientError("Patience."))
     with pytest.raises(TransientError):
         await mirror.sync()
-    assert (await mirror.get()).last_error == "Patience."
+    found = await mirror.get()
+    assert (found.health, found.last_error) == (MailboxHealth.ACTIVE, "Patience.")
+    assert found.failing_since is not None
 
 
 @pytest.mark.parametrize("column", ["paused_at", "disconnected_at"])

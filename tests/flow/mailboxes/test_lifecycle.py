@@ -16,8 +16,8 @@ from postroom.errors import InvalidGrant, OperatorError, PermanentError
 from postroom.flow.mailboxes import connect, lifecycle
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.flow.mailboxes.fixed_token import FixedToken
-from postroom.model import AppCredential, ContentPolicy, MailboxHealth, ProviderName, Secret
-from postroom.store import feed, ledger, mailboxes
+from postroom.model import AppCredential, ContentPolicy, HealthCause, MailboxHealth, ProviderName, Secret
+from postroom.store import feed, ledger, mailbox_health, mailboxes
 from scenarios.worker_pool import until
 
 
@@ -208,6 +208,56 @@ async def test_a_disconnected_gmail_mailbox_is_revoked_at_google(world):
         await remote.check()
 
 
+@pytest.mark.parametrize(
+    "provider, revoked_before, revocation",
+    [
+        (ProviderName.GMAIL, False, "revoked"),
+        (ProviderName.GMAIL, True, "already_invalid"),
+        (ProviderName.OUTLOOK, False, "not_supported"),
+    ],
+)
+async def test_the_ledger_states_what_the_provider_confirmed(
+    world, owner, provider, revoked_before, revocation
+):
+    mailbox = await world.connected(provider)
+    if revoked_before:
+        world.sim.post(f"mailboxes/{mailbox.address}/revoke")
+    await lifecycle.disconnect(
+        world.connect_context, world.tokens, world.organization, mailbox.id, purge=False
+    )
+    assert await revocation_of(owner, mailbox) == (revocation, revocation == "revoked")
+
+
+async def test_a_revocation_without_an_answer_is_not_claimed(world, owner):
+    mailbox = await world.connected(ProviderName.GMAIL)
+    world.sim.fault("error", provider="gmail", endpoint="*revoke", status=400)
+    await lifecycle.disconnect(
+        world.connect_context, world.tokens, world.organization, mailbox.id, purge=False
+    )
+    world.sim.delete("faults")
+    assert (await revocation_of(owner, mailbox))[1] is False
+
+
+async def test_a_shared_account_is_not_revoked_and_the_ledger_says_so(world, owner, other_organization):
+    address = world.person(ProviderName.GMAIL)
+    ours = (await world.login(ProviderName.GMAIL, address)).mailbox
+    await world.login(ProviderName.GMAIL, address, organization=other_organization)
+    await lifecycle.disconnect(world.connect_context, world.tokens, world.organization, ours.id, purge=False)
+    assert await revocation_of(owner, ours) == ("shared", False)
+
+
+async def revocation_of(owner, mailbox) -> tuple[str, bool]:
+    cursor = await owner.execute(
+        """
+        SELECT payload ->> 'revocation', (payload ->> 'revoked')::bool FROM ledger
+        WHERE event_type = 'MAILBOX_DISCONNECTED' AND entity_id = %s
+        """,
+        [str(mailbox.id)],
+    )
+    [row] = await cursor.fetchall()
+    return row
+
+
 async def test_while_another_organization_has_the_account_nothing_ends_at_the_provider(
     world, provider, other_organization, owner
 ):
@@ -366,7 +416,7 @@ async def test_the_feed_says_that_a_mailbox_is_active_again_after_new_consent(wo
     person = world.person(provider)
     mailbox = (await world.login(provider, person)).mailbox
     async with world.database.transaction(world.organization) as opened:
-        await mailboxes.set_health(opened, mailbox.id, MailboxHealth.TOKEN_REFRESH_FAILED, error="revoked")
+        await mailbox_health.record_problem(opened, mailbox.id, HealthCause.CONSENT_LOST, "revoked")
     await world.login(provider, person)
     assert await read_health_events(world) == [
         ("mailbox.connected", None),
@@ -396,9 +446,9 @@ async def test_the_feed_says_that_a_mailbox_is_active_again_after_a_disconnect(w
 async def test_the_feed_says_that_a_mailbox_is_active_again_after_a_sync(world):
     mailbox = await world.connected(ProviderName.GMAIL)
     async with world.database.transaction(world.organization) as opened:
-        await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
-        await mailboxes.record_sync(opened, mailbox.id)
-        await mailboxes.record_sync(opened, mailbox.id)
+        await mailbox_health.record_problem(opened, mailbox.id, HealthCause.SERVER_ERROR, "x")
+        await mailbox_health.record_sync(opened, mailbox.id)
+        await mailbox_health.record_sync(opened, mailbox.id)
     assert (await read_health_events(world))[1:] == [
         ("mailbox.health_changed", "provider_error"),
         ("mailbox.health_changed", "active"),
@@ -411,8 +461,8 @@ async def test_changes_of_a_mailbox_appear_in_the_feed(world):
     mailbox = await world.connected(ProviderName.GMAIL)
     await lifecycle.pause(world.connect_context, world.organization, mailbox.id)
     async with world.database.transaction(world.organization) as opened:
-        await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
-        await mailboxes.set_health(opened, mailbox.id, MailboxHealth.PROVIDER_ERROR, error="x")
+        for _ in range(2):
+            await mailbox_health.record_problem(opened, mailbox.id, HealthCause.SERVER_ERROR, "x")
     assert await read_health_events(world) == [
         ("mailbox.connected", None),
         ("mailbox.paused", None),

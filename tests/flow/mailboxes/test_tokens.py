@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 
@@ -11,8 +12,9 @@ import pytest
 
 from flow.simulated_world import settings_given
 from postroom.errors import InvalidGrant, OperatorError, TransientError
-from postroom.model import MailboxHealth, ProviderName
-from postroom.store import mailboxes
+from postroom.model import MailboxHealth, ProviderName, Secret
+from postroom.ports import SecretLocation, SsmParameter
+from postroom.store import credentials, mailboxes
 from simulator.driver import environment
 
 
@@ -219,6 +221,48 @@ async def test_a_process_that_lost_its_lease_writes_nothing_over_the_reconnect(w
     token = await slow
     assert await access_of(owner) == stored
     assert token == await world.source(mailbox, world.another_process()).get_token()
+
+
+@dataclass
+class ExternalVault:
+    """A vault outside the database: what is stored there is not undone by a transaction."""
+
+    values: dict[str, Secret] = field(default_factory=dict)
+
+    async def store(self, location, secret):
+        self.values[location.context] = secret
+        return SsmParameter(location.context)
+
+    async def fetch(self, location, stored):
+        return self.values[stored.name]
+
+    async def delete(self, location, stored):
+        self.values.pop(stored.name, None)
+
+
+async def test_a_stale_refresh_does_not_overwrite_an_external_vault(world, owner, leave):
+    """The lease was taken over while the provider's answer was on its way: its new grant is not stored."""
+    mailbox = await world.connected(ProviderName.OUTLOOK)
+    vault = ExternalVault()
+    location = SecretLocation(mailbox.organization, mailbox.id, "grant")
+    async with world.database.transaction(world.organization) as connection:
+        credential = await credentials.load(connection, mailbox.id)
+    kept = await vault.store(location, await world.connect_context.vault.fetch(location, credential.grant))
+    await owner.execute(
+        "UPDATE credentials SET sealed_grant = NULL, grant_key_id = NULL, ssm_parameter = %s", [kept.name]
+    )
+    await leave(SOON)
+    world.sim.fault("stall", provider="outlook", endpoint="token", seconds=1, times=1)
+    tokens = replace(world.another_process(), vault=vault)
+    slow = asyncio.create_task(world.source(mailbox, tokens).get_token())
+    await wait_for_refresh(owner)
+    newer = vault.values[kept.name] = Secret("the grant of a reconnect")
+    await owner.execute(
+        "UPDATE credentials SET lease_token = NULL, leased_until = NULL,"
+        " access_expires_at = postroom_now() + interval '1 hour'"
+    )
+    await slow
+    assert vault.values[kept.name] == newer
 
 
 RECONNECT = [

@@ -7,15 +7,18 @@
     invitations      links with which a person who is not a member connects one mailbox
     tokens           access tokens, refreshed by one process for all
     subscribe        the push subscription: create, renew, recreate
-    mailbox_health   record that a provider denies access to a mailbox
+    mailbox_health   from an error to the health of a mailbox: cause, meaning, remedy
+    push_silence     notice new mail that no push announced
     lifecycle        pause, resume, change the content policy, disconnect
 
 The health of a mailbox (`MailboxHealth`):
 
                        ┌── subscription lost or silent ──▶ subscription_expired ── recreated ──┐
-    connect ──▶ active ┼── provider denies access ───────▶ provider_error ──── retry succeeds ─┼──▶ active
+                       ├── two failed attempts, denied ──▶ provider_error ─── a sync works ────┤
+    connect ──▶ active ┼── an operator must act ─────────▶ operator_error ─── a sync works ────┼──▶ active
                        └── grant lost ───────────────────▶ token_refresh_failed ── reconnect ──┘
 
-Only a reconnect ends `token_refresh_failed`; until then neither syncs nor renewals run. In the other two
-states syncs go on. Paused and disconnected are times on the row, independent of the health.
+Each has a cause (`HealthCause`). Only a reconnect ends `token_refresh_failed`; until then neither syncs nor
+renewals run. In the other states both go on. Paused and disconnected are times on the row, independent of
+the health.
 """

@@ -20,6 +20,7 @@ from postroom.model import (
     MailboxId,
     OrganizationId,
     RemoteSubscription,
+    RevocationResult,
     Secret,
     WorkKind,
 )
@@ -124,7 +125,7 @@ async def disconnect(
         return False
     cleanup = await _ProviderCleanup.of(context, tokens, found, credential)
     others = await _find_other_mailboxes(context, found)
-    revoked = await cleanup.leave(tokens.for_mailbox(organization, mailbox), alone=not others)
+    revocation = await cleanup.leave(tokens.for_mailbox(organization, mailbox), alone=not others)
     if credential is not None:
         # Before the row that names it is deleted: if this fails, the secret can still be found.
         await context.vault.delete(SecretLocation(organization, mailbox, "grant"), credential.grant)
@@ -140,9 +141,8 @@ async def disconnect(
                 [WorkRequest(organization, WorkKind.ARCHIVE, str(document)) for document in moved],
             )
             await ledger.purge_personal(connection, "mailbox", str(mailbox))
-        await _record_event(
-            connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, revoked=revoked, purged=purge
-        )
+        payload = _describe_revocation(revocation) | {"purged": purge}
+        await _record_event(connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, **payload)
     tokens.cached.pop(mailbox, None)
     if others:
         others = await _find_other_mailboxes(context, found)
@@ -152,9 +152,14 @@ async def disconnect(
     return True
 
 
+def _describe_revocation(revocation: RevocationResult) -> dict[str, JsonValue]:
+    """What the ledger states about the grant: revoked only if the provider confirmed it."""
+    return {"revoked": revocation is RevocationResult.REVOKED, "revocation": revocation.value}
+
+
 async def _revoke_late(cleanup: "_ProviderCleanup", actor: str | None) -> None:
     """Revoke access after two organizations disconnected at once, each leaving it to the other."""
-    if await cleanup.leave(cleanup.last_token, alone=True):
+    if await cleanup.leave(cleanup.last_token, alone=True) is RevocationResult.REVOKED:
         organization = cleanup.mailbox.organization
         async with cleanup.context.database.transaction(organization) as connection:
             await _record_event(connection, organization, "MAILBOX_REVOKED", cleanup.mailbox.id, actor)
@@ -177,39 +182,43 @@ class _ProviderCleanup:
     mailbox: Mailbox
     remote_subscriptions: Sequence[RemoteSubscription]
     last_token: FixedToken | None
-    grant: Secret | None
+    has_consent: bool  # of a person; an application's own credential belongs to its owner and is not revoked
+    grant: Secret | None  # None if the vault cannot open it
 
     @classmethod
     async def of(
         cls, context: ConnectContext, tokens: AccessTokens, mailbox: Mailbox, credential: Credential | None
     ) -> "_ProviderCleanup":
         token = grant = None
+        has_consent = credential is not None and credential.kind is CredentialKind.DELEGATED
         if credential is not None:
             with _logging_failure("no token", mailbox):
                 token = FixedToken(await tokens.for_mailbox(mailbox.organization, mailbox.id).get_token())
-            # An application's own credential belongs to its owner: it is not revoked.
-            if credential.kind is CredentialKind.DELEGATED:
+            if has_consent:
                 with _logging_failure("no grant", mailbox):
                     location = SecretLocation(mailbox.organization, mailbox.id, "grant")
                     grant = await context.vault.fetch(location, credential.grant)
         async with context.database.transaction(mailbox.organization) as connection:
             remote_subscriptions = await mailboxes.list_active_subscriptions(connection, mailbox.id)
-        return cls(context, mailbox, remote_subscriptions, token, grant)
+        return cls(context, mailbox, remote_subscriptions, token, has_consent, grant)
 
-    async def leave(self, tokens: TokenSource | None, *, alone: bool) -> bool:
-        """Unsubscribe and revoke access; whether it was revoked.
+    async def leave(self, tokens: TokenSource | None, *, alone: bool) -> RevocationResult:
+        """Unsubscribe and revoke access; what the provider confirmed about it.
 
         Revoking ends the access of every organization, so only the last one (`alone`) does it.
         """
         if tokens is not None and self.remote_subscriptions:
             with _logging_failure("not unsubscribed", self.mailbox):
                 await self._unsubscribe(tokens, alone=alone)
-        if not alone or self.grant is None:
-            return False
-        with _logging_failure("not revoked", self.mailbox):
-            await get_provider(self.context.providers, self.mailbox.provider).login.revoke(self.grant)
-            return True
-        return False
+        if not self.has_consent:
+            return RevocationResult.NOT_APPLICABLE
+        if not alone:
+            return RevocationResult.SHARED
+        if self.grant is not None:
+            with _logging_failure("not revoked", self.mailbox):
+                login = get_provider(self.context.providers, self.mailbox.provider).login
+                return await login.revoke(self.grant)
+        return RevocationResult.FAILED
 
     async def _unsubscribe(self, tokens: TokenSource, *, alone: bool) -> None:
         """Remove the subscriptions while the token still works, except those that other mailboxes share.
@@ -244,13 +253,14 @@ def _logging_failure(reason: LiteralString, mailbox: Mailbox) -> Generator[None]
 async def _wake_other_mailboxes(
     context: ConnectContext, others: list[tuple[OrganizationId, MailboxId]]
 ) -> None:
-    """Wake the subscribe work of the account's other mailboxes.
+    """Hand the subscription over to the account's other mailboxes.
 
-    They may have shared the removed subscription.
+    One that they shared was authorized with the token of the mailbox that left: they renew it with their own.
     """
     for organization, mailbox in others:
         with suppress(PostroomError):
             async with context.database.transaction(organization) as connection:
+                await subscriptions.request_reauthorization(connection, mailbox)
                 await work.enqueue(connection, [WorkRequest(organization, WorkKind.SUBSCRIBE, str(mailbox))])
 
 

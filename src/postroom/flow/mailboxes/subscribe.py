@@ -1,7 +1,8 @@
 """The work `subscribe`: create a mailbox's push subscription, renew it, recreate it when it is gone.
 
     none ──▶ pending ──▶ live ──(renewed in time)──▶ live
-                │          └──(gone, or silent)──▶ replaced: a new one is pending
+                │          ├──(silent)──▶ moved to another URL, if that does not help: replaced
+                │          └──(gone)──▶ replaced: a new one is pending
                 └──(crash: does the provider list it?)──▶ live, or none
 
 The row and its secret are committed before the request to the provider, and the row's id is part of the
@@ -34,6 +35,7 @@ from postroom.flow.mailboxes import mailbox_health
 from postroom.flow.mailboxes.tokens import get_provider
 from postroom.logs import Log
 from postroom.model import (
+    HealthCause,
     MailboxHealth,
     MailboxId,
     OrganizationId,
@@ -44,7 +46,8 @@ from postroom.model import (
     WorkKind,
 )
 from postroom.ports import Provider, RemoteMailbox, SubscriptionRequest, TokenSource
-from postroom.store import ledger, mailboxes, subscriptions, work
+from postroom.store import ledger, mailboxes, subscriptions, unannounced_messages, work
+from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.ledger import JsonValue, NewLedgerEntry
@@ -55,15 +58,15 @@ from postroom.store.work import FinishedWork, Lease, WorkRequest
 log = Log()
 
 LIFETIME: Final = timedelta(days=7, hours=-1)  # Graph allows seven days, by its own clock
-# The least time between two renewals, or between a renewal and a reauthorization.
+# The least time between two renewals that nothing asked for.
 MIN_RENEWAL_GAP_SECONDS: Final = 600.0
+# The least time between two renewals that the provider asked for: it may not be content with the first one.
+MIN_REAUTHORIZATION_GAP_SECONDS: Final = 60.0
 # A denied mailbox may become accessible: a license, a policy or a permission changes.
 REFUSED_SECONDS: Final = 6 * 3600.0
-# The provider's delays, plus the ten minutes for which it throttles a slow receiver, plus a margin.
-SILENCE_SECONDS: Final = 1200.0
-SKEW_SECONDS: Final = 600.0  # the largest tolerated difference between the provider's clock and ours
 CREATE_ATTEMPTS: Final = 3
 SCHEDULE_SECONDS: Final = 3600.0
+LOST: Final = "The provider had dropped the subscription. It is being recreated."
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,28 +122,49 @@ async def run(context: SubscribeContext, lease: Lease) -> None:
         await _SubscribeRun(context, lease, mailbox, context.remote(mailbox), context.prefix(mailbox)).run()
     except InvalidGrant as error:
         # Nothing to do until a reconnect, which enqueues this work again.
-        await _finish_with_failure(
-            context, lease, mailbox, MailboxHealth.TOKEN_REFRESH_FAILED, error, again_after=None
-        )
+        await _finish_with_failure(context, lease, mailbox, HealthCause.CONSENT_LOST, error, again_after=None)
     except PermanentError as error:
         await _finish_with_failure(
-            context, lease, mailbox, MailboxHealth.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS
+            context, lease, mailbox, HealthCause.SUBSCRIPTION_DENIED, error, again_after=REFUSED_SECONDS
         )
+    except DatabaseUnavailable:
+        raise
+    except (OperatorError, TransientError) as error:
+        await _record_trouble(context, lease, mailbox, error)
+        raise
 
 
 async def _finish_with_failure(
     context: SubscribeContext,
     lease: Lease,
     mailbox: Mailbox,
-    health: MailboxHealth,
+    cause: HealthCause,
     error: PermanentError,
     *,
     again_after: float | None,
 ) -> None:
     """Record the failure and finish, unless a reconnect has enqueued this work again."""
     async with work.fenced_transaction(context.database, lease) as connection:
-        await mailbox_health.record_failure(connection, mailbox, health, error)
+        await mailbox_health.record_failure(connection, mailbox, error, cause=cause)
         await work.finish(connection, [FinishedWork(lease, again_after)])
+
+
+async def _record_trouble(
+    context: SubscribeContext, lease: Lease, mailbox: Mailbox, error: OperatorError | TransientError
+) -> None:
+    """Record a failed attempt, unless a subscription is still live.
+
+    An error that concerns every request, such as an unreadable grant, is recorded in any case.
+    """
+    cause = mailbox_health.find_cause(error)
+    concerns_all = cause.health is MailboxHealth.OPERATOR_ERROR and cause is not HealthCause.OPERATOR_REQUIRED
+    async with work.fenced_transaction(context.database, lease) as connection:
+        if concerns_all:
+            await mailbox_health.record_failure(connection, mailbox, error)
+            return
+        live = await subscriptions.get_live(connection, mailbox.id)
+        if live is None or live.seconds_left <= 0:
+            await mailbox_health.record_failure(connection, mailbox, error, cause=HealthCause.NO_SUBSCRIPTION)
 
 
 async def schedule_missing(database: Database) -> int:
@@ -163,31 +187,6 @@ async def keep_scheduled(database: Database) -> None:
         await asyncio.sleep(SCHEDULE_SECONDS)
 
 
-async def replace_silent_subscription(
-    connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, changed_at: datetime
-) -> bool:
-    """Replace a subscription that did not announce a change of this time; whether it was replaced.
-
-    Works in the caller's transaction. Until the new subscription is live, sweeps find new mail.
-    """
-    dead = await subscriptions.replace_silent(
-        connection,
-        mailbox,
-        changed_at=changed_at,
-        patience_seconds=SILENCE_SECONDS,
-        skew_seconds=SKEW_SECONDS,
-    )
-    if dead is None:
-        return False
-    message = "Changes arrived without a notification. The subscription is being recreated."
-    await mailboxes.set_health(connection, mailbox, MailboxHealth.SUBSCRIPTION_EXPIRED, error=message)
-    await ledger.append_entries(
-        connection, organization, [_build_entry("SUBSCRIPTION_EXPIRED", dead, mailbox, silent=True)]
-    )
-    await work.enqueue(connection, [WorkRequest(organization, WorkKind.SUBSCRIBE, str(mailbox))])
-    return True
-
-
 def _build_entry(event: str, subscription: UUID, mailbox: UUID, **payload: JsonValue) -> NewLedgerEntry:
     all_values: dict[str, JsonValue] = {"mailbox_id": str(mailbox), **payload}
     return NewLedgerEntry(event, "subscription", str(subscription), payload=all_values)
@@ -208,25 +207,24 @@ class _SubscribeRun:
             await subscriptions.delete_replaced(connection, self.mailbox.id)
             rows = await subscriptions.list_by_mailbox(connection, self.mailbox.id)
         live = next((row for row in rows if row.is_live), None)
-        try:
-            if live is not None and await self._renew_live(live):
+        if live is not None and live.replacement_requested_at is not None:
+            if await self._move(live, rows):
                 return
-            if not await self._adopt_pending(rows):
-                await self._create(again=any(row.confirmed_at for row in rows))
-        except TransientError as error:
-            await self._record_trouble(str(error))
-            raise
+        elif live is not None and await self._renew_live(live):
+            return
+        if not await self._adopt_pending(rows):
+            await self._create(again=any(row.confirmed_at for row in rows))
 
     # A live subscription
 
     async def _renew_live(self, live: Subscription) -> bool:
         """Renew the live subscription. False, after recording it, if it is gone."""
-        if await self._is_outdated(live):
+        if _parse_subscription_id(live.notification_url, self.prefix) is None:
             await self._check_lease()
             await self.remote.unsubscribe(live.remote_subscription)
-        elif live.renewed_seconds_ago < MIN_RENEWAL_GAP_SECONDS:
+        elif (wait := _seconds_until_allowed(live)) > 0:
             if await self._is_listed(live):
-                await self._finish_later(MIN_RENEWAL_GAP_SECONDS - live.renewed_seconds_ago)
+                await self._finish_later(wait)
                 return True
         else:
             try:
@@ -241,13 +239,36 @@ class _SubscribeRun:
         await self._mark_gone(live)
         return False
 
-    async def _is_outdated(self, live: Subscription) -> bool:
-        """Whether its URL is no longer ours, or belongs to a mailbox that has since disconnected."""
-        owner = _parse_subscription_id(live.notification_url, self.prefix)
-        if owner is None or owner == live.id:
-            return owner is None
-        async with self.context.database.engine() as engine:
-            return not any(row.is_live for row in await subscriptions.find_secrets(engine, [owner], []))
+    async def _move(self, live: Subscription, rows: Sequence[Subscription]) -> bool:
+        """Move a silent subscription to another URL. False, after removing it, if a move did not help before.
+
+        Graph accepts no second equal subscription, so a new one cannot be created first. It validates the
+        URL before it changes anything, so the subscription stays as it was while we cannot be reached.
+        """
+        pending = [row for row in rows if row.confirmed_at is None]
+        id_ = SubscriptionId(uuid4())
+        url = f"{self.prefix}{id_}"
+        async with work.fenced_transaction(self.context.database, self.lease) as connection:
+            has_moved = await subscriptions.count_silent(connection, self.mailbox.id) > 0
+            for row in pending:
+                await subscriptions.discard_unconfirmed(connection, row.id)
+            await subscriptions.add_successor(connection, live.id, id_, notification_url=url)
+        try:
+            remote_subscription = await self.remote.renew(
+                live.remote_subscription, expires_at=await self._choose_expiry(), notification_url=url
+            )
+        except NotFound:
+            await self._mark_gone(live, successor=id_)
+            return False
+        if not has_moved:
+            await self._confirm(id_, remote_subscription, "SUBSCRIPTION_RECREATED", silent=live, sync=True)
+            log.info("subscription.moved", mailbox=self.mailbox.id)
+            return True
+        await self._check_lease()
+        if remote_subscription.provider_subscription_id is not None:
+            await self.remote.unsubscribe(remote_subscription)
+        await self._mark_gone(live, successor=id_, is_silent=True)
+        return False
 
     async def _is_listed(self, live: Subscription) -> bool:
         """Whether the provider lists it. One without an id (Gmail) is assumed to exist."""
@@ -257,14 +278,26 @@ class _SubscribeRun:
             for remote_subscription in await self.remote.list_subscriptions()
         ]
 
-    async def _mark_gone(self, live: Subscription) -> None:
+    async def _mark_gone(
+        self, live: Subscription, *, successor: SubscriptionId | None = None, is_silent: bool = False
+    ) -> None:
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
-            status = await subscriptions.mark_replaced(connection, live.id)
-            await self._append_entry(connection, f"SUBSCRIPTION_{status.upper()}", live.id)
-            await self._set_health(
-                connection, MailboxHealth.SUBSCRIPTION_EXPIRED, "The provider had dropped the subscription."
-            )
-        log.info("subscription.lost", mailbox=self.mailbox.id, state=status)
+            if successor is not None:
+                await subscriptions.discard_unconfirmed(connection, successor)
+            if is_silent:
+                await self._mark_silent(connection, live)
+            else:
+                status = await subscriptions.mark_replaced(connection, live.id)
+                await self._append_entry(connection, f"SUBSCRIPTION_{status.upper()}", live.id)
+                await stored_health.record_problem(
+                    connection, self.mailbox.id, HealthCause.NO_SUBSCRIPTION, LOST
+                )
+        log.info("subscription.lost", mailbox=self.mailbox.id, state="silent" if is_silent else "gone")
+
+    async def _mark_silent(self, connection: Connection, live: Subscription) -> None:
+        await subscriptions.mark_silent(connection, live.id)
+        await unannounced_messages.delete_all(connection, self.mailbox.id)
+        await self._append_entry(connection, "SUBSCRIPTION_EXPIRED", live.id, silent=True)
 
     # A pending subscription
 
@@ -378,10 +411,16 @@ class _SubscribeRun:
         *,
         secret_sha256: bytes | None = None,
         discarding: Sequence[Subscription] = (),
+        silent: Subscription | None = None,
         sync: bool = False,
     ) -> None:
-        """Record the provider's confirmation and finish the lease, in one transaction."""
+        """Record the provider's confirmation and finish the lease, in one transaction.
+
+        `silent` is the subscription that this one replaces.
+        """
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
+            if silent is not None:
+                await self._mark_silent(connection, silent)
             left = await subscriptions.confirm(
                 connection, id_, remote_subscription, secret_sha256=secret_sha256
             )
@@ -390,7 +429,9 @@ class _SubscribeRun:
             await self._append_entry(
                 connection, event, id_, expires_at=remote_subscription.expires_at.isoformat()
             )
-            await self._set_health(connection, MailboxHealth.ACTIVE, None)
+            # A handshake shows that pushes reach us. Without one (Gmail), the next push will show it.
+            unproven = HealthCause.PUSH_SILENT if remote_subscription.notification_url is None else None
+            await stored_health.clear_push_problem(connection, self.mailbox.id, except_cause=unproven)
             if sync:  # nothing announced the changes while there was no subscription
                 await work.enqueue(
                     connection, [WorkRequest(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
@@ -401,19 +442,6 @@ class _SubscribeRun:
     async def _finish_later(self, seconds: float) -> None:
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
             await work.finish(connection, [FinishedWork(self.lease, seconds)])
-
-    async def _record_trouble(self, message: str) -> None:
-        """Record a failed attempt, unless an earlier subscription is still live."""
-        async with work.fenced_transaction(self.context.database, self.lease) as connection:
-            rows = await subscriptions.list_by_mailbox(connection, self.mailbox.id)
-            if not any(row.is_live and row.seconds_left > 0 for row in rows):
-                await self._set_health(connection, MailboxHealth.SUBSCRIPTION_EXPIRED, message)
-
-    async def _set_health(self, connection: Connection, health: MailboxHealth, error: str | None) -> None:
-        """Set the health, unless the grant is lost: only a reconnect ends that state."""
-        now = await mailboxes.get(connection, self.mailbox.id)
-        if now is not None and now.health is not MailboxHealth.TOKEN_REFRESH_FAILED:
-            await mailboxes.set_health(connection, self.mailbox.id, health, error=error)
 
     async def _append_entry(
         self, connection: Connection, event: str, id_: SubscriptionId, **payload: JsonValue
@@ -431,6 +459,13 @@ class _SubscribeRun:
         """Raise LeaseLost before removing anything that the next holder may just have created."""
         async with work.fenced_transaction(self.context.database, self.lease):
             return
+
+
+def _seconds_until_allowed(live: Subscription) -> float:
+    """The seconds until the next renewal. The provider may ask for one at once, but not in a loop."""
+    if live.needs_reauthorization:
+        return MIN_REAUTHORIZATION_GAP_SECONDS - live.reauthorized_seconds_ago
+    return MIN_RENEWAL_GAP_SECONDS - live.renewed_seconds_ago
 
 
 def _parse_subscription_id(url: str | None, prefix: str) -> UUID | None:

@@ -16,11 +16,19 @@ from dataclasses import dataclass, field
 from typing import Final, Literal
 from uuid import UUID, uuid4
 
-from postroom.errors import InvalidGrant, OperatorError, PermanentError, TransientError
+from postroom.errors import (
+    ApplicationRejected,
+    InvalidGrant,
+    OperatorError,
+    PermanentError,
+    ProviderUnreachable,
+    TransientError,
+)
 from postroom.logs import Log
 from postroom.model import (
     AppCredential,
     CredentialKind,
+    HealthCause,
     MailboxHealth,
     MailboxId,
     OrganizationId,
@@ -29,7 +37,7 @@ from postroom.model import (
     Tokens,
 )
 from postroom.ports import Provider, SecretLocation, TokenSource, Vault
-from postroom.store import alerts, ledger, mailboxes, token_refreshes, work
+from postroom.store import alerts, ledger, mailbox_health, token_refreshes, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry
@@ -177,12 +185,14 @@ class _MailboxTokens:
             raise
         except PermanentError as error:
             await self._release(lease)
-            rejected = OperatorError(f"The provider refuses to refresh tokens for this application: {error}")
+            rejected = ApplicationRejected(
+                f"The provider refuses to refresh tokens for this application: {error}"
+            )
             await self._raise_alert(access, rejected)
             raise rejected from error
         except TimeoutError as error:
             await self._release(lease)
-            raise TransientError("The provider's token endpoint timed out.") from error
+            raise ProviderUnreachable("The provider's token endpoint timed out.") from error
         except BaseException:
             await self._release(lease)
             raise
@@ -228,8 +238,8 @@ class _MailboxTokens:
         async with self.owner.database.transaction(self.organization) as connection:
             if not await token_refreshes.release_lease(connection, self.mailbox, lease):
                 return
-            await mailboxes.set_health(
-                connection, self.mailbox, MailboxHealth.TOKEN_REFRESH_FAILED, error=str(error)
+            await mailbox_health.record_problem(
+                connection, self.mailbox, HealthCause.CONSENT_LOST, str(error)
             )
             entry = NewLedgerEntry(
                 "TOKEN_REFRESH_FAILED", "mailbox", str(self.mailbox), payload={"error": str(error)}

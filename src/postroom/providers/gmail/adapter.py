@@ -54,6 +54,7 @@ class GmailMailbox:
     api: GmailApi
     topic: str
     push_interval_seconds: float = PUSH_INTERVAL_SECONDS
+    push_names_messages: bool = False
 
     async def check(self) -> None:
         await listings.current_history_id(self.api)
@@ -62,8 +63,11 @@ class GmailMailbox:
         del wanted  # Gmail publishes all changes of all accounts to one topic
         return await self._watch()
 
-    async def renew(self, subscription: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
-        del subscription, expires_at  # watching again extends the watch, and Gmail decides for how long
+    async def renew(
+        self, subscription: RemoteSubscription, *, expires_at: datetime, notification_url: str | None = None
+    ) -> RemoteSubscription:
+        # Watching again extends the watch, and Gmail decides for how long. The topic decides about the URL.
+        del subscription, expires_at, notification_url
         return await self._watch()
 
     async def _watch(self) -> RemoteSubscription:

@@ -5,7 +5,16 @@ from typing import Final
 from urllib.parse import urlencode
 
 from postroom.errors import InvalidGrant, LoginRejected, OperatorError
-from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
+from postroom.model import (
+    Account,
+    AppCredential,
+    ContentPolicy,
+    Grant,
+    Login,
+    RevocationResult,
+    Secret,
+    Tokens,
+)
 from postroom.providers import oauth
 from postroom.providers.transport import HttpRequest, Transport
 
@@ -81,14 +90,15 @@ class GoogleLogin:
         del credential, address
         raise OperatorError(_NOT_APP_ONLY)
 
-    async def revoke(self, token: Secret) -> None:
+    async def revoke(self, token: Secret) -> RevocationResult:
         """Revoke a token. Google rejects one that is revoked already, which is no error here."""
         try:
             await self.transport.send(
                 HttpRequest("POST", f"{self.token_url}/revoke", form={"token": token.reveal()})
             )
         except LoginRejected:
-            return
+            return RevocationResult.ALREADY_INVALID
+        return RevocationResult.REVOKED
 
     async def _token(self, **form: str) -> oauth.TokenResponse:
         client = {"client_id": self.client_id, "client_secret": self.client_secret.reveal()}

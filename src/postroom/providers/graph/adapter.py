@@ -51,6 +51,7 @@ class GraphMailbox:
     subscriptions: Transport
     folder: str | None
     push_interval_seconds: float = 0.0
+    push_names_messages: bool = True
 
     async def check(self) -> None:
         await self.api.get(self.api.path("mailFolders", "inbox", select="id"), wire.GraphFolder)
@@ -73,12 +74,18 @@ class GraphMailbox:
         )
         return _to_subscription(response.read(wire.GraphSubscription))
 
-    async def renew(self, subscription: RemoteSubscription, *, expires_at: datetime) -> RemoteSubscription:
-        """Renew and reauthorize with one PATCH, so that the two never follow each other closely."""
+    async def renew(
+        self, subscription: RemoteSubscription, *, expires_at: datetime, notification_url: str | None = None
+    ) -> RemoteSubscription:
+        """Renew and reauthorize with one PATCH, so that the two never follow each other closely.
+
+        Graph validates another URL before it changes anything.
+        """
+        changed = {"notificationUrl": notification_url} if notification_url else {}
         response = await self._send(
             "PATCH",
             f"subscriptions/{subscription.provider_subscription_id}",
-            json={"expirationDateTime": _to_timestamp(expires_at)},
+            json={"expirationDateTime": _to_timestamp(expires_at)} | changed,
         )
         return _to_subscription(response.read(wire.GraphSubscription))
 

@@ -22,7 +22,16 @@ from postroom.errors import (
     SettingsError,
     TransientError,
 )
-from postroom.model import Account, AppCredential, ContentPolicy, Grant, Login, Secret, Tokens
+from postroom.model import (
+    Account,
+    AppCredential,
+    ContentPolicy,
+    Grant,
+    Login,
+    RevocationResult,
+    Secret,
+    Tokens,
+)
 from postroom.providers import oauth
 from postroom.providers.graph import wire
 from postroom.providers.transport import HttpRequest, Transport
@@ -151,8 +160,10 @@ class EntraLogin:
             raise TransientError("Microsoft's OpenID configuration does not contain the tenant id")
         return found[0].lower()
 
-    async def revoke(self, token: Secret) -> None:
+    async def revoke(self, token: Secret) -> RevocationResult:
         """Entra cannot revoke a single token: it ends when we delete it."""
+        del token
+        return RevocationResult.NOT_SUPPORTED
 
     async def _token(
         self, tenant: str, form: Mapping[str, str], *, repeatable: bool = True

@@ -19,12 +19,17 @@ from postroom.api_types import (
 )
 from postroom.store.database import Connection
 from postroom.store.views import fetch_all, fetch_one
+from postroom.store.views.mailbox_status import RETRY_JOIN
 
-_MAILBOX = """
-    SELECT id, provider, address, folder, content_policy, health, health_since, last_error, last_synced_at,
-        last_notified_at, connected_at, paused_at, disconnected_at
+_MAILBOX = (
+    """
+    SELECT mailboxes.id, provider, address, folder, content_policy, health, health_since, last_error,
+        last_synced_at, last_notified_at, connected_at, paused_at, disconnected_at,
+        CASE WHEN health <> 'active' THEN health_cause END, retry.due_at, retry.attempts
     FROM mailboxes
-"""
+"""  # noqa: S608  # of literals
+    + RETRY_JOIN
+)
 _THREAD = """
     SELECT id, mailbox_id, subject, snippet, participants, message_count, has_attachments, labels,
         first_message_at, last_message_at
@@ -54,13 +59,18 @@ async def list_mailboxes(connection: Connection, *, after: UUID | None, limit: i
     return await fetch_all(
         connection,
         MailboxResource,
-        _MAILBOX + " WHERE (%(after)s::uuid IS NULL OR id > %(after)s) ORDER BY id LIMIT %(limit)s",
+        _MAILBOX
+        + """
+        WHERE (%(after)s::uuid IS NULL OR mailboxes.id > %(after)s) ORDER BY mailboxes.id LIMIT %(limit)s
+        """,
         {"after": after, "limit": limit},
     )
 
 
 async def get_mailbox(connection: Connection, mailbox: UUID) -> MailboxResource | None:
-    return await fetch_one(connection, MailboxResource, _MAILBOX + " WHERE id = %(id)s", {"id": mailbox})
+    return await fetch_one(
+        connection, MailboxResource, _MAILBOX + " WHERE mailboxes.id = %(id)s", {"id": mailbox}
+    )
 
 
 async def list_folders(

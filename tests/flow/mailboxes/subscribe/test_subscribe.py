@@ -4,7 +4,7 @@ import asyncio
 from datetime import datetime, timedelta
 from hashlib import sha256
 from itertools import pairwise
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import httpx2
 
@@ -12,7 +12,8 @@ from flow.mailboxes.subscribe.conftest import only_graph
 from flow.mailboxes.subscribe.subscribed_mailbox import DAY, HOUR, insert_mailbox
 from postroom.errors import InvalidGrant, OperatorError, TransientError
 from postroom.flow.mailboxes import subscribe
-from postroom.model import ProviderName
+from postroom.model import LifecycleEvent, ProviderName
+from postroom.store import notifications, subscriptions
 from postroom.store.subscriptions import Subscription
 from providers.receiver import receiving
 
@@ -103,14 +104,40 @@ async def test_renewals_keep_ten_minutes_apart_however_often_the_provider_asks(s
     ) >= timedelta(minutes=10)
 
 
+async def require_reauthorization(subscribed) -> None:
+    """What the push endpoint does with the lifecycle event."""
+    row = await subscribed.live_row()
+    async with subscribed.database.engine() as connection:
+        await notifications.record_lifecycle_events(
+            connection, [(UUID(row["id"]), LifecycleEvent.REAUTHORIZATION_REQUIRED)]
+        )
+    await subscribed.run()
+
+
 @only_graph
-async def test_a_request_to_reauthorize_renews_at_once(subscribed):
+async def test_a_request_to_reauthorize_renews_at_once_but_not_in_a_loop(subscribed):
     await subscribed.run()
-    await subscribed.move(HOUR)
-    before = len(subscribed.calls("subscriptions.update"))
-    await subscribed.run()
-    assert len(subscribed.calls("subscriptions.update")) == before + 1
+    await subscribed.move(5)
+    await require_reauthorization(subscribed)
+    assert len(subscribed.calls("subscriptions.update")) == 1, "however recent the creation is"
     assert await subscribed.due_in() > 4 * DAY
+    for _ in range(3):
+        await subscribed.move(1)
+        await require_reauthorization(subscribed)
+    assert len(subscribed.calls("subscriptions.update")) == 1, "a provider that is never content"
+    assert await subscribed.due_in() < 60
+    await subscribed.move(60)
+    assert await subscribed.work_off() == []
+    assert len(subscribed.calls("subscriptions.update")) == 2
+
+
+async def test_the_last_renewal_is_stored(subscribed):
+    await subscribed.run()
+    created = datetime.fromisoformat((await subscribed.live_row())["last_renewed_at"])
+    await subscribed.move(6 * DAY + HOUR)
+    assert await subscribed.work_off() == []
+    renewed = datetime.fromisoformat((await subscribed.live_row())["last_renewed_at"])
+    assert renewed - created > timedelta(days=6)
 
 
 @only_graph
@@ -142,9 +169,7 @@ async def test_an_equal_subscription_with_an_unknown_secret_is_deleted_and_recre
 
 
 @only_graph
-async def test_one_account_in_two_organizations_shares_a_subscription_until_its_maker_leaves(
-    subscribed, make_organization
-):
+async def test_a_shared_subscription_is_handed_over_when_its_maker_leaves(subscribed, make_organization):
     await subscribed.run()
     other = await make_organization()
     second = await insert_mailbox(subscribed.owner, other, "outlook", subscribed.grant.account)
@@ -156,11 +181,17 @@ async def test_one_account_in_two_organizations_shares_a_subscription_until_its_
         assert shared_row[name] == first[name]
     assert "SUBSCRIPTION_ADOPTED" in await subscribed.events()
     await subscribed.owner.execute("DELETE FROM mailboxes WHERE id = %s", [subscribed.mailbox])
+    async with subscribed.database.transaction(other) as connection:
+        await subscriptions.request_reauthorization(connection, second)
     await subscribed.wake(second, other)
     assert await subscribed.work_off() == []
-    row = await subscribed.live_row(second)
-    assert row["notification_url"].endswith(row["id"])
-    assert [each["id"] for each in subscribed.remote_subscriptions()] == [row["provider_subscription_id"]]
+    assert (await subscribed.live_row(second))["id"] == shared_row["id"]
+    [kept] = subscribed.remote_subscriptions()
+    assert kept["id"] == first["provider_subscription_id"]
+    assert len(subscribed.calls("subscriptions.create")) == 2, "the second was refused as equal"
+    assert subscribed.calls("subscriptions.delete") == []
+    assert len(subscribed.calls("subscriptions.update")) == 2, "adopted, then authorized with its own token"
+    assert await subscribed.health(second) == ("active", None)
 
 
 async def made_by_others(subscribed) -> dict[str, str]:
@@ -232,10 +263,6 @@ async def test_a_new_public_address_moves_the_subscription(subscribed):
 
 async def test_replaced_rows_are_kept_for_seven_days_and_then_removed(subscribed):
     await subscribed.run()
-    async with subscribed.database.transaction(subscribed.organization) as connection:
-        assert not await subscribe.replace_silent_subscription(
-            connection, subscribed.organization, subscribed.mailbox, changed_at=await now(subscribed)
-        )
     await subscribed.owner.execute(
         "UPDATE subscriptions SET replaced_at = postroom_now(), status = 'removed'"
     )
@@ -248,39 +275,6 @@ async def test_replaced_rows_are_kept_for_seven_days_and_then_removed(subscribed
     await subscribed.run()
     assert len(await subscribed.rows()) == 1
     await subscribed.assert_one_live()
-
-
-async def now(subscribed):
-    [row] = await (await subscribed.owner.execute("SELECT postroom_now()")).fetchall()
-    return row[0]
-
-
-async def silent(subscribed, changed_at):
-    async with subscribed.database.transaction(subscribed.organization) as connection:
-        return await subscribe.replace_silent_subscription(
-            connection, subscribed.organization, subscribed.mailbox, changed_at=changed_at
-        )
-
-
-async def test_a_silent_subscription_is_noticed_and_recreated(subscribed):
-    before = await now(subscribed)
-    await subscribed.run()
-    old = await subscribed.live_row()
-    await subscribed.move(HOUR)
-    changed_at = await now(subscribed)
-    assert not await silent(subscribed, before), "the change was there before the subscription"
-    assert not await silent(subscribed, changed_at), "the provider may take its time"
-    await subscribed.move(HOUR)
-    await subscribed.owner.execute("UPDATE mailboxes SET last_notified_at = postroom_now()")
-    assert not await silent(subscribed, changed_at), "a notification came since"
-    await subscribed.owner.execute("UPDATE mailboxes SET last_notified_at = NULL")
-    assert await silent(subscribed, changed_at)
-    assert (await subscribed.health())[0] == "subscription_expired"
-    assert await subscribed.work_off() == []
-    await subscribed.assert_one_live()
-    assert (await subscribed.live_row())["id"] != old["id"]
-    assert (await subscribed.events())[-2:] == ["SUBSCRIPTION_EXPIRED", "SUBSCRIPTION_RECREATED"]
-    assert await subscribed.health() == ("active", None)
 
 
 async def test_mailboxes_without_scheduled_work_are_found(subscribed):

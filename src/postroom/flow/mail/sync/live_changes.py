@@ -36,7 +36,7 @@ MAX_RETRIES: Final = 50
 
 async def run(sync_run: SyncRun) -> None:
     """Read what is new: only near the hints if they are complete, otherwise everywhere."""
-    hints = await _load_hints(sync_run)
+    hints = sync_run.hints = await _load_hints(sync_run)
     if cursor_planning.is_stale(sync_run, CursorKind.FOLDERS):
         await folder_tree.refresh_folders(sync_run)
     scopes = _list_live_scopes(sync_run)

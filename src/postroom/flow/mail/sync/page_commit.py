@@ -143,6 +143,8 @@ async def _write_page(
             sync_run.counts = before
             raise
     sync_run.counts.pages += 1
+    if not cursor_updates.makes_progress:
+        sync_run.new_messages |= {ready.key: state.received_at for ready, state in page_write.new}
     sync_run.start_recorded = sync_run.start_recorded or sync_run.counts.has_changes
 
 

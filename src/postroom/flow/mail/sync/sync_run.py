@@ -15,6 +15,7 @@ from postroom.store.cursors import Cursor, CursorKind
 from postroom.store.database import Database
 from postroom.store.folders import Folder
 from postroom.store.mailboxes import Mailbox
+from postroom.store.notifications import NO_HINTS, SyncHints
 from postroom.store.work import Lease
 
 # Turns stored messages into documents, in the transaction that stores them.
@@ -80,6 +81,10 @@ class SyncRun:
         default_factory=dict[tuple[CursorKind, str], Cursor]
     )
     counts: SyncCounts = field(default_factory=SyncCounts)
+    hints: SyncHints = NO_HINTS  # of the pushes that this run follows
+    new_messages: dict[str, datetime | None] = field(
+        default_factory=dict[str, datetime | None]
+    )  # by key: when they were received; without those of listings
     generation: int = 0  # of the work row, as the last commit saw it
     handled_generation: int = 0  # the generation whose hints were read
     second_look_at: float | None = None  # by `time.monotonic`, if a push may have been dropped

@@ -6,29 +6,31 @@ Loads the run, decides when the next one is due, and records errors. Mail is rea
 
 import random
 import time
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import timedelta
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
-from postroom.errors import InvalidGrant, PermanentError, TransientError
+from postroom.errors import DatabaseUnavailable, InvalidGrant, LeaseLost, PermanentError, TransientError
 from postroom.flow.mail.sync import listing, live_changes
 from postroom.flow.mail.sync.page_commit import build_started_entry
 from postroom.flow.mail.sync.sync_run import SyncContext, SyncRun
-from postroom.flow.mailboxes import mailbox_health, subscribe
+from postroom.flow.mailboxes import mailbox_health, push_silence
 from postroom.logs import Log
-from postroom.model import MailboxHealth, MailboxId
+from postroom.model import HealthCause, MailboxHealth, MailboxId
 from postroom.store import (
     cursors,
     failures,
     folders,
     ledger,
     mailboxes,
-    messages,
     quota_usage,
     subscriptions,
     work,
 )
+from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import Connection
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
@@ -41,6 +43,9 @@ REFUSED_SECONDS: Final = 3600.0
 FOLDERS_SKIPPED: Final = "Some folders could not be read and will be retried. The others were synced."
 # After so many lost leases in a row without a committed page, the mailbox itself must crash its workers.
 MAX_LOST_LEASES: Final = 10
+CRASHED: Final = PermanentError(
+    "The worker crashed at every attempt to sync this mailbox. See the worker's output."
+)
 
 
 async def run(context: SyncContext, lease: Lease) -> None:
@@ -54,25 +59,24 @@ async def run(context: SyncContext, lease: Lease) -> None:
     if mailbox is None or not is_syncable(mailbox):
         await _finish_early(context, lease)
         return
-    try:
-        _check_lost_leases(lease)
-        await _sync_mailbox(context, lease, mailbox)
-    except InvalidGrant as error:
-        await _finish_early(context, lease, mailbox, MailboxHealth.TOKEN_REFRESH_FAILED, error)
-    except PermanentError as error:
-        await _finish_early(
-            context, lease, mailbox, MailboxHealth.PROVIDER_ERROR, error, again_after=REFUSED_SECONDS
-        )
-    except TransientError as error:
-        await _record_transient_error(context, lease, mailbox, error)
-        raise
-
-
-def _check_lost_leases(lease: Lease) -> None:
     if lease.lost_leases >= MAX_LOST_LEASES:
-        raise PermanentError(
-            "The worker crashed at every attempt to sync this mailbox. See the worker's output."
+        await _finish_early(
+            context, lease, mailbox, CRASHED, cause=HealthCause.INTERRUPTED, again_after=REFUSED_SECONDS
         )
+        return
+    sync_run: SyncRun | None = None
+    try:
+        sync_run = await _load_run(context, lease, mailbox)
+        await _sync_mailbox(sync_run)
+    except InvalidGrant as error:
+        await _finish_early(context, lease, mailbox, error)
+    except PermanentError as error:
+        await _finish_early(context, lease, mailbox, error, again_after=REFUSED_SECONDS)
+    except (DatabaseUnavailable, LeaseLost):
+        raise
+    except Exception as error:
+        await _record_failed_attempt(context, lease, mailbox, sync_run, error)
+        raise
 
 
 def is_syncable(mailbox: Mailbox) -> bool:
@@ -80,12 +84,12 @@ def is_syncable(mailbox: Mailbox) -> bool:
     return not (lost or mailbox.paused_at or mailbox.disconnected_at)
 
 
-async def _sync_mailbox(context: SyncContext, lease: Lease, mailbox: Mailbox) -> None:
-    sync_run = await _load_run(context, lease, mailbox)
+async def _sync_mailbox(sync_run: SyncRun) -> None:
     await live_changes.run(sync_run)
+    found_live = dict(sync_run.new_messages)
     await live_changes.retry_failures(sync_run)
-    await listing.run(sync_run, seconds=context.slice_seconds)
-    await _finish_run(sync_run)
+    await listing.run(sync_run, seconds=sync_run.context.slice_seconds)
+    await _finish_run(sync_run, found_live)
 
 
 async def _load_run(context: SyncContext, lease: Lease, mailbox: Mailbox) -> SyncRun:
@@ -99,10 +103,11 @@ async def _load_run(context: SyncContext, lease: Lease, mailbox: Mailbox) -> Syn
     return sync_run
 
 
-async def _finish_run(sync_run: SyncRun) -> None:
+async def _finish_run(sync_run: SyncRun, found_live: Mapping[str, datetime | None]) -> None:
     context, lease, did = sync_run.context, sync_run.lease, sync_run.counts
     async with work.fenced_transaction(context.database, lease) as connection:
-        await mailboxes.record_sync(
+        push_check = await _check_pushes(sync_run, connection, found_live)
+        await stored_health.record_sync(
             connection, sync_run.id, error=FOLDERS_SKIPPED if sync_run.unreadable else None
         )
         await quota_usage.record_share(connection, sync_run.id, sync_run.remote.quota_used())
@@ -111,9 +116,8 @@ async def _finish_run(sync_run: SyncRun) -> None:
             await ledger.append_entries(
                 connection, sync_run.organization, [*entries, _build_completed_entry(sync_run)]
             )
-        await _check_push_silence(sync_run, connection)
         failing = await failures.get_next_due_seconds(connection, sync_run.id)
-        again = _seconds_until_next_run(sync_run, failing)
+        again = _seconds_until_next_run(sync_run, failing, push_check)
         seen = replace(lease, generation=max(lease.generation, sync_run.handled_generation))
         await work.finish(connection, [FinishedWork(seen, again)])
     log.info(
@@ -124,17 +128,19 @@ async def _finish_run(sync_run: SyncRun) -> None:
     )
 
 
-async def _check_push_silence(sync_run: SyncRun, connection: Connection) -> None:
-    """Replace the subscription if new mail arrived a while ago and no push has come since."""
-    patience = sync_run.now - timedelta(seconds=subscribe.SILENCE_SECONDS)
-    notified = sync_run.mailbox.last_notified_at
-    if notified is not None and notified > patience:
-        return
-    changed_at = await messages.get_newest_received_at(connection, sync_run.id, before=patience)
-    if changed_at is not None:
-        await subscribe.replace_silent_subscription(
-            connection, sync_run.organization, sync_run.id, changed_at=changed_at
-        )
+async def _check_pushes(
+    sync_run: SyncRun, connection: Connection, found_live: Mapping[str, datetime | None]
+) -> float | None:
+    """Check whether pushes announced the new messages. The seconds until the next check, if one is needed."""
+    if sync_run.listings():  # a listing shows new mail as well, whatever the pushes do
+        return None
+    return await push_silence.check_pushes(
+        connection,
+        sync_run.mailbox,
+        found_live,
+        sync_run.hints,
+        names_messages=sync_run.remote.push_names_messages,
+    )
 
 
 def _build_completed_entry(sync_run: SyncRun) -> NewLedgerEntry:
@@ -149,16 +155,15 @@ def _build_completed_entry(sync_run: SyncRun) -> NewLedgerEntry:
     return NewLedgerEntry("SYNC_COMPLETED", "mailbox", str(sync_run.id), payload=payload)
 
 
-def _seconds_until_next_run(sync_run: SyncRun, failing: float | None) -> float:
+def _seconds_until_next_run(sync_run: SyncRun, *others: float | None) -> float:
     """The seconds until the next run: 0 while a listing is unfinished.
 
-    Otherwise until the next retry, the second look, or the next sweep, which jitter spreads out.
+    Otherwise until the next retry, push check, second look, or sweep, which jitter spreads out.
     """
     if sync_run.listings():
         return 0.0
     waits = [sync_run.context.sweep_seconds[sync_run.mailbox.provider] * random.uniform(0.9, 1)]
-    if failing is not None:
-        waits.append(failing)
+    waits += [seconds for seconds in others if seconds is not None]
     if sync_run.second_look_at is not None:
         waits.append(sync_run.second_look_at - time.monotonic())
     return max(min(waits), 0.0)
@@ -168,23 +173,26 @@ async def _finish_early(
     context: SyncContext,
     lease: Lease,
     mailbox: Mailbox | None = None,
-    health: MailboxHealth | None = None,
     error: PermanentError | None = None,
     *,
+    cause: HealthCause | None = None,
     again_after: float | None = None,
 ) -> None:
     async with work.fenced_transaction(context.database, lease) as connection:
-        if mailbox is not None and health is not None and error is not None:
-            await mailbox_health.record_failure(connection, mailbox, health, error)
+        if mailbox is not None and error is not None:
+            await mailbox_health.record_failure(connection, mailbox, error, cause=cause)
         await work.finish(connection, [FinishedWork(lease, again_after)])
 
 
-async def _record_transient_error(
-    context: SyncContext, lease: Lease, mailbox: Mailbox, error: TransientError
+async def _record_failed_attempt(
+    context: SyncContext, lease: Lease, mailbox: Mailbox, sync_run: SyncRun | None, error: Exception
 ) -> None:
-    """Show a transient error on the mailbox. Its health stays active."""
-    async with work.fenced_transaction(context.database, lease) as connection:
-        await quota_usage.record_share(connection, mailbox.id, context.remote(mailbox).quota_used())
-        now = await mailboxes.get(connection, mailbox.id)
-        if now is not None and now.health is MailboxHealth.ACTIVE:
-            await mailboxes.set_health(connection, mailbox.id, MailboxHealth.ACTIVE, error=str(error))
+    """Show the error on the mailbox, and in its health if this is not the first one."""
+    made_progress = sync_run is not None and sync_run.counts.messages + sync_run.counts.events > 0
+    await mailbox_health.record_failed_attempt(
+        context.database, lease, mailbox, error, made_progress=made_progress
+    )
+    if sync_run is not None:
+        with suppress(DatabaseUnavailable, TransientError, LeaseLost):
+            async with work.fenced_transaction(context.database, lease) as connection:
+                await quota_usage.record_share(connection, mailbox.id, sync_run.remote.quota_used())
