@@ -1,3 +1,4 @@
+import asyncio
 import json
 import shutil
 import socket
@@ -11,6 +12,7 @@ import pytest
 
 from postroom.cli import doctor_checks
 from postroom.cli.doctor_checks import DoctorCheckState
+from postroom.flow.mailboxes import mailbox_health
 from postroom.store.health import DatabaseServer
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -143,6 +145,50 @@ def test_public_url_must_reach_a_postroom(postroom, body, state):
     with answering(body) as url:
         done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_PUBLIC_URL=url)
     assert found(done)["public url"]["state"] == state
+
+
+GMAIL = {
+    "POSTROOM_PORT": "0",
+    "POSTROOM_GOOGLE_CLIENT_ID": "x",
+    "POSTROOM_GOOGLE_CLIENT_SECRET": "x",
+    "POSTROOM_PUBSUB_TOPIC": "projects/p/topics/t",
+}
+SIGNED = {
+    "POSTROOM_PUBSUB_AUDIENCE": "https://post.example.org/webhooks/gmail",
+    "POSTROOM_PUBSUB_SERVICE_ACCOUNT": "push@p.iam.gserviceaccount.com",
+}
+
+
+@pytest.mark.parametrize(
+    "proof, state", [({}, "fail"), ({"POSTROOM_PUBSUB_TOKEN": "long"}, "ok"), (SIGNED, "ok")]
+)
+def test_gmail_needs_a_proof_of_its_pushes(postroom, proof, state):
+    done = postroom("doctor", "--json", **GMAIL | proof)
+    assert found(done)["push proof"]["state"] == state
+    assert done.returncode == (1 if state == "fail" else 0)
+
+
+async def test_unhealthy_mailboxes_are_reported_with_their_cause(
+    postroom, database_url, owner, organization, make_mailbox
+):
+    mailbox = await make_mailbox(organization)
+    given = {
+        "POSTROOM_PORT": "0",
+        "POSTROOM_DATABASE_URL": database_url,
+        "POSTROOM_ORGANIZATION": str(organization),
+    }
+    done = await asyncio.to_thread(postroom, "doctor", "--json", **given)
+    assert found(done)["mailboxes"]["state"] == "ok"
+    for health, cause, state in (
+        ("provider_error", "server_error", "warn"),
+        ("operator_error", "secret_unreadable", "fail"),
+    ):
+        await owner.execute(
+            "UPDATE mailboxes SET health = %s, health_cause = %s WHERE id = %s", [health, cause, mailbox]
+        )
+        check = found(await asyncio.to_thread(postroom, "doctor", "--json", **given))["mailboxes"]
+        assert check["state"] == state
+        assert mailbox_health.DESCRIPTIONS[cause].name.lower() in check["found"]
 
 
 def test_port_used_by_another_program_is_reported(postroom):

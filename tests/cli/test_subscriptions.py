@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from contextlib import contextmanager
 
 import pytest
 
@@ -11,7 +12,7 @@ from postroom.ports import SecretLocation
 from postroom.store import credentials
 from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
-from providers.conftest import TOPIC, contract, graph, shared, sim
+from providers.conftest import TOPIC, contract, gmail, graph, shared, sim
 from scenarios.postroom_process import PostroomProcess
 from scenarios.worker_pool import until
 
@@ -89,8 +90,10 @@ async def test_subscriptions_are_created_listed_checked_and_renewed(contract, ma
     assert row["provider_subscription_id"] == subscription.get("id")
     code, said = await subscriptions("renew", contract.address, POSTROOM_PUBLIC_URL=web)
     assert (code, "renewed" in said) == (0, True), said
-    code, said = await subscriptions("check", "--json", POSTROOM_PUBLIC_URL=web)
+    with pushing_to(contract, web):
+        code, said = await subscriptions("check", "--json", POSTROOM_PUBLIC_URL=web)
     assert (code, json.loads(said)["mailboxes"][0]["ok"]) == (0, True), said
+    assert "verified" in json.loads(said)["mailboxes"][0]["words"]
     if contract.provider.name is ProviderName.OUTLOOK:
         contract.sim.post(f"mailboxes/{contract.address}/lifecycle", event="subscriptionRemoved")
         code, said = await subscriptions("check", POSTROOM_PUBLIC_URL=web)
@@ -128,6 +131,48 @@ async def test_worker_subscribes_and_reacts_to_lifecycle_notifications(
 def send_lifecycle_event(contract, event):
     contract.sim.post(f"mailboxes/{contract.address}/lifecycle", event=event)
     contract.sim.move_clock(2)
+
+
+@contextmanager
+def pushing_to(contract, web, token="only-we-know-this"):
+    """A Pub/Sub subscription that pushes to our web process. Graph needs none."""
+    if contract.provider.name is ProviderName.OUTLOOK:
+        yield
+        return
+    name = "projects/mailsim/subscriptions/check"
+    endpoint = f"{web}/webhooks/gmail?token={token}"
+    contract.sim.post("google/subscriptions", name=name, topic=TOPIC, push_endpoint=endpoint)
+    try:
+        yield
+    finally:
+        contract.sim.control.delete("google/subscriptions", params={"name": name})
+
+
+@pytest.mark.parametrize("contract", [gmail], indirect=True, ids=["gmail"])
+async def test_check_notices_that_gmail_pushes_are_rejected(contract, mailbox, web, subscriptions):
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
+    assert code == 0, said
+    with pushing_to(contract, web, token="another"):
+        code, said = await subscriptions("check", POSTROOM_PUBLIC_URL=web)
+    assert (code, "no push arrived" in said) == (1, True), said
+    code, said = await subscriptions("check", POSTROOM_PUBLIC_URL=web, POSTROOM_PUBSUB_TOKEN="")
+    assert (code, "fail  push proof" in said, "403" in said) == (1, True, True), said
+
+
+@pytest.mark.parametrize("contract", [graph], indirect=True, ids=["graph"])
+async def test_check_notices_a_web_process_with_another_database(
+    contract, mailbox, web, subscriptions, settings, tmp_path, database_server
+):
+    code, said = await subscriptions("create", POSTROOM_PUBLIC_URL=web)
+    assert code == 0, said
+    url = database_server.create()
+    other = PostroomProcess(tmp_path, "serve", "--port", "0", **settings | {"POSTROOM_DATABASE_URL": url})
+    try:
+        code, said = await subscriptions("check", POSTROOM_PUBLIC_URL=other.line("Postroom: "))
+    finally:
+        other.end()
+        database_server.drop(url)
+    assert (code, "another database" in said) == (1, True), said
 
 
 async def test_create_without_mailboxes_succeeds(subscriptions, web):

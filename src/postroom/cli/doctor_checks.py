@@ -21,9 +21,12 @@ from postroom import config, interrupts
 from postroom.cli import startup
 from postroom.config import Settings
 from postroom.errors import OperatorError, PostroomError, SettingsError, TransientError
+from postroom.flow.mailboxes import mailbox_health
 from postroom.flow.storage import blob_location
+from postroom.model import MailboxHealth, OrganizationId
 from postroom.store import blobs as stored_blobs
-from postroom.store import health, schema_migrations
+from postroom.store import health, mailboxes, schema_migrations
+from postroom.store import mailbox_health as stored_health
 from postroom.store.database import open_database
 from postroom.store.embedded import binaries
 from postroom.vault import Sealer
@@ -67,6 +70,8 @@ def run_checks() -> Iterator[DoctorCheck]:
         yield interrupts.run_async(check_queue(settings))
     yield check_listen_address(settings)
     yield check_public_url(settings)
+    if (proof := check_push_proof(settings)) is not None:
+        yield proof
 
 
 def check_python() -> DoctorCheck:
@@ -141,6 +146,7 @@ def check_database(settings: Settings) -> Iterator[DoctorCheck]:
             if status.current:
                 yield from interrupts.run_async(_check_server_and_clock(url))
                 yield interrupts.run_async(check_blobs(settings, url))
+                yield interrupts.run_async(check_mailboxes(settings, url))
     except PostroomError as error:
         yield _to_failed_check("database", " ".join(str(error).split()))
 
@@ -207,6 +213,31 @@ async def check_blobs(settings: Settings, url: str) -> DoctorCheck:
     return DoctorCheck("blobs", DoctorCheckState.OK, found)
 
 
+async def check_mailboxes(settings: Settings, url: str) -> DoctorCheck:
+    """Report mailboxes that are not healthy. Asks no provider."""
+    name = health.process_name("doctor")
+    async with (
+        open_database(url, pool_size=3, name=name) as opened,
+        opened.transaction(OrganizationId(settings.organization)) as connection,
+    ):
+        causes = await stored_health.count_by_cause(connection)
+        connected = await mailboxes.count_connected(connection)
+    if not causes:
+        return DoctorCheck("mailboxes", DoctorCheckState.OK, f"{connected} connected, all healthy")
+    described = [(mailbox_health.DESCRIPTIONS[each.cause], each) for each in causes]
+    found = ", ".join(
+        f"{each.mailboxes} {description.name.lower()} since {each.since:%Y-%m-%d %H:%M} UTC"
+        for description, each in described
+    )
+    is_blocked = any(each.cause.health is MailboxHealth.OPERATOR_ERROR for each in causes)
+    return DoctorCheck(
+        "mailboxes",
+        DoctorCheckState.FAIL if is_blocked else DoctorCheckState.WARN,
+        f"{connected} connected; {found}",
+        " ".join(dict.fromkeys(description.remedy for description, _ in described)),
+    )
+
+
 def check_vault(settings: Settings) -> DoctorCheck:
     """Check the vault's keys and, if configured, AWS access.
 
@@ -263,6 +294,23 @@ def check_public_url(settings: Settings) -> DoctorCheck:
     return DoctorCheck(
         "public url", DoctorCheckState.WARN, f"no Postroom answers at {settings.public_url}", remedy
     )
+
+
+def check_push_proof(settings: Settings) -> DoctorCheck | None:
+    """Check that Gmail pushes can be verified. None if Gmail is not configured."""
+    if not (settings.google_client_id and settings.google_client_secret and settings.pubsub_topic):
+        return None
+    if settings.pubsub_audience is None and settings.pubsub_token is None:
+        remedy = (
+            "Set POSTROOM_PUBSUB_AUDIENCE and POSTROOM_PUBSUB_SERVICE_ACCOUNT as in the Pub/Sub subscription,"
+            " or POSTROOM_PUBSUB_TOKEN."
+        )
+        found = "none is set: every Gmail push is rejected with status 403"
+        return DoctorCheck("push proof", DoctorCheckState.FAIL, found, remedy)
+    signed = f"tokens signed for {settings.pubsub_audience}" if settings.pubsub_audience else None
+    shared = "a shared token" if settings.pubsub_token else None
+    proofs = " and ".join(proof for proof in (signed, shared) if proof)
+    return DoctorCheck("push proof", DoctorCheckState.OK, f"Gmail pushes are verified by {proofs}")
 
 
 def _is_postroom(url: str) -> bool:

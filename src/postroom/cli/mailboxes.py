@@ -152,11 +152,12 @@ def list_(*, json: JsonOption = False) -> None:
             mailbox.provider,
             mailbox.policy,
             describe_state(mailbox),
+            mailbox.health_cause,
             mailbox.last_synced_at,
         )
         for mailbox in mailboxes
     ]
-    output.print_table(("ID", "ADDRESS", "PROVIDER", "POLICY", "STATE", "LAST SYNC"), rows)
+    output.print_table(("ID", "ADDRESS", "PROVIDER", "POLICY", "STATE", "CAUSE", "LAST SYNC"), rows)
 
 
 @group.command(
@@ -171,6 +172,7 @@ def show(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode
     async def act(context: MailboxCommandContext) -> ExitCode:
         mailbox = await find_mailbox(context, mailbox_name)
         more = {
+            **await _read_problem(context, mailbox),
             "reconnect": await _describe_reconnect(context, mailbox),
             **await _read_mirror_state(context, mailbox),
         }
@@ -326,6 +328,24 @@ async def _describe_reconnect(context: MailboxCommandContext, mailbox: "Mailbox"
     if app_only or mailbox.provider not in context.engine.connect.sign_ins:
         return f"postroom mailboxes connect {mailbox.provider} --app-only …"
     return f"{context.engine.connect.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
+
+
+async def _read_problem(context: MailboxCommandContext, mailbox: "Mailbox") -> dict[str, Any]:
+    """Read what the cause of a problem means, what to do about it, and when Postroom tries again."""
+    from postroom.flow.mailboxes import mailbox_health
+    from postroom.store.views import mailbox_status
+
+    if mailbox.health_cause is None:
+        return {}
+    description = mailbox_health.DESCRIPTIONS[mailbox.health_cause]
+    async with context.engine.database.transaction(context.organization) as connection:
+        status = (await mailbox_status.list_by_mailbox(connection)).get(mailbox.id)
+    return {
+        "problem": description.meaning,
+        "remedy": description.remedy,
+        "failed_attempts": status.failed_attempts if status else None,
+        "next_attempt_at": status.next_attempt_at if status else None,
+    }
 
 
 async def _read_mirror_state(context: MailboxCommandContext, mailbox: "Mailbox") -> dict[str, Any]:

@@ -108,9 +108,10 @@ Examples:
   postroom subscriptions check --json"""
 )
 def check(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Check the public URL, the handshake and all subscriptions.
+    """Check the public URL, the handshake, all subscriptions, and that pushes arrive.
 
-    Exit code 1 if a check fails.
+    Sends a test push to the public URL for each Microsoft 365 mailbox, and renews the watch of each Gmail
+    mailbox, which makes Gmail send a push. Exit code 1 if a check fails.
     """
     return _run_command(lambda context: _check(context, mailbox, json=json))
 
@@ -142,8 +143,10 @@ async def _renew(context: SubscriptionCommandContext, mailbox_name: str | None, 
 
 async def _check(context: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
     checks = await _check_reachability(context)
+    can_push = not any(map(_has_failed, checks))
     results = [
-        await _check_mailbox(context, mailbox) for mailbox in await _select_mailboxes(context, mailbox_name)
+        await _check_mailbox(context, mailbox, can_push=can_push)
+        for mailbox in await _select_mailboxes(context, mailbox_name)
     ]
     return _print_summary(checks, results, json=json)
 
@@ -203,12 +206,33 @@ async def _check_reachability(context: SubscriptionCommandContext) -> "list[Doct
     if url is None:
         remedy = "Set POSTROOM_PUBLIC_URL to the https URL at which providers reach the web process."
         return [DoctorCheck("public url", DoctorCheckState.FAIL, "not set", remedy)]
-    reached = await _check_public_address(url)
+    checks = [await _check_public_address(url)]
     fault = await remotes.validate_notification_url(context.engine.client, url)
     if fault is None:
-        return [reached, DoctorCheck("handshake", DoctorCheckState.OK, f"{url} answers as providers require")]
-    remedy = "Start `postroom serve` there; check DNS, certificate, proxy and firewall."
-    return [reached, DoctorCheck("handshake", DoctorCheckState.FAIL, f"{url}: {fault}", remedy)]
+        checks.append(DoctorCheck("handshake", DoctorCheckState.OK, f"{url} answers as providers require"))
+    else:
+        remedy = "Start `postroom serve` there; check DNS, certificate, proxy and firewall."
+        checks.append(DoctorCheck("handshake", DoctorCheckState.FAIL, f"{url}: {fault}", remedy))
+    return checks + await _check_push_proof(context)
+
+
+async def _check_push_proof(context: SubscriptionCommandContext) -> "list[DoctorCheck]":
+    """Check what Gmail pushes are verified with: the settings, and that the signing keys can be fetched."""
+    from postroom.cli import doctor_checks
+    from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
+    from postroom.errors import PostroomError
+
+    settings = context.engine.settings
+    check = doctor_checks.check_push_proof(settings)
+    if check is None or check.state is DoctorCheckState.FAIL or settings.pubsub_audience is None:
+        return [check] if check else []
+    try:
+        for provider in context.engine.providers.values():
+            await provider.push.refresh_keys()
+    except PostroomError as error:
+        remedy = f"Allow this machine to reach {settings.google_certs_url}."
+        return [DoctorCheck("push proof", DoctorCheckState.FAIL, f"no signing keys: {error}", remedy)]
+    return [check]
 
 
 async def _check_public_address(url: str) -> "DoctorCheck":
@@ -270,9 +294,10 @@ async def _find_live(context: SubscriptionCommandContext, mailbox: "Mailbox") ->
 
 
 async def _check_mailbox(
-    context: SubscriptionCommandContext, mailbox: "Mailbox"
+    context: SubscriptionCommandContext, mailbox: "Mailbox", *, can_push: bool
 ) -> MailboxSubscriptionResult:
-    """Check the subscription in the database and, where possible, at the provider."""
+    """Check the subscription in the database, at the provider where possible, and with a push."""
+    from postroom.cli import push_checks
     from postroom.errors import PostroomError
 
     live = await _find_live(context, mailbox)
@@ -288,6 +313,9 @@ async def _check_mailbox(
                 subscription.provider_subscription_id for subscription in listed
             ]
             words = words if ok else "no longer exists at the provider; run `postroom subscriptions renew`"
+    if ok and live is not None and can_push:
+        push = await push_checks.check_push(context.engine, mailbox, live)
+        ok, words = push.ok, f"{words}; {push.words}"
     return MailboxSubscriptionResult(str(mailbox.id), mailbox.provider, ok, words)
 
 

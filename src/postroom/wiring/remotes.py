@@ -87,6 +87,11 @@ async def validate_notification_url(client: aiohttp.ClientSession, public_url: s
     )
 
 
+async def send_test_push(client: aiohttp.ClientSession, url: str, secret: Secret) -> str | None:
+    """Why our endpoint rejects a notification as Graph sends it; None if it was verified."""
+    return await url_validation.find_push_fault(client, url, secret.reveal())
+
+
 def _build_outlook(settings: Settings, client: aiohttp.ClientSession) -> Provider:
     return registry.build_graph(
         client,

@@ -4,21 +4,47 @@ from typing import Final
 from urllib.parse import quote_plus
 
 import aiohttp
+import msgspec
 
 WAIT: Final = aiohttp.ClientTimeout(total=10)  # Graph's own time limit
 
 
 async def find_fault(client: aiohttp.ClientSession, url: str, token: str) -> str | None:
     """Why Graph would reject this URL; None if it would accept it."""
+    answer = await _post(
+        client, f"{url}?validationToken={quote_plus(token)}", b"", "text/plain; charset=utf-8", len(token)
+    )
+    if isinstance(answer, str):
+        return answer
+    status, content_type, body = answer
+    if status != 200:
+        return f"it responds with status {status} instead of 200"
+    if content_type != "text/plain" or body != token.encode():
+        return "it does not return the validation token as plain text"
+    return None
+
+
+async def find_push_fault(client: aiohttp.ClientSession, url: str, client_state: str) -> str | None:
+    """Why a notification with this client state is not accepted; None if it is."""
+    item = {"changeType": "updated", "clientState": client_state, "resource": "", "subscriptionId": ""}
+    answer = await _post(client, url, msgspec.json.encode({"value": [item]}), "application/json", 0)
+    if isinstance(answer, str):
+        return answer
+    if answer[0] == 401:
+        return "it does not know the secret of a subscription that was just added; it uses another database"
+    return None if answer[0] == 202 else f"it responds with status {answer[0]} instead of 202"
+
+
+async def _post(
+    client: aiohttp.ClientSession, url: str, body: bytes, content_type: str, max_characters: int
+) -> tuple[int, str, bytes] | str:
+    """Status, content type and body of the response; in words, why there is none."""
     try:
         async with client.post(
-            f"{url}?validationToken={quote_plus(token)}",
-            data=b"",
-            headers={"Content-Type": "text/plain; charset=utf-8"},
-            timeout=WAIT,
-            allow_redirects=False,
+            url, data=body, headers={"Content-Type": content_type}, timeout=WAIT, allow_redirects=False
         ) as response:
-            body = await response.content.read(len(token) * 4 + 64)
+            received = await response.content.read(max_characters * 4 + 64)
+            return response.status, response.content_type, received
     except TimeoutError:
         return "it does not respond within 10 seconds"
     except aiohttp.ClientConnectorDNSError:
@@ -27,8 +53,3 @@ async def find_fault(client: aiohttp.ClientSession, url: str, token: str) -> str
         return "its certificate is not trusted"
     except aiohttp.ClientError:
         return "it cannot be reached"
-    if response.status != 200:
-        return f"it responds with status {response.status} instead of 200"
-    if response.content_type != "text/plain" or body != token.encode():
-        return "it does not return the validation token as plain text"
-    return None
