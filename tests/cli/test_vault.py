@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -119,7 +120,8 @@ async def test_key_is_created_used_and_removed(vault, database, organization, ma
     assert code == 0
     assert [line.split() for line in said.splitlines()[1:3]] == [[new, "seals", "1"], [old, "opens", "0"]]
     code, said = vault("forget-key", old)
-    assert (code, "Run this again in 10 minutes" in said) == (5, True)
+    assert code == 5
+    assert re.search(r"Run this again in \d+ minutes", said)
     os.utime(home / "vault.keys", (time.time(), time.time() - 3600))
     assert vault("forget-key", old) == (0, f"Removed: {old}.\n")
     assert [key.id for key in keys.list_all()] == [new]

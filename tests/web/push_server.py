@@ -94,7 +94,13 @@ async def open_push_server(
             )
             async with (
                 serve(application) as url,
-                httpx2.AsyncClient(base_url=url, trust_env=False, timeout=60) as asking,
+                httpx2.AsyncClient(
+                    base_url=url,
+                    trust_env=False,
+                    timeout=60,
+                    # The server closes idle connections: one that is reused late would break a request.
+                    limits=httpx2.Limits(max_keepalive_connections=0),
+                ) as asking,
             ):
                 yield PushServer(url, asking)
 

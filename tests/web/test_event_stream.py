@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 
 import aiohttp
@@ -295,10 +295,12 @@ async def test_client_that_does_not_read_is_disconnected_and_can_resume(
 async def test_two_hundred_clients_are_served_by_one_process_and_leave_no_state(follow, web, append_event):
     _, streams = web
     async with asyncio.TaskGroup() as group:
-        ready = asyncio.Semaphore(0)
+        ready, connecting = asyncio.Semaphore(0), asyncio.Semaphore(20)
 
         async def one():
-            async with follow() as stream:
+            async with AsyncExitStack() as stack:
+                async with connecting:  # all at once, a slow machine would rightly answer some with 503
+                    stream = await stack.enter_async_context(follow())
                 ready.release()
                 assert names(await stream.take(3)) == ["a", "b", "c"]
 

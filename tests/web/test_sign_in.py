@@ -186,11 +186,14 @@ async def test_lock_doubles_with_each_failure_and_success_resets_it(browser, ann
     assert (await enter(browser)).status_code == 303
 
 
-async def test_source_that_only_fails_is_blocked(browser, ann, move_clock):
-    for _ in range(30):
-        await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)
-    shut = await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)
-    assert shut.status_code == 429
+async def test_source_that_only_fails_is_blocked(browser, ann):
+    """However slow the machine is, more fail in a second than a second forgives."""
+    answers = [
+        (await browser.post("/sign-in/link", data={"token": "x" * 43}, headers=OURS)).status_code
+        for _ in range(120)
+    ]
+    assert set(answers[:20]) == {403}
+    assert 429 in answers
 
 
 async def test_parallel_failures_block_the_source_and_successes_are_free(browser, ann, database):

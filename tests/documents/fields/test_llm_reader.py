@@ -101,7 +101,7 @@ async def nothing():
     return 0.0
 
 
-def model(name, url, *, spent_today=nothing, timeout_seconds=20.0):
+def model(name, url, *, spent_today=nothing, timeout_seconds=300.0):
     base = f"{url}/v1" if name == "openai" else url
     named = f"{name}:{MODELS[name]}"
     made = choose_field_reader(
