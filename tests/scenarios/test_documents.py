@@ -355,6 +355,29 @@ async def test_a_purge_moves_the_archived_copy_to_a_path_without_the_sender(stri
     assert not left & {"documents", "arrivals", "ledger", "ledger_personal"}
 
 
+async def test_a_purge_leaves_a_copy_that_another_document_shares(strict, box, owner):
+    """As if a second pipeline or organization had archived the same bytes to the same path."""
+    order = strict.order("invoice", "letterhead")
+    document = await _asked(strict, box, order)
+    await strict.confirm(document)
+    await strict.work()
+    before, world = await strict.by_id(document.id), strict.room.world
+    await owner.execute(
+        """
+        INSERT INTO documents
+            (organization_id, pipeline, sha256, media_type, state, archive_path, archived_at)
+        SELECT organization_id, 'another', sha256, media_type, state, archive_path, archived_at
+        FROM documents WHERE id = %s
+        """,
+        [document.id],
+    )
+    await purge_flow.purge_person(world.database, world.organization, order.sender[1])
+    await strict.work()
+    after = await strict.by_id(document.id)
+    assert "unknown%40localhost" in after.archive_path
+    assert [(await archived(strict, each))[0] for each in (before, after)] == [get_attachment(order)[1]] * 2
+
+
 async def test_a_purge_while_a_copy_is_written_moves_it_too(strict, box, monkeypatch):
     order = strict.order("invoice", "letterhead")
     document = await _asked(strict, box, order)

@@ -356,6 +356,14 @@ async def mark_archive_outdated(connection: Connection, document: UUID) -> None:
     )
 
 
+async def is_copy_shared(connection: Connection, document: UUID, *, sha256: bytes, path: str) -> bool:
+    """Whether another document, of any organization, names this archived copy or may be about to."""
+    cursor = await connection.execute("SELECT needs_archived_copy(%s, %s, %s)", [sha256, path, document])
+    row = await cursor.fetchone()
+    assert row is not None, "a function returns a row"
+    return row[0]
+
+
 async def lock_arrivals(connection: Connection, document: UUID) -> None:
     """Wait for a purge of these arrivals, and let the next one wait for this transaction."""
     await connection.execute("SELECT FROM arrivals WHERE document_id = %s FOR SHARE", [document])
