@@ -132,7 +132,7 @@ async def disconnect(
     async with context.database.transaction(organization) as connection:
         await credentials.delete(connection, mailbox)
         await mailboxes.remove_subscriptions(connection, mailbox)
-        await mailboxes.disconnect(connection, mailbox)
+        changed = await mailboxes.disconnect(connection, mailbox)
         await work.delete_by_subject(connection, str(mailbox))
         if purge:
             moved = await mailboxes.purge(connection, mailbox)
@@ -141,8 +141,9 @@ async def disconnect(
                 [WorkRequest(organization, WorkKind.ARCHIVE, str(document)) for document in moved],
             )
             await ledger.purge_personal(connection, "mailbox", str(mailbox))
-        payload = _describe_revocation(revocation) | {"purged": purge}
-        await _record_event(connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, **payload)
+        if changed or purge:
+            payload = _describe_revocation(revocation) | {"purged": purge}
+            await _record_event(connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, **payload)
     tokens.cached.pop(mailbox, None)
     if others:
         others = await _find_other_mailboxes(context, found)
