@@ -1,0 +1,181 @@
+"""Crash scenarios of documents, blobs, queues and webhooks."""
+
+import json
+from collections import defaultdict
+from importlib import import_module
+from typing import ClassVar
+
+import httpx2
+
+from mailsim import samples
+from postroom.blobs import DiskBlobStore
+from postroom.flow.outbound import webhooks
+from postroom.model import WorkKind
+from postroom.store import blobs, feed
+from postroom.store.feed import NewEvent
+from scenarios.crash_mailboxes import INVOICE
+from scenarios.crash_world import DAY, CrashScenario, RequestScenario
+from scenarios.document_postroom import get_attachment
+from web.api_client import create_key_header
+
+
+class DocumentScenario(CrashScenario):
+    """Whatever happens, one invoice is read once and archived once."""
+
+    content = get_attachment(INVOICE)[1]
+    arrivals: ClassVar = {1}
+
+    async def check(self) -> None:
+        [(state, path)] = await self.world.rows("SELECT state, archive_path FROM documents")
+        assert state == "completed"
+        assert (self.world.home / path).read_bytes() == self.content
+        assert len([*self.world.home.glob("archive/**/*.pdf")]) == 1
+        entries = await self.world.count_entries()
+        assert entries["DOCUMENT_ARCHIVED"] == entries["DOCUMENT_COMPLETED"] == 1
+        assert await self.world.rows("SELECT count(*) FROM records") == [(1,)]
+        [(arrivals,)] = await self.world.rows("SELECT count(*) FROM arrivals")
+        assert arrivals in self.arrivals
+        await self.world.assert_no_orphans()
+
+
+class Document(DocumentScenario):
+    """A message brings an invoice, which is read and archived."""
+
+    async def prepare(self) -> None:
+        box = await self.world.room.mailbox(self.provider)
+        self.world.sim.deliver(box.address, samples.write_message(INVOICE))
+        await self.world.perform(WorkKind.SYNC)
+
+
+class MovedArchive(Document):
+    """The sender of an archived document is purged, so that its copy moves to another path."""
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        await self.world.work()
+        [(self.sender,)] = await self.world.rows("SELECT sender FROM arrivals")
+        await self.world.run("purge", "person", self.sender, "--yes")
+
+    async def check(self) -> None:
+        [file] = self.world.home.glob("archive/**/*.pdf")
+        assert file.read_bytes() == self.content
+        [(path,)] = await self.world.rows("SELECT archive_path FROM documents")
+        assert self.world.home / path == file
+        assert self.sender.partition("@")[0] not in path
+        self.world.assert_no_temporary_files()
+
+
+class Upload(RequestScenario, DocumentScenario):
+    """A program uploads an invoice, and again when the connection broke off: a second arrival at most."""
+
+    arrivals: ClassVar = {1, 2}
+
+    async def prepare(self) -> None:
+        self.headers = await create_key_header(self.world.database, self.world.organization)
+
+    async def request(self, url: str) -> None:
+        query = {"pipeline": "invoices", "file_name": "invoice.pdf"}
+        async with httpx2.AsyncClient(base_url=f"{url}/api/v1", trust_env=False, timeout=60) as client:
+            done = await client.post("/documents", params=query, headers=self.headers, content=self.content)
+        assert done.status_code == 201, done.text
+
+
+class WatchedImport(DocumentScenario):
+    """A file lies in a watched folder."""
+
+    async def prepare(self) -> None:
+        folder = self.world.home / "inbox"
+        folder.mkdir()
+        (folder / "invoice.pdf").write_bytes(self.content)
+        (self.world.home / "pipelines.toml").write_text(
+            f'[invoices]\nkind = "invoice"\nwatch = "{folder}"\nwatch_seconds = 1\n'
+        )
+
+    async def recover(self) -> None:
+        await self.world.room.move_clock(60)
+        await self.world.work("SELECT count(*) = 1 FROM documents WHERE archived_at IS NOT NULL")
+
+    async def check(self) -> None:
+        await super().check()
+        taken = "SELECT name, imported_at IS NOT NULL FROM watched_files"
+        assert await self.world.rows(taken) == [("invoice.pdf", True)]
+
+
+class Queue(Document):
+    """SQS announces the document."""
+
+    uses_aws = True
+
+    async def prepare(self) -> None:
+        self.client = import_module("boto3").client("sqs", endpoint_url=self.world.aws)
+        self.url = self.client.create_queue(QueueName=self.world.home.name)["QueueUrl"]
+        self.world.settings["POSTROOM_QUEUE"] = f"sqs:{self.url}"
+        await super().prepare()
+
+    async def recover(self) -> None:
+        await self.world.room.move_clock(2 * 3600)
+        await self.world.work()
+
+
+class Deliver(CrashScenario):
+    """Events of two documents are sent to a webhook."""
+
+    async def prepare(self) -> None:
+        world = self.world
+        await webhooks.add(
+            world.database,
+            world.room.world.engine.sealer,
+            world.organization,
+            f"{world.base}/events",
+            ["document.changed"],
+            allows_http=True,
+        )
+        new = [
+            NewEvent("document.changed", "document", name, {"number": number})
+            for number in range(3)
+            for name in ("one", "two")
+        ]
+        async with world.database.transaction(world.organization) as connection:
+            await feed.append_events(connection, new)
+
+    async def check(self) -> None:
+        received: dict[str, list[int]] = defaultdict(list)
+        pushes = self.world.receiver.pushes
+        while not pushes.empty():
+            data = json.loads(pushes.get_nowait().body)["data"]
+            if data["number"] not in received[data["entity_id"]]:
+                received[data["entity_id"]].append(data["number"])
+        assert received == {"one": [0, 1, 2], "two": [0, 1, 2]}, "each in order, at least once"
+        assert await self.world.rows("SELECT count(*) FROM deliveries") == [(0,)]
+        await self.world.run("ledger", "verify")
+
+
+class Garbage(CrashScenario):
+    """A blob without references and an object without a row are collected; a used blob stays."""
+
+    async def prepare(self) -> None:
+        world = self.world
+        store = DiskBlobStore(world.home / "blobs")
+        used, unused, _ = [
+            await store.put(world.organization, content) for content in (b"used", b"unused", b"orphan")
+        ]
+        async with world.database.transaction(world.organization) as connection:
+            await blobs.record(connection, world.organization, [used, unused])
+        await world.rows(
+            """
+            INSERT INTO documents (organization_id, pipeline, sha256, media_type)
+            VALUES (%s, 'invoices', %s, 'application/pdf') RETURNING id
+            """,
+            world.organization,
+            used.sha256,
+        )
+        world.age_blobs()
+        await world.room.move_clock(3 * DAY)
+        await world.enqueue(WorkKind.COLLECT_GARBAGE, world.organization)
+        self.used = used.sha256.hex()
+
+    async def check(self) -> None:
+        files = [file.name for file in self.world.home.glob("blobs/*/*/*")]
+        assert files == [self.used]
+        assert await self.world.rows("SELECT encode(sha256, 'hex') FROM blobs") == [(self.used,)]
+        assert await self.world.rows("SELECT count(*) FROM blob_removals WHERE removed_at IS NULL") == [(0,)]
