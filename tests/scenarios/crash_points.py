@@ -21,7 +21,7 @@ class Effect:
     that is replaced by one that kills its process, in its `call`-th call. `port`: the method whose effect it
     is, as "Class.method"; none for a commit. Of a commit, `kind` is the kind of work whose step commits, or
     `within` is a function that is called in the transaction. `usual` is the crash point that every test run
-    includes, the more telling one of the two; `make soak` runs all.
+    includes, the harder one of the two; `make soak` runs all.
     """
 
     name: str
