@@ -355,21 +355,26 @@ async def test_a_purge_moves_the_archived_copy_to_a_path_without_the_sender(stri
     assert not left & {"documents", "arrivals", "ledger", "ledger_personal"}
 
 
-async def test_a_purge_leaves_a_copy_that_another_document_shares(strict, box, owner):
-    """As if a second pipeline or organization had archived the same bytes to the same path."""
+async def test_a_purge_leaves_a_copy_that_another_organization_shares(strict, box, owner):
+    """Both connected the same account: the same bytes were archived to the same path."""
     order = strict.order("invoice", "letterhead")
     document = await _asked(strict, box, order)
     await strict.confirm(document)
     await strict.work()
     before, world = await strict.by_id(document.id), strict.room.world
+    other = uuid4()
+    await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'other')", [other])
+    await owner.execute(
+        "INSERT INTO blobs (organization_id, sha256, size) VALUES (%s, %s, 1)", [other, before.sha256]
+    )
     await owner.execute(
         """
         INSERT INTO documents
             (organization_id, pipeline, sha256, media_type, state, archive_path, archived_at)
-        SELECT organization_id, 'another', sha256, media_type, state, archive_path, archived_at
+        SELECT %s, pipeline, sha256, media_type, state, archive_path, archived_at
         FROM documents WHERE id = %s
         """,
-        [document.id],
+        [other, document.id],
     )
     await purge_flow.purge_person(world.database, world.organization, order.sender[1])
     await strict.work()
