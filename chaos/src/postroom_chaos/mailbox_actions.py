@@ -1,6 +1,7 @@
 """What an operator and a mailbox's owner decide: connect, policy, pause, disconnect, purge, consent."""
 
 import asyncio
+import time
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
@@ -28,6 +29,7 @@ async def _connect(system: System, state: RunState, mailbox: ExpectedMailbox) ->
     mailbox.id = await _find_id(system, mailbox.address)
     mailbox.state = "mirrored"
     if not known or mailbox.present_from is None:
+        mailbox.connected_at = time.monotonic()
         mailbox.present_from = before - timedelta(days=state.plan.backfill_days) + timedelta(minutes=5)
     state.note(f"connected {mailbox.address} as {mailbox.id}")
 

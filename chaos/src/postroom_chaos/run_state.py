@@ -4,11 +4,14 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 from uuid import UUID
 
 from postroom_chaos.oracle.evidence import MailboxState, MemorySample, Policy, PurgedPerson, Violation
 from postroom_chaos.plan import Plan
+
+FIRST_SYNC_SECONDS: Final = 30.0  # how long the first sync may take to begin
 
 
 @dataclass
@@ -21,6 +24,7 @@ class ExpectedMailbox:
     id: UUID | None = None  # once it is connected
     state: MailboxState = "mirrored"
     present_from: datetime | None = None
+    connected_at: float = 0.0  # by the monotonic clock
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -43,6 +47,13 @@ class RunState:
     clock_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     disk_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     database_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def note_jump(self, seconds: float) -> None:
+        """Count a jump of the clocks. The days to fetch count back from a mailbox's first sync."""
+        self.jumped_seconds += seconds
+        for mailbox in self.mailboxes.values():
+            if mailbox.present_from and time.monotonic() - mailbox.connected_at < FIRST_SYNC_SECONDS:
+                mailbox.present_from += timedelta(seconds=seconds)
 
     def note_failure(self, action: str, error: Exception) -> None:
         self.note(f"FAILED {action}: {type(error).__name__}: {error}")
