@@ -169,8 +169,8 @@ async def jump_clocks(system: System, state: RunState, seconds: float) -> None:
     """Time passes for the provider and for Postroom alike.
 
     The provider is first, since moving its clock takes as long as its pushes. A database ahead of it would
-    ask for subscriptions that last longer than the provider allows. The workers are suspended meanwhile: hours
-    pass in a moment for the provider, and would end a token while it is being fetched.
+    ask for subscriptions that last longer than the provider allows. The workers are suspended meanwhile:
+    hours pass in a moment for the provider, and would end a token while it is being fetched.
     """
     workers = [program for name, program in system.programs.items() if name.startswith("worker")]
     async with state.clock_lock:
