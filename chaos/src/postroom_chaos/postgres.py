@@ -114,8 +114,10 @@ class PostgresServer:
         command = [str(find_programs() / "initdb"), f"--pgdata={_HERE}", f"--username={_SUPERUSER}"]
         command += ["--encoding=UTF8", "--locale=C", "--auth=scram-sha-256", f"--pwfile={password}"]
         command += ["--no-sync", "--no-instructions"]
-        failed = await asyncio.to_thread(self._spawn(command).wait)
-        password.unlink()
+        try:
+            failed = await asyncio.to_thread(self._spawn(command).wait)
+        finally:
+            password.unlink()
         if failed:
             raise ServerFailed(f"initdb failed; see {self.log}")
         await self.start()
