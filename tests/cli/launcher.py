@@ -45,10 +45,7 @@ class LaunchedProcess:
     def wait(self, seconds: float) -> int:
         """The exit code, once it has ended."""
         self._connection.settimeout(seconds)
-        code = int(self._answers.readline() or -signal.SIGKILL)
-        self._answers.close()
-        self._connection.close()
-        return code
+        return int(self._answers.readline() or -signal.SIGKILL)
 
     def signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError):
@@ -63,6 +60,8 @@ class LaunchedProcess:
     def close(self) -> None:
         """Close its files; `output` is what it had written until then."""
         self.output = self.read_output()
+        self._answers.close()
+        self._connection.close()
         self._out.close()
         self._err.close()
 
