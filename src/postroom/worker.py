@@ -21,6 +21,7 @@ from postroom.errors import (
     OperatorError,
     PermanentError,
     PostroomError,
+    SchemaError,
     TransientError,
     describe_error,
 )
@@ -253,7 +254,7 @@ class _Worker:
         try:
             if outcome is not WorkOutcome.DROP and not await self._apply(outcome, lease, error):
                 outcome = WorkOutcome.DROP  # the lease was lost meanwhile
-        except (DatabaseUnavailable, TransientError) as write_error:
+        except (DatabaseUnavailable, SchemaError, TransientError) as write_error:
             # The lease will expire, which makes the row due again.
             log.warning("work.outcome_not_written", kind=lease.kind, work=lease.id, error=write_error)
         log_failure = log.warning if isinstance(error, PostroomError) else log.error

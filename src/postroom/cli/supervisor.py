@@ -1,5 +1,8 @@
 """The supervisor of `postroom up` and `postroom demo`, which restarts child processes that exit.
 
+A child that exits because the schema does not match this version is not restarted: all the others would exit
+for the same reason, so the supervisor stops too.
+
 A child's standard input is a pipe whose other end only the supervisor holds. However the supervisor ends,
 `kill -9` included, the pipe closes and the child exits, so no orphan is left.
 """
@@ -18,6 +21,8 @@ from typing import Any, Final
 
 import typer
 
+from postroom.cli.exit_codes import ExitCode
+from postroom.errors import SchemaError
 from postroom.logs import Log
 
 FIRST_RESTART_SECONDS: Final = 0.2
@@ -87,6 +92,12 @@ async def _supervise_child(child: ChildProcess, stop: asyncio.Event, stop_second
                 await _stop_child(process, stop_seconds)
         if stop.is_set():
             return
+        if process.returncode == ExitCode.SCHEMA:
+            stop.set()
+            raise SchemaError(
+                "The schema does not match this version of Postroom; all processes were stopped."
+                " Start the version that migrated the database."
+            )
         if time.monotonic() - started >= HEALTHY_SECONDS:
             delay = FIRST_RESTART_SECONDS
         log.warning(

@@ -12,7 +12,10 @@ import typer
 from postroom.model import WorkKind
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from postroom.config import Settings
+    from postroom.store.database import Database
 
 EXAMPLES = """\b
 Examples:
@@ -85,10 +88,27 @@ async def _work(settings: "Settings", url: str) -> None:
         if queue is not None:
             await queue.check()
         working = worker.run(opened, handlers, worker.worker_limits(settings), stop, queue)
-        tasks = [asyncio.create_task(each) for each in (working, *always)]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            await worker.cancel_all(tasks)
-        for task in done:
+        await _run_until_stopped(url, opened, stop, [working, *always])
+
+
+async def _run_until_stopped(
+    url: str, database: "Database", stop: asyncio.Event, loops: "list[Coroutine[None, None, None]]"
+) -> None:
+    """Run the loops until the first of them ends. A newer schema stops the worker like a signal does."""
+    from postroom import worker
+    from postroom.cli import startup
+    from postroom.errors import SchemaError
+    from postroom.store import schema_migrations
+
+    tasks = [asyncio.create_task(loop) for loop in loops]
+    outdated = asyncio.create_task(schema_migrations.raise_when_newer(database))
+    outdated.add_done_callback(lambda _: stop.set())
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in [outdated, *done] if outdated.done() else done:
             task.result()
+    except SchemaError:
+        await startup.require_ready_database(url)  # raises an error that says whether the schema is newer
+        raise
+    finally:
+        await worker.cancel_all([*tasks, outdated])

@@ -12,6 +12,7 @@ from postroom.errors import DatabaseUnavailable, PostroomError, SchemaError, Tra
 
 _CHECK_SERVER = "Start the database, or correct POSTROOM_DATABASE_URL."
 _MIGRATE = "Run `postroom db migrate`."
+_COMPARE = "Run `postroom db migrate`, or upgrade this process if the schema is newer."
 
 # The longest matching prefix of the SQLSTATE applies.
 _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
@@ -25,9 +26,9 @@ _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
     "25P04": (TransientError, "A database transaction took too long", "Postroom retries it."),
     "3F": (SchemaError, "The database has no Postroom schema", _MIGRATE),
     "40": (TransientError, "The database aborted a conflicting transaction", "Postroom retries it."),
-    "42703": (SchemaError, "The schema lacks a column that this Postroom needs", _MIGRATE),
-    "42883": (SchemaError, "The schema lacks a function that this Postroom needs", _MIGRATE),
-    "42P01": (SchemaError, "The schema lacks a table that this Postroom needs", _MIGRATE),
+    "42703": (SchemaError, "The schema lacks a column that this Postroom needs", _COMPARE),
+    "42883": (SchemaError, "The schema lacks a function that this Postroom needs", _COMPARE),
+    "42P01": (SchemaError, "The schema lacks a table that this Postroom needs", _COMPARE),
     "53": (
         DatabaseUnavailable,
         "The database is out of resources",

@@ -4,24 +4,34 @@ Migrations go forward only, and each is applied once. A file edited after it was
 and a skipped number are errors; nothing is repaired by guessing. Only the demo drops the schema.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from importlib.resources import files
+from typing import Final
 
+import psycopg
 from psycopg import errors
 from psycopg.rows import class_row
 
-from postroom.errors import SchemaError
+from postroom.errors import DatabaseUnavailable, PostroomError, SchemaError, TransientError
 from postroom.store import roles
 from postroom.store.connection import Connection, connect
-from postroom.store.database_errors import translate_errors
+from postroom.store.database import Database
+from postroom.store.database_errors import to_postroom_error, translate_errors
 
 # The advisory lock of all migrating processes. The value is arbitrary but must never change.
 _LOCK = 0x706F7374726F6F6D
+# Running processes wait behind a migration that waits for a table, so it gives up soon and tries again.
+_TABLE_LOCK_SECONDS: Final = 3
+_TABLE_LOCK_ATTEMPTS: Final = 40
+_TABLE_LOCK_PAUSE_SECONDS: Final = 1
+_WATCH_SECONDS: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +90,12 @@ async def migrate(url: str, on_progress: Callable[[Migration], None] | None = No
             status = await _read_status(connection)
             if status.fault:
                 raise SchemaError(status.fault)
-            return [await _apply(connection, migration, on_progress) for migration in status.pending]
+            applied: list[AppliedMigration] = []
+            for migration in status.pending:
+                if on_progress:
+                    on_progress(migration)
+                applied.append(await _apply_with_retries(connection, migration))
+            return applied
 
 
 async def drop_schema(url: str) -> None:
@@ -101,6 +116,25 @@ async def read_status(url: str) -> SchemaStatus:
     async with await connect(url) as connection:
         with translate_errors():
             return await _read_status(connection)
+
+
+async def raise_when_newer(database: Database) -> None:
+    """Raise SchemaError once a newer version has migrated the schema.
+
+    A process that runs on would use statements that were never tested on the newer schema.
+    """
+    newest = max(migration.version for migration in list_shipped())
+    while True:
+        with suppress(DatabaseUnavailable, TransientError):
+            async with database.engine() as connection:
+                cursor = await connection.execute("SELECT max(version) FROM schema_migrations")
+                [row] = await cursor.fetchall()
+            if row[0] > newest:
+                raise SchemaError(
+                    f"A newer version of Postroom migrated the database to {row[0]:04}; this process ends at"
+                    f" {newest:04} and has stopped. Start the newer version instead."
+                )
+        await asyncio.sleep(_WATCH_SECONDS)
 
 
 async def _read_status(connection: Connection) -> SchemaStatus:
@@ -165,12 +199,25 @@ async def _list_applied(connection: Connection) -> list[AppliedMigration]:
     return await cursor.fetchall()
 
 
-async def _apply(
-    connection: Connection, migration: Migration, on_progress: Callable[[Migration], None] | None
-) -> AppliedMigration:
-    if on_progress:
-        on_progress(migration)
+async def _apply_with_retries(connection: Connection, migration: Migration) -> AppliedMigration:
+    attempts = 0
+    while True:
+        attempts += 1
+        try:
+            return await _apply(connection, migration)
+        except psycopg.Error as error:
+            is_locked = isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected)
+            if not is_locked or attempts >= _TABLE_LOCK_ATTEMPTS:
+                raise _to_migration_error(connection, migration, error) from error
+        await asyncio.sleep(_TABLE_LOCK_PAUSE_SECONDS)
+
+
+async def _apply(connection: Connection, migration: Migration) -> AppliedMigration:
+    """Apply one migration in one transaction: all of it or nothing."""
     async with connection.transaction(), connection.cursor(row_factory=class_row(AppliedMigration)) as cursor:
+        await cursor.execute(
+            "SELECT set_config('lock_timeout', %s, true)", [f"{_TABLE_LOCK_SECONDS * 1000:.0f}ms"]
+        )
         await cursor.execute(
             """
             CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -181,13 +228,7 @@ async def _apply(
             )
             """
         )
-        try:
-            await cursor.execute(migration.statements)
-        except errors.InsufficientPrivilege as error:
-            raise SchemaError(
-                f"Migration {_label(migration)} needs a privilege that the role {connection.info.user} lacks"
-                f" ({error.diag.message_primary}). Ask a database administrator to grant it."
-            ) from error
+        await cursor.execute(migration.statements)
         await cursor.execute(
             """
             INSERT INTO schema_migrations (version, name, sha256) VALUES (%s, %s, %s)
@@ -197,3 +238,25 @@ async def _apply(
         )
         rows = await cursor.fetchall()
     return rows[0]
+
+
+def _to_migration_error(connection: Connection, migration: Migration, error: psycopg.Error) -> PostroomError:
+    """Which migration failed, why, and what to do. The class says whether the database is at fault."""
+    failed = f"Migration {_label(migration)} failed and was rolled back"
+    again = "Earlier migrations are kept. Run `postroom db migrate` again to continue with this one."
+    if isinstance(error, errors.InsufficientPrivilege):
+        return SchemaError(
+            f"{failed}: it needs a privilege that the role {connection.info.user} lacks"
+            f" ({error.diag.message_primary}). Ask a database administrator to grant it. {again}"
+        )
+    if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected):
+        return TransientError(
+            f"{failed}: other transactions keep locking its tables. Wait until backups and long queries have"
+            f" ended, or stop Postroom's processes. {again}"
+        )
+    known = to_postroom_error(error)
+    if isinstance(known, DatabaseUnavailable | TransientError):
+        return type(known)(f"{failed}: {known} {again}")
+    # An invalid value (class 22) is named in the message, and may be personal.
+    reason = "invalid data" if (error.sqlstate or "").startswith("22") else error.diag.message_primary
+    return SchemaError(f"{failed}: {type(error).__name__}, {reason}. Please report it. {again}")

@@ -17,7 +17,7 @@ from postroom import config
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.engine import Engine
 from postroom.logs import Log
-from postroom.store import backlogs
+from postroom.store import backlogs, schema_migrations
 from postroom.store.connection import SessionLimits
 from postroom.web import (
     api,
@@ -55,11 +55,15 @@ log = Log()
 
 
 async def serve(engine: Engine, listening: socket.socket) -> None:
-    """Answer requests until SIGTERM or SIGINT; then give requests in progress a limited time to end."""
+    """Answer requests until SIGTERM or SIGINT; then give requests in progress a limited time to end.
+
+    Raises SchemaError after it has stopped because a newer version migrated the database.
+    """
     # uvicorn raises the signal again after its shutdown; a stop on request is not a failure.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
     recording = asyncio.create_task(backlogs.record_forever(engine.database))
+    outdated = asyncio.create_task(schema_migrations.raise_when_newer(engine.database))
     try:
         async with open_application(engine) as (application, streams):
             log.info("web.started", port=listening.getsockname()[1])
@@ -68,10 +72,14 @@ async def serve(engine: Engine, listening: socket.socket) -> None:
                 listening,
                 stop_seconds=engine.settings.stop_seconds,
                 on_stop=streams.close,
+                stop_after=outdated,
             )
+            if outdated.done():
+                outdated.result()
     finally:
         recording.cancel()
-    log.info("web.stopped")
+        outdated.cancel()
+        log.info("web.stopped")
 
 
 @asynccontextmanager
@@ -140,8 +148,12 @@ async def run_server(
     *,
     stop_seconds: float,
     on_stop: Callable[[], None] = lambda: None,
+    stop_after: asyncio.Task[None] | None = None,
 ) -> None:
-    """Serve until a signal stops the server. `on_stop` ends responses that would never end by themselves."""
+    """Serve until a signal, or the end of `stop_after`, stops the server.
+
+    `on_stop` ends responses that would never end by themselves.
+    """
     configuration = uvicorn.Config(
         application,
         http=build_protocol(PushAdmission()),
@@ -158,6 +170,8 @@ async def run_server(
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
     server = uvicorn.Server(configuration)
+    if stop_after is not None:
+        stop_after.add_done_callback(lambda _: setattr(server, "should_exit", True))
     stopping = asyncio.create_task(_call_on_stop(server, on_stop))
     try:
         await server.serve(sockets=[listening])
