@@ -3,46 +3,14 @@
 from uuid import uuid4
 
 import pytest
-from psycopg.rows import dict_row
 
 from databases import session
 from postroom.store import schema_migrations
 from postroom.store.schema_migrations import list_shipped, migrate
 from store.table_filler import TableFiller, organization_tables
+from upgrades.row_comparison import KINDS, TABLES, assert_kept, read_all_rows
 
 LAST_EARLIER_VERSION = 33
-TABLES = {
-    "blob_place": "blob_location",
-    "doomed_blobs": "blob_removals",
-    "forgotten_people": "purged_people",
-    "listed": "listed_messages",
-    "quota_uses": "quota_usage",
-    "record_marks": "record_identifiers",
-    "shared_ids": "foreign_message_ids",
-}
-COLUMNS = {
-    ("blob_place", "place"): "location",
-    ("blob_place", "known_from"): "set_at",
-    ("doomed_blobs", "doomed_at"): "marked_at",
-    ("forgotten_people", "forgotten_at"): "purged_at",
-    ("record_marks", "mark"): "identifier_sha256",
-    ("subscriptions", "reauthorization_told_at"): "reauthorization_requested_at",
-    ("subscriptions", "removal_told_at"): "removal_reported_at",
-    ("watched_files", "taken_at"): "imported_at",
-    ("watched_files", "refused"): "rejection",
-    ("work", "woken_at"): "enqueued_at",
-    ("work", "lost"): "lost_leases",
-    ("work", "carried_until"): "dispatched_until",
-}
-KINDS = {
-    "collect": "collect_garbage",
-    "lower": "apply_policy",
-    "retain": "apply_retention",
-    "document": "process_document",
-    "share": "share_state",
-    "watch": "watch_folder",
-    "sync": "sync",
-}
 
 
 @pytest.fixture
@@ -57,7 +25,7 @@ async def earlier_database(empty_database_url, monkeypatch):
         await connection.execute("INSERT INTO organizations VALUES (%s, 'example')", [organization])
         await TableFiller(connection, organization).fill()
         await connection.execute("DELETE FROM work")
-        for kind in KINDS:
+        for kind in (*KINDS, "sync"):
             await connection.execute(
                 """
                 INSERT INTO work (organization_id, kind, subject, due_at, woken_at, carried_until, lost)
@@ -74,38 +42,14 @@ async def earlier_database(empty_database_url, monkeypatch):
     return empty_database_url
 
 
-async def read_rows(connection, table):
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        await cursor.execute(f"SELECT * FROM {table}")
-        return await cursor.fetchall()
-
-
-def rename(table, row):
-    """The row as the current schema should show it."""
-    renamed = {COLUMNS.get((table, column), column): value for column, value in row.items()}
-    if table in {"work", "backlogs"}:
-        renamed["kind"] = KINDS.get(renamed["kind"], renamed["kind"])
-    return renamed
-
-
 async def test_upgrade_keeps_the_rows_of_every_table(earlier_database):
     async with session(earlier_database) as connection:
-        tables = [*await organization_tables(connection)]
-        before = {table: await read_rows(connection, table) for table in tables}
-    assert set(TABLES) <= set(before)
-    assert all(before.values())
+        before = await read_all_rows(connection)
+        assert set(TABLES) <= set(before)
+        assert all(before[table] for table in await organization_tables(connection))
     await migrate(earlier_database)
     async with session(earlier_database) as connection:
-        for table, rows in before.items():
-            after = await read_rows(connection, TABLES.get(table, table))
-            expected = [rename(table, row) for row in rows]
-            columns = expected[0].keys()
-            shown = [
-                {column: row[column] for column in columns}
-                for row in after
-                if row.get("kind") != "index_file_names"
-            ]
-            assert sorted(shown, key=repr) == sorted(expected, key=repr), table
+        assert_kept(before, await read_all_rows(connection))
 
 
 async def test_upgrade_enqueues_the_search_index_of_stored_attachments(earlier_database):

@@ -194,6 +194,21 @@ async def find_by_identifiers(
         return await cursor.fetchall()
 
 
+async def take_unidentified(connection: Connection, pipeline: str, kinds: Sequence[str]) -> list[Record]:
+    """Records confirmed before identifiers were stored. The caller adds theirs in this transaction."""
+    async with connection.cursor(row_factory=class_row(Record)) as cursor:
+        await cursor.execute(
+            """
+            UPDATE records SET identifiers_pending = false
+            WHERE organization_id = current_organization() AND pipeline = %s AND identifiers_pending
+                AND kind = ANY(%s)
+            RETURNING id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at
+            """,
+            [pipeline, list(kinds)],
+        )
+        return await cursor.fetchall()
+
+
 async def add_identifiers(
     connection: Connection, record: UUID, pipeline: str, identifiers: Sequence[bytes]
 ) -> None:

@@ -94,6 +94,7 @@ async def look_up_record(
         identity_alternatives=identity.identity_alternatives,
         doubted=extracted.doubted,
     )
+    await _identify_earlier_records(connection, context, pipeline)
     conflict: str | None = None
     for record in await records.find_by_identifiers(connection, pipeline.name, marks):
         others = await _find_differing_values(connection, identity, record, extracted)
@@ -112,6 +113,22 @@ async def look_up_record(
         same = " and ".join(identity.fingerprint)
         conflict = conflict or f"the same {same} as record {record.key or record.id}, but {words}"
     return RecordLookup(marks, conflict=conflict)
+
+
+async def _identify_earlier_records(
+    connection: Connection, context: RouteContext, pipeline: Pipeline
+) -> None:
+    """Add the identifiers of records that an earlier version confirmed without them."""
+    for record in await records.take_unidentified(connection, pipeline.name, list(context.identities)):
+        identity = context.identities[record.kind]
+        identifiers = record_matching.identity_hashes(
+            record.kind,
+            identity.fingerprint,
+            record.fields,
+            identity.shapes,
+            identity_alternatives=identity.identity_alternatives,
+        )
+        await records.add_identifiers(connection, record.id, pipeline.name, identifiers)
 
 
 async def _find_differing_values(

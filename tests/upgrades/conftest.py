@@ -1,0 +1,35 @@
+"""Databases of earlier versions, restored from the archives in this folder."""
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from cli.conftest import launcher  # noqa: F401  a fixture of these tests, too
+from databases import session
+from postroom.store import roles
+from postroom.store.embedded import binaries
+
+ARCHIVES = sorted(Path(__file__).parent.glob("schema-*.tar.xz"))
+
+
+@pytest.fixture(params=ARCHIVES, ids=lambda path: path.name.removesuffix(".tar.xz"))
+async def earlier_home(request, empty_database_url, tmp_path):
+    """A home with the keys of an earlier version, whose database is restored."""
+    with tarfile.open(request.param) as packed:
+        packed.extractall(tmp_path, filter="data")
+    async with session(empty_database_url) as connection:
+        await roles.ensure(connection)
+        await connection.execute("DROP SCHEMA postroom; DROP SCHEMA bo_airflow")
+    psql = [binaries.find_binaries().program("psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"]
+    script = [f"--file={tmp_path / 'postroom.sql'}", "--output=/dev/null", empty_database_url]
+    subprocess.run([*psql, *script], check=True)  # noqa: ASYNC221
+    return tmp_path
+
+
+@pytest.fixture
+def schema_number(request):
+    """The schema of the archive that `earlier_home` restored."""
+    name = request.node.callspec.params["earlier_home"].name
+    return int(name.split("-")[1])

@@ -1,0 +1,143 @@
+"""Run the demo of a released version, and keep its backup and keys as one archive.
+
+    python tests/upgrades/make_home.py SOURCE_TREE COMMIT FOLDER
+
+The rows are written by that version: its demo syncs two simulated mailboxes and reads their documents, its
+commands add the rest. Only the two work states that a quiet system lacks are set with SQL.
+"""
+
+import lzma
+import os
+import re
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from postroom.store.embedded import binaries
+
+MESSAGES = 40
+DEMO = (
+    "import sys; from postroom.cli import demo, run;"
+    f" demo._MESSAGES = {MESSAGES}; sys.argv[1:] = ['demo', '--port', '0']; sys.exit(run())"
+)
+KEPT = ("postroom.sql", "vault.keys", "ledger.key", "ledger.public")
+ORDERS = "reference,username,isin,direction,quantity,trade_date\nO-4711,ann,US0378331005,buy,100,2026-02-04\n"
+FILLED = f"""
+    SELECT (SELECT count(*) FROM messages) >= 2 * {MESSAGES}
+       AND (SELECT count(*) FROM records) >= 3
+       AND (SELECT count(*) FROM reviews WHERE decided_at IS NULL) >= 3
+       AND (SELECT count(*) FROM seals) >= 1
+"""
+PARK = """
+    UPDATE work SET due_at = NULL, attempts = 8, last_error = 'failed too often' {parked}
+    WHERE id = (SELECT min(id) FROM work)
+"""
+LEASE = """
+    UPDATE work SET lease_token = gen_random_uuid(), leased_until = now() + interval '1 hour' {leased}
+    WHERE id = (SELECT max(id) FROM work)
+"""
+
+
+class OldPostroom:
+    """The commands of one version on one home."""
+
+    def __init__(self, tree: Path, folder: Path) -> None:
+        self.folder, self.home = folder, folder / ".demo"
+        sources = [tree / "src", tree / "mailsim" / "src", *filter(None, [os.getenv("EXTRA_PATH")])]
+        self.environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")},
+            "PYTHONPATH": os.pathsep.join(str(source) for source in sources),
+        }
+
+    def start_demo(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", DEMO]
+        with (self.folder / "demo.log").open("wb") as log:
+            return subprocess.Popen(
+                command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, process_group=0
+            )
+
+    def __call__(self, *arguments: str) -> str:
+        command = [sys.executable, "-m", "postroom", *arguments]
+        environment = {**self.environment, "POSTROOM_HOME": str(self.home)}
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{arguments}: {done.stderr or done.stdout}")
+        return done.stdout
+
+    def query(self, statement: str) -> str:
+        return self("db", "psql", "-Atqc", statement).strip()
+
+
+def wait_for(is_reached: Callable[[], bool], what: str) -> None:
+    for _ in range(200):
+        if is_reached():
+            return
+        time.sleep(3)
+    raise RuntimeError(f"timed out: {what}")
+
+
+def fill(postroom: OldPostroom) -> None:
+    """Add what the demo itself does not: a decision, orders, a member, a key, a webhook, a purge, a pause."""
+    log = postroom.folder / "demo.log"
+    wait_for(
+        lambda: re.search(r"^Postroom: http", log.read_text(), re.MULTILINE) is not None, "the demo starts"
+    )
+    postroom("webhooks", "add", "https://app.example.org/hooks")
+    postroom("members", "add", "ann@example.org", "--role", "reviewer")
+    postroom("keys", "create", "reporting", "--scope", "read")
+    (postroom.folder / "orders.csv").write_text(ORDERS)
+    postroom("orders", "import", str(postroom.folder / "orders.csv"), "--kind", "contract-note")
+    wait_for(lambda: postroom.query(FILLED) == "t", "mail and documents")
+    reviews = "SELECT document_id FROM reviews WHERE decided_at IS NULL ORDER BY id"
+    rejected = postroom.query(reviews).splitlines()[0]
+    postroom("documents", "reject", rejected, "--reason", "not ours")
+    sender = postroom.query("SELECT lower(from_address) FROM messages WHERE from_address <> '' LIMIT 1")
+    postroom("purge", "person", sender, "--yes")
+    postroom("mailboxes", "pause", postroom.query("SELECT id FROM mailboxes ORDER BY address DESC LIMIT 1"))
+
+
+def set_work_states(postroom: OldPostroom) -> None:
+    has_state = postroom.query(
+        "SELECT count(*) FROM pg_attribute WHERE attrelid = 'work'::regclass AND attname = 'state'"
+    )
+    parked, leased = (", state = 'parked'", ", state = 'leased'") if has_state == "1" else ("", "")
+    postroom.query(PARK.format(parked=parked))
+    postroom.query(LEASE.format(leased=leased))
+
+
+def expand(home: Path) -> None:
+    """Turn the backup into plain SQL, which packs to half the size."""
+    pg_restore = binaries.find_binaries().program("pg_restore")
+    subprocess.run(
+        [pg_restore, "--no-owner", "-f", home / "postroom.sql", home / "postroom.backup"], check=True
+    )
+
+
+def make(tree: Path, commit: str, target: Path) -> Path:
+    with tempfile.TemporaryDirectory(prefix="postroom-") as folder:
+        postroom = OldPostroom(tree, Path(folder))
+        demo = postroom.start_demo()
+        try:
+            fill(postroom)
+        finally:
+            demo.send_signal(signal.SIGTERM)
+            demo.wait(120)
+        set_work_states(postroom)
+        schema = int(postroom.query("SELECT max(version) FROM schema_migrations"))
+        postroom("db", "backup", str(postroom.home / "postroom.backup"))
+        expand(postroom.home)
+        archive = target / f"schema-{schema:04}-{commit}.tar.xz"
+        with tarfile.open(archive, "w:xz", preset=9 | lzma.PRESET_EXTREME) as packed:
+            for name in KEPT:
+                if (postroom.home / name).exists():
+                    packed.add(postroom.home / name, name)
+    return archive
+
+
+if __name__ == "__main__":
+    print(make(Path(sys.argv[1]), sys.argv[2], Path(sys.argv[3])))

@@ -1,0 +1,82 @@
+"""Read all rows of a database, and state what an upgrade may change: names, and work that it enqueues."""
+
+from collections.abc import Mapping
+
+from psycopg.rows import dict_row
+
+from postroom.store.connection import Connection
+
+# Tables, columns and work kinds that a migration renamed.
+TABLES = {
+    "blob_place": "blob_location",
+    "doomed_blobs": "blob_removals",
+    "forgotten_people": "purged_people",
+    "listed": "listed_messages",
+    "quota_uses": "quota_usage",
+    "record_marks": "record_identifiers",
+    "shared_ids": "foreign_message_ids",
+}
+COLUMNS = {
+    ("blob_place", "place"): "location",
+    ("blob_place", "known_from"): "set_at",
+    ("doomed_blobs", "doomed_at"): "marked_at",
+    ("forgotten_people", "forgotten_at"): "purged_at",
+    ("record_marks", "mark"): "identifier_sha256",
+    ("subscriptions", "reauthorization_told_at"): "reauthorization_requested_at",
+    ("subscriptions", "removal_told_at"): "removal_reported_at",
+    ("watched_files", "taken_at"): "imported_at",
+    ("watched_files", "refused"): "rejection",
+    ("work", "woken_at"): "enqueued_at",
+    ("work", "lost"): "lost_leases",
+    ("work", "carried_until"): "dispatched_until",
+}
+KINDS = {
+    "collect": "collect_garbage",
+    "lower": "apply_policy",
+    "retain": "apply_retention",
+    "document": "process_document",
+    "share": "share_state",
+    "watch": "watch_folder",
+}
+# Work that a migration enqueues.
+ADDED_KINDS = {"index_file_names"}
+
+Row = Mapping[str, object]
+
+
+async def read_all_rows(connection: Connection) -> dict[str, list[Row]]:
+    """The rows of every table of Postroom, except the list of migrations."""
+    cursor = await connection.execute(
+        """
+        SELECT relname FROM pg_class
+        WHERE relnamespace = 'postroom'::regnamespace AND relkind = 'r' AND relname <> 'schema_migrations'
+        """
+    )
+    return {table: await _read_rows(connection, table) for (table,) in await cursor.fetchall()}
+
+
+async def _read_rows(connection: Connection, table: str) -> list[Row]:
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        await cursor.execute(f'SELECT * FROM postroom."{table}"'.encode())
+        return await cursor.fetchall()
+
+
+def assert_kept(before: Mapping[str, list[Row]], after: Mapping[str, list[Row]]) -> None:
+    """Each row from before is there once, with all its values, and no other row is there."""
+    for table, rows in before.items():
+        expected = [_rename(table, row) for row in rows]
+        columns = expected[0].keys() if expected else ()
+        found = [
+            {column: row[column] for column in columns}
+            for row in after[TABLES.get(table, table)]
+            if row.get("kind") not in ADDED_KINDS
+        ]
+        assert sorted(found, key=repr) == sorted(expected, key=repr), table
+
+
+def _rename(table: str, row: Row) -> Row:
+    """The row as the current schema should show it."""
+    renamed = {COLUMNS.get((table, column), column): value for column, value in row.items()}
+    if table in {"work", "backlogs"} and isinstance(kind := renamed["kind"], str):
+        renamed["kind"] = KINDS.get(kind, kind)
+    return renamed
