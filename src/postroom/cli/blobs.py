@@ -31,6 +31,7 @@ Examples:
     epilog="""\b
 Examples:
   postroom blobs verify
+  postroom blobs verify --refetch
   postroom blobs verify --json | jq '.[].faults'"""
 )
 def verify(
@@ -39,18 +40,24 @@ def verify(
         typer.Option("--organization", help="ID of one organization [default: all]", show_default=False),
     ] = None,
     *,
+    refetch: Annotated[
+        bool,
+        typer.Option("--refetch", help="Fetch missing and changed attachments again from their mailboxes."),
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> ExitCode:
     """Read all blobs and compare them with their digests.
 
-    Exit code 1 if one is missing or changed.
+    Exit code 1 if one is missing or changed. With --refetch, the next sync fetches it again.
     """
     from postroom import config
     from postroom.cli import output, startup
     from postroom.wiring import storage
 
     store = storage.build_blob_store(config.load())
-    results = startup.run_with_database(lambda database: _verify_organizations(database, store, organization))
+    results = startup.run_with_database(
+        lambda database: _verify_organizations(database, store, organization, refetch=refetch)
+    )
     if json:
         output.print_json([_to_json(organization_id, findings) for organization_id, findings in results])
     else:
@@ -91,7 +98,7 @@ async def _record_location(database: "Database", store: "BlobStore") -> str:
 
 
 async def _verify_organizations(
-    database: "Database", store: "BlobStore", organization: UUID | None
+    database: "Database", store: "BlobStore", organization: UUID | None, *, refetch: bool
 ) -> "list[tuple[OrganizationId, BlobVerification]]":
     from postroom.cli import progress
     from postroom.flow.storage import blob_verification
@@ -105,12 +112,12 @@ async def _verify_organizations(
             async with database.transaction(organization_id) as connection:
                 total = await blobs.sum_sizes(connection)
             with progress.bar("blobs", total) as advance:
-                results.append(
-                    (
-                        organization_id,
-                        await blob_verification.verify(database, store, organization_id, checked=advance),
-                    )
+                findings = await blob_verification.verify(database, store, organization_id, checked=advance)
+            if refetch:
+                findings.refetched = await blob_verification.refetch(
+                    database, store, organization_id, findings.faults
                 )
+            results.append((organization_id, findings))
     return results
 
 
@@ -119,11 +126,22 @@ def _print_findings(organization: UUID, findings: "BlobVerification") -> None:
         referrers = [f"message {id_}" for id_ in fault.referrers.messages]
         referrers += [f"document {id_}" for id_ in fault.referrers.documents]
         typer.echo(f"{fault.problem}  {fault.sha256.hex()}  {', '.join(referrers) or 'unreferenced'}")
+    for sha256 in findings.extra:
+        typer.echo(f"extra    {sha256.hex()}  unreferenced")
     state = "BROKEN" if findings.faults else "intact"
     typer.echo(
         f"{organization}: {state}. {findings.checked} blobs, {findings.size / 1e6:.1f} MB;"
-        f" {len(findings.faults)} missing or changed; {findings.unknown} unreferenced objects."
+        f" {len(findings.faults)} missing or changed; {len(findings.extra)} unreferenced objects."
     )
+    if findings.refetched is not None:
+        typer.echo(
+            f"{findings.refetched} of {len(findings.faults)} will be fetched again by the next sync."
+            " Restore the others from a backup of the blobs."
+        )
+    elif findings.faults:
+        typer.echo("Run `postroom blobs verify --refetch` to fetch attachments again from their mailboxes.")
+    if findings.extra:
+        typer.echo("Garbage collection removes unreferenced objects. Mail that is fetched again reuses them.")
 
 
 def _to_json(organization: UUID, findings: "BlobVerification") -> dict[str, Any]:
@@ -131,7 +149,9 @@ def _to_json(organization: UUID, findings: "BlobVerification") -> dict[str, Any]
         "organization": organization,
         "checked": findings.checked,
         "bytes": findings.size,
-        "unknown_objects": findings.unknown,
+        "unknown_objects": len(findings.extra),
+        "extra": [sha256.hex() for sha256 in findings.extra],
+        "refetched": findings.refetched,
         "faults": [
             {
                 "sha256": fault.sha256.hex(),

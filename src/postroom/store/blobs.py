@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
+from psycopg.rows import class_row
+
 from postroom.errors import TransientError
-from postroom.model import OrganizationId
+from postroom.model import MailboxId, OrganizationId
 from postroom.ports import Blob
 from postroom.store.database import Connection
 
@@ -40,6 +42,15 @@ class BlobReferences:
 
     messages: list[int]
     documents: list[UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class AttachmentSource:
+    """Where the bytes of an attachment can be fetched again."""
+
+    mailbox: MailboxId
+    provider_message_id: str
+    part: str
 
 
 async def record(connection: Connection, organization: OrganizationId, blobs: Sequence[Blob]) -> None:
@@ -196,6 +207,22 @@ async def list_references(connection: Connection, digest: bytes) -> BlobReferenc
         "SELECT id FROM documents WHERE sha256 = %s ORDER BY id LIMIT 20", [digest]
     )
     return BlobReferences(messages, [row[0] for row in await cursor.fetchall()])
+
+
+async def list_mail_sources(connection: Connection, digest: bytes) -> list[AttachmentSource]:
+    """The attachments with these bytes whose messages are still in a connected mailbox."""
+    cursor = connection.cursor(row_factory=class_row(AttachmentSource))
+    await cursor.execute(
+        """
+        SELECT mailbox_id AS mailbox, provider_message_id, part FROM attachments
+        JOIN messages ON messages.organization_id = attachments.organization_id AND messages.id = message_id
+        JOIN mailboxes ON mailboxes.organization_id = messages.organization_id AND mailboxes.id = mailbox_id
+        WHERE attachments.sha256 = %s AND deleted_at IS NULL AND disconnected_at IS NULL
+        ORDER BY messages.id, part
+        """,
+        [digest],
+    )
+    return await cursor.fetchall()
 
 
 async def get_location(engine: Connection) -> str | None:

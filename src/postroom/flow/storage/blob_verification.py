@@ -1,21 +1,25 @@
-"""Verify that every blob exists and is unchanged, by recomputing its digest. Changes nothing.
+"""Verify that every blob exists and is unchanged, by recomputing its digest; request broken ones again.
 
-Also counts objects without a row; garbage collection removes those once they are old enough.
+Also lists objects without a row; garbage collection removes those once they are old enough.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
 from postroom.errors import NotFound
-from postroom.model import OrganizationId
+from postroom.model import OrganizationId, WorkKind
 from postroom.ports import BlobStore
-from postroom.store import blobs
+from postroom.store import blobs, failures, work
 from postroom.store.blobs import BlobReferences, BlobRow
 from postroom.store.database import Database
+from postroom.store.failures import Failure, attachment_subject
+from postroom.store.work import WorkRequest
 
 BATCH: Final = 200
+MISSING: Final = "missing"
+CHANGED: Final = "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +38,8 @@ class BlobVerification:
     checked: int = 0
     size: int = 0
     faults: list[BlobFault] = field(default_factory=list[BlobFault])
-    unknown: int = 0  # objects without a row
+    extra: list[bytes] = field(default_factory=list[bytes])  # objects without a row
+    refetched: int | None = None  # faults that the next sync may repair; None: not requested
 
 
 async def verify(
@@ -52,7 +57,7 @@ async def verify(
             await _check_blob(database, store, organization, row, result)
             checked(row.size)
         after = rows[-1].sha256
-    await _count_unknown(database, store, organization, result)
+    await _list_extra(database, store, organization, result)
     return result
 
 
@@ -70,12 +75,12 @@ async def _check_blob(
             digest.update(piece)
             size += len(piece)
     except NotFound:
-        what = "missing"
+        what = MISSING
     else:
         result.size += size
         if digest.digest() == row.sha256 and size == row.size:
             return
-        what = "changed"
+        what = CHANGED
     async with database.transaction(organization) as connection:
         if row.sha256 in await blobs.find_existing(
             connection, [row.sha256]
@@ -85,19 +90,47 @@ async def _check_blob(
             )
 
 
-async def _count_unknown(
+async def _list_extra(
     database: Database, store: BlobStore, organization: OrganizationId, result: BlobVerification
 ) -> None:
     group: list[bytes] = []
     async for each in store.list_all(organization):
         group.append(each.sha256)
         if len(group) == BATCH:
-            result.unknown += await _count_missing_rows(database, organization, group)
+            result.extra += await _find_without_row(database, organization, group)
             group = []
     if group:
-        result.unknown += await _count_missing_rows(database, organization, group)
+        result.extra += await _find_without_row(database, organization, group)
 
 
-async def _count_missing_rows(database: Database, organization: OrganizationId, group: list[bytes]) -> int:
+async def _find_without_row(
+    database: Database, organization: OrganizationId, group: list[bytes]
+) -> list[bytes]:
     async with database.transaction(organization) as connection:
-        return len(set(group) - await blobs.find_existing(connection, group))
+        return sorted(set(group) - await blobs.find_existing(connection, group))
+
+
+async def refetch(
+    database: Database, store: BlobStore, organization: OrganizationId, faults: Sequence[BlobFault]
+) -> int:
+    """Have the next sync fetch the attachments of broken blobs again. Returns how many it may restore.
+
+    Each becomes a failure that is due now, so the usual retry of failed attachments fetches and stores it.
+    """
+    requested = 0
+    for fault in faults:
+        async with database.transaction(organization) as connection:
+            sources = await blobs.list_mail_sources(connection, fault.sha256)
+            for source in sources:
+                subject = attachment_subject(source.provider_message_id, source.part)
+                failure = Failure(
+                    "attachment", subject, f"Its blob is {fault.problem}; fetching it again.", 0
+                )
+                await failures.record(connection, source.mailbox, [failure])
+                await work.enqueue(
+                    connection, [WorkRequest(organization, WorkKind.SYNC, str(source.mailbox))]
+                )
+        if sources and fault.problem == CHANGED:
+            await store.delete(organization, fault.sha256)  # storing it again would keep the changed bytes
+        requested += bool(sources)
+    return requested
