@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -209,7 +210,7 @@ def assert_killed(code: int, output: str, crash: dict) -> None:
     assert f"{REACHED} {crash['place']} {crash['when']}" in output
 
 
-class CrashScenario:
+class CrashScenario(ABC):
     """Prepares a world, lets a process die in it, recovers, and checks. Most are about a worker."""
 
     uses_aws = False
@@ -229,8 +230,9 @@ class CrashScenario:
         await self.world.room.move_clock(60)
         await self.world.work()
 
+    @abstractmethod
     async def check(self) -> None:
-        raise NotImplementedError
+        """Compare the result with the truth."""
 
 
 class CommandScenario(CrashScenario):
@@ -248,8 +250,9 @@ class CommandScenario(CrashScenario):
 class RequestScenario(CrashScenario):
     """A web process dies during a request; the caller sends it again to the next one."""
 
+    @abstractmethod
     async def request(self, url: str) -> None:
-        raise NotImplementedError
+        """Send the request during which the process dies."""
 
     async def die(self, crash: dict) -> None:
         process, url = self.world.serve(crash)

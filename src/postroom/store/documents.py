@@ -356,9 +356,9 @@ async def mark_archive_outdated(connection: Connection, document: UUID) -> None:
     )
 
 
-async def is_copy_shared(connection: Connection, document: UUID, *, sha256: bytes, path: str) -> bool:
+async def is_copy_shared(engine: Connection, document: UUID, *, sha256: bytes, path: str) -> bool:
     """Whether another document, of any organization, names this archived copy or may be about to."""
-    cursor = await connection.execute("SELECT needs_archived_copy(%s, %s, %s)", [sha256, path, document])
+    cursor = await engine.execute("SELECT needs_archived_copy(%s, %s, %s)", [sha256, path, document])
     row = await cursor.fetchone()
     assert row is not None, "a function returns a row"
     return row[0]

@@ -72,14 +72,7 @@ async def connect(
     A reconnect keeps the mailbox's data, updates its address and resets its health. A paused mailbox stays
     paused, unless it was disconnected.
     """
-    cursor = await connection.execute(
-        """
-        SELECT health <> 'active' OR disconnected_at IS NOT NULL FROM mailboxes
-        WHERE provider = %s AND account_id = %s FOR NO KEY UPDATE
-        """,
-        [provider, account.account_id],
-    )
-    was_inactive = await cursor.fetchone() == (True,)
+    was_inactive = await _lock_inactive(connection, provider, account)
     cursor = await connection.execute(
         """
         INSERT INTO mailboxes (organization_id, id, provider, account_id, provider_user_id, address,
@@ -111,6 +104,18 @@ async def connect(
     if was_inactive:
         await mailbox_health.append_health_event(connection, mailbox.id, None)
     return mailbox, row[1]
+
+
+async def _lock_inactive(connection: Connection, provider: ProviderName, account: Account) -> bool:
+    """Lock the mailbox of an account; whether it exists and is disconnected or unhealthy."""
+    cursor = await connection.execute(
+        """
+        SELECT health <> 'active' OR disconnected_at IS NOT NULL FROM mailboxes
+        WHERE provider = %s AND account_id = %s FOR NO KEY UPDATE
+        """,
+        [provider, account.account_id],
+    )
+    return await cursor.fetchone() == (True,)
 
 
 async def get(connection: Connection, mailbox: MailboxId) -> Mailbox | None:

@@ -49,7 +49,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
     try:
         path = await _write_and_verify(context, lease.organization, document, item)
         if document.archive_path is not None and document.archive_path != path:
-            await _remove_copy(context, lease.organization, document, document.archive_path)
+            await _remove_copy(context, document, document.archive_path)
     except PostroomError as error:
         async with work.fenced_transaction(context.database, lease) as connection:
             await documents.record_archive_error(connection, document_id, f"Not archived yet: {error}")
@@ -82,12 +82,10 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
     return StepResult(again_after=0) if was_purged else StepResult()
 
 
-async def _remove_copy(
-    context: ArchiveContext, organization: OrganizationId, document: Document, path: str
-) -> None:
+async def _remove_copy(context: ArchiveContext, document: Document, path: str) -> None:
     """Remove the copy at the old path, unless another document shares it."""
-    async with context.database.transaction(organization) as connection:
-        shared = await documents.is_copy_shared(connection, document.id, sha256=document.sha256, path=path)
+    async with context.database.engine() as engine:
+        shared = await documents.is_copy_shared(engine, document.id, sha256=document.sha256, path=path)
     if not shared:
         await context.archive.remove(path)
 

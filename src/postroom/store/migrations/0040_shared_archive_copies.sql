@@ -10,4 +10,4 @@ CREATE FUNCTION needs_archived_copy(wanted_sha256 bytea, wanted_path text, excep
         );
     END;
 REVOKE ALL ON FUNCTION needs_archived_copy(bytea, text, uuid) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION needs_archived_copy(bytea, text, uuid) TO postroom_application;
+GRANT EXECUTE ON FUNCTION needs_archived_copy(bytea, text, uuid) TO postroom_engine;
