@@ -220,7 +220,7 @@ class CrashScenario(ABC):
         self.world = world
         self.provider = ProviderName(provider)
 
-    async def prepare(self) -> None:
+    async def prepare(self) -> None:  # noqa: B027  # most need nothing more
         """Everything up to the start of the process that dies."""
 
     async def die(self, crash: dict) -> None:
