@@ -3,19 +3,12 @@
 import pytest
 
 from flow.simulated_world import TOPIC
-from history_check import check_histories
+from message_history import message_history
 from postroom.model import ProviderName
 from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
 
-
-@pytest.fixture(autouse=True)
-def histories(request):
-    """After every test with a database: the events of its messages give their state."""
-    url = request.getfixturevalue("database_url") if "database_url" in request.fixturenames else None
-    yield
-    if url is not None:
-        check_histories(url)
+__all__ = ["message_history"]
 
 
 @pytest.fixture(scope="module")

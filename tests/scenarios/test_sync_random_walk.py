@@ -12,9 +12,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_sta
 
 import databases
 from flow.simulated_world import TOPIC
-from history_check import check_histories
 from postroom.flow.mail.sync.page_fetch import UNREADABLE_WAITS
 from postroom.model import OrganizationId, ProviderName
+from postroom_chaos.oracle.history import check_history_of
 from scenarios.interrupted_steps import cancel_step, overtake_step, try_step
 from scenarios.mailbox_user import MailboxUser
 from scenarios.mirrored_mailbox import postroom
@@ -152,7 +152,7 @@ class Mirroring(RuleBasedStateMachine):
                 await self.room.move_clock(PATIENCE)
                 await self.box.sync()
         await self.box.check()
-        check_histories(self.url)
+        assert check_history_of(self.url) == []
 
     def teardown(self):
         try:

@@ -41,6 +41,7 @@ async def test_a_true_mirror_has_nothing_to_be_found(mirror):
     assert await mirror.one("SELECT count(*) FROM listed_messages") == 0
 
 
+@pytest.mark.damages_rows
 async def test_what_is_missing_extra_and_different_is_found_and_repaired(mirror):
     lost, kept, changed, marked = mirror.keys[:4]
     await mirror.owner.execute("DELETE FROM messages WHERE provider_message_id = %s", [lost])
