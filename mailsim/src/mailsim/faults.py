@@ -26,7 +26,7 @@ ProviderKind = Literal[
     "push_doubled",
     "push_late",  # by `seconds`
     "push_reordered",
-    "not_readable",  # a new message returns 404 for `seconds` after its push
+    "not_readable",  # a new message is pushed, listed and in the change feed, but returns 404 for `seconds`
     "delta_repeat",
     "delta_empty_page",
     "cursor_expired",

@@ -17,7 +17,7 @@ from postroom.model import FetchFailure, MessageChange, Presence
 from postroom.providers.rate_limit import MAX_RETRY_AFTER_SECONDS, MailboxRateLimit
 from postroom.providers.transport import MAX_ATTEMPTS, ErrorMapping, HttpResponse
 
-# Right after a push a message may not be readable yet: it counts as deleted if missing a second time.
+# Right after a push a message may not be readable yet. If it is missing a second time, the caller decides.
 SECOND_LOOKUP_SECONDS: Final = 1.0
 _LARGE_BYTES: Final = 2**20
 _CONVERSIONS_PER_TURN: Final = (

@@ -202,6 +202,7 @@ class SyncPreconditions:
     generation: int
     seconds_since_enqueued: float | None
     has_purged_people: bool
+    has_open_failures: bool
 
 
 async def get_sync_preconditions(
@@ -211,7 +212,8 @@ async def get_sync_preconditions(
         """
         SELECT content_policy, paused_at IS NULL AND disconnected_at IS NULL, generation,
             extract(epoch FROM postroom_now() - enqueued_at)::float8,
-            EXISTS (SELECT FROM purged_people)
+            EXISTS (SELECT FROM purged_people),
+            EXISTS (SELECT FROM failures WHERE mailbox_id = mailboxes.id AND resolved_at IS NULL)
         FROM mailboxes CROSS JOIN work WHERE mailboxes.id = %b AND work.id = %b
         """,
         [mailbox, work],

@@ -55,9 +55,13 @@ class MailboxNotification(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SyncHints:
-    """Messages that pushes named, and until when notifications were missed."""
+    """Messages that pushes named, and the period in which the provider says that it lost notifications.
+
+    The period is empty if we dropped hints ourselves, because there were too many.
+    """
 
     message_ids: frozenset[str]
+    missed_from: datetime | None
     missed_until: datetime | None
 
     @property
@@ -65,8 +69,14 @@ class SyncHints:
         """False if hints were cut off at `MAX_HINTS`, or notifications were missed."""
         return len(self.message_ids) < MAX_HINTS and self.missed_until is None
 
+    @property
+    def missed_period(self) -> tuple[datetime, datetime] | None:
+        """The period in which the provider lost notifications."""
+        since, until = self.missed_from, self.missed_until
+        return (since, until) if since is not None and until is not None and since < until else None
 
-NO_HINTS: Final = SyncHints(frozenset(), None)
+
+NO_HINTS: Final = SyncHints(frozenset(), None, None)
 
 
 async def find_subscriptions(
@@ -225,25 +235,26 @@ async def record_lifecycle_events(
 async def get_hints(connection: Connection, mailbox: MailboxId) -> SyncHints:
     """Hints from pushes that no sync has used yet."""
     cursor = await connection.execute(
-        "SELECT message_ids, missed_until FROM notifications WHERE mailbox_id = %s", [mailbox]
+        "SELECT message_ids, missed_from, missed_until FROM notifications WHERE mailbox_id = %s", [mailbox]
     )
     row = await cursor.fetchone()
-    return SyncHints(frozenset(row[0]), row[1]) if row else NO_HINTS
+    return SyncHints(frozenset(row[0]), row[1], row[2]) if row else NO_HINTS
 
 
 async def clear_hints(connection: Connection, mailbox: MailboxId, used: SyncHints) -> None:
-    """Clear the hints that a sync used. Hints that arrived meanwhile stay; a full list counts as missed."""
+    """Clear the hints that a sync used. Hints that arrived meanwhile stay; a full list may have lost some."""
     await connection.execute(
         """
+        WITH clock AS MATERIALIZED (SELECT postroom_now() AS now)
         UPDATE notifications SET
             message_ids = ARRAY(SELECT unnest(message_ids) EXCEPT SELECT unnest(%(ids)s::text[])),
             missed_from = CASE
-                WHEN cardinality(message_ids) >= %(most)s THEN least(missed_from, postroom_now())
-                WHEN missed_until > coalesce(%(until)s::timestamptz, '-infinity') THEN missed_from END,
+                WHEN missed_until > coalesce(%(until)s::timestamptz, '-infinity') THEN missed_from
+                WHEN cardinality(message_ids) >= %(most)s THEN now END,
             missed_until = CASE
-                WHEN cardinality(message_ids) >= %(most)s THEN postroom_now()
+                WHEN cardinality(message_ids) >= %(most)s THEN now
                 WHEN missed_until > coalesce(%(until)s::timestamptz, '-infinity') THEN missed_until END
-        WHERE mailbox_id = %(mailbox)s
+        FROM clock WHERE mailbox_id = %(mailbox)s
         """,
         {
             "mailbox": mailbox,

@@ -53,6 +53,7 @@ class FakeMailbox:
     floor: int = 0  # cursors from before are expired
     poison: set[str] = field(default_factory=set)
     hidden: set[str] = field(default_factory=set)  # no look at them succeeds
+    late: set[str] = field(default_factory=set)  # listed and in the feed, but every request for them is a 404
     unreadable: set[str] = field(default_factory=set)  # parts whose bytes never come
     streams: dict[str, bytes] = field(default_factory=dict)  # by part: bytes that are fetched separately
     senders: dict[str, str] = field(default_factory=dict)  # where it is not Ann
@@ -233,7 +234,8 @@ class FakeMailbox:
     def _looked(self, key):
         if key in self.hidden:
             return FetchFailure(key, gone=False, reason="It cannot be looked at.")
-        return self._seen(self.items[key]) if key in self.items else MessageChange(key, Presence.DELETED)
+        there = key in self.items and key not in self.late
+        return self._seen(self.items[key]) if there else MessageChange(key, Presence.DELETED)
 
     def _seen(self, item):
         return MessageChange(item.key, Presence.PRESENT, f"{item.version:08d}", item.state)
@@ -245,7 +247,7 @@ class FakeMailbox:
             yield [self._fetched(key, policy) for key in keys[start : start + 2]]
 
     def _fetched(self, key, policy):
-        if key not in self.items:
+        if key not in self.items or key in self.late:
             return FetchFailure(key, gone=True, reason="gone")
         if key in self.poison:
             return FetchFailure(key, gone=False, reason="It cannot be read.")

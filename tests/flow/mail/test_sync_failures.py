@@ -281,6 +281,13 @@ async def test_a_sync_records_what_it_did_in_the_ledger(mirror):
     }
 
 
+async def test_a_sync_with_nothing_but_errors_is_started_and_completed(mirror):
+    mirror.remote.poison.add(mirror.remote.deliver())
+    await mirror.settle()
+    recorded = [row[0] for row in await mirror.rows("SELECT event_type FROM ledger ORDER BY id")]
+    assert recorded == ["SYNC_STARTED", "SYNC_COMPLETED"]
+
+
 async def test_a_sync_that_is_cancelled_leaves_whole_pages_only(mirror):
     for age in range(1, 10):
         mirror.remote.deliver(age=age * DAY)

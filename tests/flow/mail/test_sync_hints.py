@@ -1,8 +1,9 @@
 """A push narrows where to look, and never decides what is there."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
+import structlog
 
 from postroom.flow.mail import sync
 from postroom.model import MailboxHealth, RemoteFolder, WorkKind
@@ -48,6 +49,29 @@ async def test_hints_that_are_not_complete_lead_everywhere(folders):
     await folders.sync()
     await folders.assert_mirrors()
     assert folders.remote.calls["changes"] == 3
+
+
+async def test_missed_notifications_are_recorded_when_the_sync_has_read_what_they_concern(folders):
+    await folders.settle()
+    await folders.hint(missed=True)
+    [period] = await folders.rows("SELECT missed_from, missed_until FROM notifications")
+    with structlog.testing.capture_logs() as lines:
+        await folders.sync()
+        await folders.sync()
+    [(entity, payload)] = await folders.rows(
+        "SELECT entity_id, payload FROM ledger WHERE event_type = 'NOTIFICATIONS_MISSED'"
+    )
+    assert entity == str(folders.mailbox)
+    assert [datetime.fromisoformat(payload[name]) for name in ("missed_from", "missed_until")] == list(period)
+    assert [line["event"] for line in lines].count("sync.notifications_missed") == 1
+
+
+async def test_hints_that_did_not_fit_are_not_recorded_as_missed(folders):
+    await folders.settle()
+    await folders.hint(*(f"k{number}" for number in range(notifications.MAX_HINTS)))
+    await folders.sync()
+    await folders.sync()
+    assert await folders.one("SELECT count(*) FROM ledger WHERE event_type = 'NOTIFICATIONS_MISSED'") == 0
 
 
 async def test_hints_are_used_once(folders):

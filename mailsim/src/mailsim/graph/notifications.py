@@ -73,16 +73,14 @@ def handle_change(graph: GraphContext, mailbox: Mailbox, change: MailboxChange) 
     if mailbox.provider != "outlook" or change.number < 0:
         return
     graph.ids(mailbox)
+    if change.kind == "added":
+        _delay_readability(graph, mailbox, change.number)
     watchers = graph.subscriptions.list_for_user(graph.entra.directory.get_user(mailbox).oid)
-    notified = False
     for subscription in watchers:
         if subscription.is_active(graph.sim.clock.time()):
             for kind, identifier in _list_events(graph, subscription, mailbox, change):
                 if kind in subscription.change_types:
                     _notify(graph, subscription, kind, identifier, change)
-                    notified = True
-    if notified and change.kind == "added":
-        _delay_readability(graph, mailbox, change.number)
 
 
 def _delay_readability(graph: GraphContext, mailbox: Mailbox, number: int) -> None:

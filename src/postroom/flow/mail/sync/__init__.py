@@ -26,7 +26,12 @@ Each scope (a folder at Graph, the whole mailbox at Gmail) is in one of these st
     gone (the folder was deleted) ──────────────────────────────────────▶ settle, then drop the scope
 
 A message:  unknown ──fetch──▶ stored ⇄ moved, labels, flags ──▶ deleted (marked) ──▶ stored, if restored
+                │                 └──(moved to a folder that is not mirrored)──▶ left ──▶ stored, if back
                 └──(its fetch fails)──▶ failure ──retry with backoff──▶ stored, or waits for a person
+                                           └──(its feed or a complete listing: gone)──▶ resolved
+
+A 404 is such a failure, too: a provider may name a message before it can be read. The failure is committed
+with the cursor that passes the message, and names the scope that lists it.
 """
 
 from postroom.flow.mail.sync.sync_run import SyncContext

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from postroom.flow.mail.sync import cursor_planning
 from postroom.flow.mail.sync.page_fetch import FetchedPage, FetchOptions, Observation, fetch_page
 from postroom.flow.mail.sync.sync_run import SyncRun
-from postroom.store import cursors, folders, work
+from postroom.store import cursors, failures, folders, work
 from postroom.store.cursors import CursorKind, CursorStart
 
 
@@ -37,6 +37,8 @@ async def refresh_folders(sync_run: SyncRun) -> None:
         CursorStart(CursorKind.RESYNC, scope, completed=True) for scope in {scope for _, scope in gone}
     ]
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
+        for scope in {scope for _, scope in gone}:
+            await failures.settle_unlisted(connection, sync_run.id, scope)
         await cursors.delete(connection, sync_run.id, gone)
         await cursors.start(connection, sync_run.id, starts)
         found = await cursors.list_by_mailbox(connection, sync_run.id)

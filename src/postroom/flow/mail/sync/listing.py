@@ -227,6 +227,7 @@ class _Prefetcher:
             starts,
             listed=[(scope, fetched_page.shown)] if resync or first else (),
             only_stored_keys=first,
+            completed=[(scope, position.cursor.started_at)] if done else (),
         )
 
     async def _restart_listing(self, position: _ListingPosition) -> None:
@@ -270,6 +271,7 @@ class _Prefetcher:
         looked = await look_up(sync_run, keys, failed)
         fetched_page = await folder_tree.fetch_with_known_folders(sync_run, looked, FetchOptions(None))
         fetched_page.failures += failed.failures
+        fetched_page.left = dict.fromkeys(keys, scope)
         shown = [*fetched_page.shown, *(each.subject for each in failed.failures)]
         await commit_page(sync_run, fetched_page, CursorUpdates(listed=[(scope, shown)]))
 

@@ -16,22 +16,28 @@ from postroom.errors import CursorExpired, NotFound
 from postroom.flow.mail.sync import cursor_planning, folder_tree
 from postroom.flow.mail.sync.page_commit import CursorUpdates, commit_page
 from postroom.flow.mail.sync.page_fetch import (
-    UNREADABLE_WAITS,
+    UNREADABLE,
     FetchedPage,
     FetchOptions,
     Observation,
     get_retry_wait,
+    get_unreadable_wait,
     to_observations,
 )
 from postroom.flow.mail.sync.sync_run import SyncRun
+from postroom.logs import Log
 from postroom.model import ChangePage, MessageChange, Presence
-from postroom.store import failures, mailboxes, messages, notifications, work
+from postroom.store import failures, ledger, mailboxes, messages, notifications, work
 from postroom.store.cursors import CursorAdvance, CursorKind
-from postroom.store.failures import DueFailure, Failure
+from postroom.store.failures import Failure
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.notifications import SyncHints
+
+log = Log()
 
 OVERLAP: Final = timedelta(minutes=10)  # list again from this long before the newest stored message
 MAX_RETRIES: Final = 50
+ANNOUNCED_ATTEMPTS: Final = 3  # of a message that no feed or listing names
 
 
 async def run(sync_run: SyncRun) -> None:
@@ -48,8 +54,21 @@ async def run(sync_run: SyncRun) -> None:
     await _fetch_recent(sync_run)
     await _follow_feeds(sync_run, scopes)
     if hints != notifications.NO_HINTS:
-        async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
-            await notifications.clear_hints(connection, sync_run.id, hints)
+        await _clear_hints(sync_run, hints)
+
+
+async def _clear_hints(sync_run: SyncRun, hints: SyncHints) -> None:
+    """Clear the hints that were used. The ledger keeps the period without notifications."""
+    missed = hints.missed_period
+    async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
+        await notifications.clear_hints(connection, sync_run.id, hints)
+        if missed is not None:
+            period = {"missed_from": missed[0].isoformat(), "missed_until": missed[1].isoformat()}
+            entry = NewLedgerEntry("NOTIFICATIONS_MISSED", "mailbox", str(sync_run.id), payload=period)
+            await ledger.append_entries(connection, sync_run.organization, [entry])
+    if missed is not None:
+        seconds = (missed[1] - missed[0]).total_seconds()
+        log.warning("sync.notifications_missed", mailbox=sync_run.id, seconds=seconds)
 
 
 async def _load_hints(sync_run: SyncRun) -> SyncHints:
@@ -90,14 +109,11 @@ async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | 
     fetched_page = await folder_tree.fetch_with_known_folders(
         sync_run, observations, FetchOptions(sync_run.earliest(), look_up_known_bare_keys=True)
     )
-    early = [key for key in fetched_page.gone if key not in before]
-    fetched_page.failures += [
-        Failure("message", key, "Announced by a push, but not readable yet.", UNREADABLE_WAITS[0])
-        for key in early
-    ]
     await commit_page(sync_run, fetched_page, CursorUpdates())
     keys = fetched_page.folders() | {row.folder for row in before.values() if row.folder}
-    return {sync_run.folders[key].scope for key in keys if key in sync_run.folders}, not early
+    return {
+        sync_run.folders[key].scope for key in keys if key in sync_run.folders
+    }, not fetched_page.unreadable
 
 
 async def _fetch_recent(sync_run: SyncRun) -> None:
@@ -116,7 +132,7 @@ async def _fetch_recent(sync_run: SyncRun) -> None:
     changes = [each async for page in sync_run.remote.list_recent(since) for each in page]
     if changes:
         fetched_page = await folder_tree.fetch_with_known_folders(
-            sync_run, to_observations(changes, ""), FetchOptions(sync_run.earliest())
+            sync_run, to_observations(changes, None), FetchOptions(sync_run.earliest())
         )
         await commit_page(sync_run, fetched_page, CursorUpdates())
 
@@ -184,25 +200,29 @@ async def retry_failures(sync_run: SyncRun) -> None:
         sync_run, observations, FetchOptions(sync_run.earliest(), refetch_known=True)
     )
     fetched_page.retried = due
-    fetched_page.failures = [_with_next_wait(each, fetched_page) for each in fetched_page.failures]
-    fetched_page.failures += [
-        _to_unreadable_failure(each)
-        for each in due
-        if each.subject not in stored and _is_not_readable_yet(each, fetched_page)
-    ]
+    _plan_next_attempts(fetched_page, {key for key, row in stored.items() if row.is_mirrored})
     await commit_page(sync_run, fetched_page, CursorUpdates(), rewrites=True)
 
 
-def _with_next_wait(failure: Failure, fetched_page: FetchedPage) -> Failure:
-    return replace(failure, wait=get_retry_wait(fetched_page.attempts(failure.message)))
+def _plan_next_attempts(fetched_page: FetchedPage, stored: set[str]) -> None:
+    """Set the next attempt of what failed again. What is not set again counts as resolved.
 
-
-def _is_not_readable_yet(due: DueFailure, fetched_page: FetchedPage) -> bool:
-    """Whether an announced message is not there yet. After a few attempts it counts as gone."""
-    return due.subject in fetched_page.gone and due.attempts < len(UNREADABLE_WAITS)
-
-
-def _to_unreadable_failure(due: DueFailure) -> Failure:
-    return Failure(
-        due.kind, due.subject, "Announced by a push, but not readable.", UNREADABLE_WAITS[due.attempts]
-    )
+    A message that a scope lists and that cannot be read stays a failure: only its feed or a complete listing
+    may say that it is gone. If no scope lists it any longer and it is stored, it was deleted. If only a push
+    announced it, its feed names it as soon as it exists, so a few attempts are enough.
+    """
+    unreadable = fetched_page.unreadable
+    again = [
+        replace(each, scope=None, wait=get_retry_wait(fetched_page.attempts(each.message)))
+        for each in fetched_page.failures
+        if each.message not in unreadable
+    ]
+    for due in fetched_page.retried:
+        if due.message not in unreadable:
+            continue
+        if due.is_listed or (due.message not in stored and due.attempts < ANNOUNCED_ATTEMPTS):
+            again.append(Failure(due.kind, due.subject, UNREADABLE, get_unreadable_wait(due.attempts)))
+        elif due.message in stored:
+            deletion = MessageChange(due.message, Presence.DELETED)
+            fetched_page.changes.append(Observation(deletion, certain=True))
+    fetched_page.failures = again

@@ -6,7 +6,7 @@ No row is written here: `page_commit` does.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -34,8 +34,9 @@ from postroom.store.messages import StoredContent, StoredMessage
 # The waits between retries of one message. After the last, it waits for a person.
 RETRY_WAITS: Final = (30.0, 120.0, 600.0, 3600.0, 6 * 3600.0, 24 * 3600.0)
 NEXT_PAGE_SHARE: Final = 0.3  # start fetching the next page when no more than this share is missing
-# A push may announce a message before it can be read: the waits between attempts.
-UNREADABLE_WAITS: Final = (2.0, 8.0, 30.0)
+# A provider may name a message before it can be read: usually for seconds, so the first retries come soon.
+UNREADABLE_WAITS: Final = (2.0, 8.0, *RETRY_WAITS)
+UNREADABLE: Final = "The provider names this message, but does not return it."
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ class Observation:
     """
 
     change: MessageChange
-    scope: str = ""
+    scope: str | None = None  # whose feed or listing named the message; None: a push, a date, our own row
     certain: bool = False
 
 
@@ -66,26 +67,36 @@ class ReadyMessage:
 
 @dataclass
 class FetchedPage:
-    """Everything that a page needs to be committed."""
+    """Everything that a page needs to be committed.
+
+    A 404 does not mean that a message is gone: it may not be readable yet. It becomes a failure, unless the
+    change feed or a complete listing says that it is gone.
+    """
 
     changes: list[Observation] = field(default_factory=list[Observation])
     ready: list[ReadyMessage] = field(default_factory=list[ReadyMessage])
     failures: list[Failure] = field(default_factory=list[Failure])
-    gone: list[str] = field(default_factory=list[str])
+    unreadable: set[str] = field(default_factory=set[str])  # keys that the provider does not return
+    listed: dict[str, str] = field(default_factory=dict[str, str])  # by key: the scope that names it
+    left: dict[str, str] = field(default_factory=dict[str, str])  # by key: the scope that it left
+    scopes: dict[str, str] = field(default_factory=dict[str, str])  # by key: where it is, if known
     shown: list[str] = field(default_factory=list[str])  # keys that exist at the provider
     retried: list[DueFailure] = field(default_factory=list[DueFailure])  # failures that were retried
 
     def keys(self) -> list[str]:
         changed = (observation.change.key for observation in self.changes)
-        return list(dict.fromkeys((*changed, *(message.key for message in self.ready), *self.gone)))
+        return list(dict.fromkeys((*changed, *(message.key for message in self.ready))))
 
     def only(self, keys: Collection[str]) -> "FetchedPage":
         """Return only what concerns these messages."""
         return FetchedPage(
             changes=[each for each in self.changes if each.change.key in keys],
             ready=[each for each in self.ready if each.key in keys],
-            gone=[key for key in self.gone if key in keys],
         )
+
+    def without_messages(self) -> "FetchedPage":
+        """Return what is left to write once its messages are written or rejected."""
+        return replace(self, changes=[], ready=[])
 
     def attempts(self, key: str) -> int:
         """How often this message has failed before."""
@@ -126,7 +137,7 @@ class FetchTurn:
 @dataclass
 class _FetchPlan:
     changes: list[Observation] = field(default_factory=list[Observation])
-    lookups: dict[str, None] = field(default_factory=dict[str, None])
+    lookups: dict[str, Observation] = field(default_factory=dict[str, Observation])
     fetch: dict[str, MessageChange] = field(default_factory=dict[str, MessageChange])
 
 
@@ -147,13 +158,17 @@ async def fetch_page(
 async def _fetch_page(
     sync_run: SyncRun, observations: Sequence[Observation], options: FetchOptions, turn: FetchTurn
 ) -> FetchedPage:
-    found = FetchedPage(
-        shown=[each.change.key for each in observations if each.change.presence is Presence.PRESENT]
-    )
     known = await _load_stored(sync_run, {each.change.key for each in observations})
+    found = _start_page(sync_run, observations, known)
     plan = _plan_fetches(sync_run, observations, known, options)
+    for key in found.left:
+        plan.fetch.pop(key, None)
     if plan.lookups:
         looked = await look_up(sync_run, list(plan.lookups), found)
+        for each in looked:
+            if _contradicts(each, plan.lookups):
+                _add_unreadable(found, plan.lookups[each.change.key], known)
+        looked = [each for each in looked if not _contradicts(each, plan.lookups)]
         found.shown += [each.change.key for each in looked if each.change.presence is Presence.PRESENT]
         lookup_plan = _plan_fetches(sync_run, looked, known, options)
         plan.changes = [each for each in plan.changes if each.change.key not in plan.lookups]
@@ -162,6 +177,50 @@ async def _fetch_page(
     found.changes = plan.changes
     await _fetch_messages(sync_run, found, list(plan.fetch.values()), options, turn)
     return found
+
+
+def _start_page(
+    sync_run: SyncRun, observations: Sequence[Observation], known: dict[str, StoredMessage]
+) -> FetchedPage:
+    """Start a page with what its feeds and listings name, and what left their scopes."""
+    found = FetchedPage()
+    for each in observations:
+        key, scope = each.change.key, each.scope
+        if each.change.presence is not Presence.PRESENT:
+            if scope is not None and not each.certain and found.listed.get(key, scope) == scope:
+                found.listed.pop(key, None)
+                found.left[key] = scope
+            continue
+        found.shown.append(key)
+        row = known.get(key)
+        where = scope if scope is not None else sync_run.find_scope(each.change.state.folder)
+        if where is not None and not each.certain and (scope is not None or each.change.state.folder):
+            found.listed[key] = where
+            found.left.pop(key, None)
+        elif row is not None and row.is_mirrored and (stored := sync_run.find_scope(row.folder)) is not None:
+            found.scopes[key] = stored
+    found.scopes |= found.listed
+    return found
+
+
+def _contradicts(looked: Observation, causes: Mapping[str, Observation]) -> bool:
+    """Whether a lookup found nothing although the message was reported as present."""
+    reported = causes[looked.change.key].change.presence
+    return looked.change.presence is not Presence.PRESENT and reported is Presence.PRESENT
+
+
+def _add_unreadable(found: FetchedPage, report: Observation, known: Mapping[str, StoredMessage]) -> None:
+    """Add the failure of a stored message that was reported as present and that a lookup did not find.
+
+    If a push named it, its folder's feed decides. If the report may be older than its deletion, the failure
+    names no scope, so a few attempts settle it.
+    """
+    key = report.change.key
+    if key not in found.listed:
+        return
+    if not known[key].is_mirrored and report.change.version <= known[key].version:
+        del found.listed[key], found.scopes[key]
+    _add_failure(found, FetchFailure(key, gone=True, reason=UNREADABLE))
 
 
 async def look_up(sync_run: SyncRun, keys: Sequence[str], found: FetchedPage) -> list[Observation]:
@@ -231,17 +290,17 @@ def _plan_known(
         _plan_certain(sync_run, observation, row, options, found)
         return
     if change.presence is Presence.LEFT:
-        if not row.deleted and not elsewhere and _scope_of(sync_run, row) == observation.scope:
-            found.lookups[change.key] = None
+        if row.is_mirrored and not elsewhere and sync_run.find_scope(row.folder) == observation.scope:
+            found.lookups[change.key] = observation
         return
-    if change.presence is Presence.PRESENT and row.deleted:  # an old report, or it was restored unchanged
-        found.lookups[change.key] = None
+    if change.presence is Presence.PRESENT and not row.is_mirrored:  # an old report, or it is back unchanged
+        found.lookups[change.key] = observation
         return
     if not is_newer(from_row(row), change):
         return
     if change.presence is Presence.PRESENT and _is_bare(change):
         if options.look_up_known_bare_keys:
-            found.lookups[change.key] = None
+            found.lookups[change.key] = observation
         return
     found.changes.append(observation)
     if row.is_draft and change.presence is Presence.PRESENT and change.version:
@@ -260,14 +319,9 @@ def _plan_certain(
     if not here or not _is_bare(change):
         found.changes.append(observation)
     is_edited_draft = row.is_draft and change.version > row.version
-    is_restored = here and row.deleted and sync_run.mirrors(change.state.folder)
+    is_restored = here and not row.is_mirrored and sync_run.mirrors(change.state.folder)
     if options.refetch_known or is_edited_draft or is_restored:
         found.fetch[change.key] = change
-
-
-def _scope_of(sync_run: SyncRun, row: StoredMessage) -> str | None:
-    folder = sync_run.folders.get(row.folder) if row.folder else None
-    return folder.scope if folder else None
 
 
 def _is_bare(change: MessageChange) -> bool:
@@ -313,7 +367,9 @@ async def _prepare_group(
     fetched = [each for each in group if isinstance(each, FetchedMessage) and not _is_too_old(each, options)]
     for ready, failures in await asyncio.gather(*(_prepare_message(sync_run, each) for each in fetched)):
         found.ready.append(ready)
-        found.failures += failures
+        found.failures += [
+            replace(failure, scope=sync_run.find_scope(ready.state.folder)) for failure in failures
+        ]
     for each in group:
         if isinstance(each, FetchFailure):
             _add_failure(found, each)
@@ -325,11 +381,11 @@ def _is_too_old(fetched: FetchedMessage, options: FetchOptions) -> bool:
 
 
 def _add_failure(found: FetchedPage, unfetched: FetchFailure) -> None:
+    key, reason, wait = unfetched.key, unfetched.reason, max(unfetched.retry_after or 0, RETRY_WAITS[0])
     if unfetched.gone:
-        found.gone.append(unfetched.key)
-    else:
-        wait = max(unfetched.retry_after or 0, RETRY_WAITS[0])
-        found.failures.append(Failure("message", unfetched.key, unfetched.reason, wait))
+        found.unreadable.add(key)
+        reason, wait = UNREADABLE, UNREADABLE_WAITS[0]
+    found.failures.append(Failure("message", key, reason, wait, found.scopes.get(key)))
 
 
 async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[ReadyMessage, list[Failure]]:
@@ -401,7 +457,12 @@ def get_retry_wait(tried: int) -> float | None:
     return RETRY_WAITS[tried] if tried < len(RETRY_WAITS) else None
 
 
-def to_observations(changes: Iterable[MessageChange], scope: str) -> list[Observation]:
+def get_unreadable_wait(tried: int) -> float | None:
+    """The wait after so many attempts to fetch a message that the provider does not return."""
+    return UNREADABLE_WAITS[tried] if tried < len(UNREADABLE_WAITS) else None
+
+
+def to_observations(changes: Iterable[MessageChange], scope: str | None) -> list[Observation]:
     return [Observation(change, scope) for change in changes]
 
 

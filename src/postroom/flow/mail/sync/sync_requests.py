@@ -21,8 +21,12 @@ async def request_sync(
     full: bool = False,
     actor: str | None = None,
 ) -> None:
-    """Enqueue a sync to run at once. A full one lists everything again and marks what is gone."""
+    """Enqueue a sync to run at once. A full one lists everything again and marks what is gone.
+
+    Both read the folder tree: no change feed reports a renamed folder.
+    """
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
+    await cursors.delete(connection, mailbox, [(CursorKind.FOLDERS, "")])
     if full:
         await _expire_cursors(connection, mailbox)
         await failures.retry_all(connection, mailbox)
