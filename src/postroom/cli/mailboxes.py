@@ -362,6 +362,8 @@ async def _read_mirror_state(context: MailboxCommandContext, mailbox: "Mailbox")
             f"{audit.completed_at}: {audit.listed} listed, {audit.missing} missing, {audit.extra} extra,"
             f" {audit.different} different"
         )
+        if audit.repair_started_at is not None:
+            last_audit += f", repair started {audit.repair_started_at}"
     listing = f"{progress.listed} of about {progress.expected}" if progress.listing else "complete"
     return {"listing": listing, "failures": failing, "last_audit": last_audit}
 

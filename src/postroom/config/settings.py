@@ -375,6 +375,9 @@ class Settings(BaseSettings):
         ge=0.05,
         le=3650,
     )
+    audit_repair: bool = _setting(
+        "Repair the differences that scheduled audits find. false: only report them", "true or false", True
+    )
     ledger_key: (
         Annotated[Secret, BeforeValidator(_to_secret), AfterValidator(validators.validate_ledger_key)] | None
     ) = _setting(

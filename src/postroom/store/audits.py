@@ -26,6 +26,7 @@ class Audit:
     missing_ids: list[str]
     extra_ids: list[str]
     different_ids: list[str]
+    repair_started_at: datetime | None
 
     @property
     def is_clean(self) -> bool:
@@ -101,12 +102,40 @@ async def add(
     )
 
 
+async def record_repair(connection: Connection, mailbox: MailboxId, *, started_at: datetime) -> None:
+    """Record that a repair of this audit's findings has started."""
+    await connection.execute(
+        "UPDATE audits SET repair_started_at = postroom_now() WHERE mailbox_id = %s AND started_at = %s",
+        [mailbox, started_at],
+    )
+
+
+async def list_absent_failures(
+    connection: Connection, mailbox: MailboxId, *, listed_before: datetime
+) -> list[str]:
+    """Messages of open failures that were listed before this audit, but not by it, and are not stored."""
+    cursor = await connection.execute(
+        """
+        SELECT DISTINCT message FROM failures CROSS JOIN split_part(subject, E'\\n', 1) AS message
+        WHERE mailbox_id = %(mailbox)s AND resolved_at IS NULL AND listed_at < %(before)s
+            AND NOT EXISTS (
+                SELECT FROM listed_messages AS listed WHERE listed.mailbox_id = %(mailbox)s
+                    AND listed.kind = 'audit' AND provider_message_id = message)
+            AND NOT EXISTS (
+                SELECT FROM messages WHERE messages.mailbox_id = %(mailbox)s
+                    AND provider_message_id = message AND deleted_at IS NULL AND left_at IS NULL)
+        """,
+        {"mailbox": mailbox, "before": listed_before},
+    )
+    return [row[0] for row in await cursor.fetchall()]
+
+
 async def get_latest(connection: Connection, mailbox: MailboxId) -> Audit | None:
     cursor = connection.cursor(row_factory=class_row(Audit))
     await cursor.execute(
         """
         SELECT started_at, completed_at, listed, missing, extra, different, missing_ids, extra_ids,
-            different_ids
+            different_ids, repair_started_at
         FROM audits WHERE mailbox_id = %s ORDER BY id DESC LIMIT 1
         """,
         [mailbox],

@@ -141,7 +141,9 @@ def _build_handlers(
     return {
         WorkKind.SUBSCRIBE: WorkHandler(partial(subscribe.run, subscribing)),
         WorkKind.SYNC: WorkHandler(partial(sync.run, syncing)),
-        WorkKind.AUDIT: WorkHandler(partial(audit.run, syncing, audit_seconds)),
+        WorkKind.AUDIT: WorkHandler(
+            partial(audit.run, syncing, audit_seconds, repairs=settings.audit_repair)
+        ),
         WorkKind.COLLECT_GARBAGE: WorkHandler(partial(blob_gc.run, garbage)),
         WorkKind.APPLY_POLICY: WorkHandler(partial(policy.run, database)),
         WorkKind.INDEX_FILE_NAMES: WorkHandler(partial(file_name_index.run, database)),

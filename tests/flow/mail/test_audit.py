@@ -10,6 +10,7 @@ from postroom.flow.mail import audit
 from postroom.flow.mail.audit import AuditDepth
 from postroom.model import WorkKind
 from postroom.store import audits, work
+from postroom.store.views import mailbox_status
 from postroom.store.work import WorkRequest
 
 DAY = timedelta(days=1)
@@ -71,9 +72,8 @@ async def test_what_left_the_folder_that_is_read_is_extra(folders):
     async with folders.database.transaction(folders.organization) as connection:
         await audit.repair(connection, folders.organization, folders.mailbox, found)
     await folders.settle()
-    assert await folders.rows("SELECT provider_message_id FROM messages WHERE deleted_at IS NULL") == [
-        (kept,)
-    ]
+    assert await folders.rows("SELECT provider_message_id FROM messages WHERE left_at IS NULL") == [(kept,)]
+    assert [event[0] for event in await folders.events(left)] == ["created", "left"]
     assert summary(await audited(folders)) == (1, [], [], [])
 
 
@@ -150,13 +150,78 @@ async def test_a_mailbox_is_audited_after_its_first_sync(make_mirror, mirror):
         await audited(mirror)
 
 
-async def test_audits_come_by_themselves(mirror):
+async def run_scheduled(mirror, *, repairs=True):
     async with mirror.database.engine() as connection:
         await work.enqueue(
             connection, [WorkRequest(mirror.organization, WorkKind.AUDIT, str(mirror.mailbox))]
         )
         [lease] = (await work.claim(connection, [WorkKind.AUDIT], batch=1, lease_seconds=60)).leases
-    await audit.run(mirror.build_context(), 7 * 86400, lease)
+    await audit.run(mirror.build_context(), 7 * 86400, lease, repairs=repairs)
+
+
+DUE_HOURS = "SELECT extract(epoch FROM due_at - postroom_now())::int / 3600 FROM work WHERE kind = 'audit'"
+
+
+async def test_audits_come_by_themselves(mirror):
+    await run_scheduled(mirror)
     assert await mirror.one("SELECT count(*) FROM audits") == 1
-    due = "SELECT extract(epoch FROM due_at - postroom_now())::int / 86400 FROM work WHERE kind = 'audit'"
-    assert await mirror.one(due) == 6
+    assert await mirror.one(DUE_HOURS) // 24 == 6
+    assert await mirror.one("SELECT count(*) FROM ledger WHERE event_type = 'AUDIT_REPAIR_STARTED'") == 0
+
+
+async def spoil(mirror) -> None:
+    """One message is missing, one is extra, one has another state."""
+    lost, kept, changed = mirror.keys[:3]
+    await mirror.owner.execute("DELETE FROM messages WHERE provider_message_id = %s", [lost])
+    del mirror.remote.items[kept]
+    if not mirror.remote.labelled:  # of Gmail's messages, only a share is compared
+        await mirror.owner.execute(
+            "UPDATE messages SET is_read = true WHERE provider_message_id = %s", [changed]
+        )
+
+
+async def test_a_scheduled_audit_repairs_what_it_finds_and_says_so(mirror):
+    await spoil(mirror)
+    await run_scheduled(mirror)
+    found = {"missing": 1, "extra": 1, "different": 0 if mirror.remote.labelled else 1}
+    assert await mirror.one("SELECT payload FROM ledger WHERE event_type = 'AUDIT_REPAIR_STARTED'") == found
+    assert await mirror.one("SELECT data FROM events WHERE kind = 'mailbox.repair_started'") == found
+    async with mirror.database.transaction(mirror.organization) as connection:
+        latest = await audits.get_latest(connection, mirror.mailbox)
+        status = (await mailbox_status.list_by_mailbox(connection))[mirror.mailbox]
+    assert latest.repair_started_at is not None
+    assert status.repair_started_at == latest.repair_started_at
+    assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'sync'")
+    assert await mirror.one(DUE_HOURS) <= 1, "another audit shows soon whether it worked"
+    await mirror.settle()
+    assert summary(await audited(mirror)) == (6, [], [], [])
+    assert await mirror.one("SELECT count(*) FROM failures WHERE resolved_at IS NULL") == 0
+
+
+async def test_a_repair_that_does_not_help_is_followed_by_audits_as_usual(mirror):
+    await spoil(mirror)
+    await run_scheduled(mirror)
+    await run_scheduled(mirror)
+    assert await mirror.one(DUE_HOURS) // 24 == 6
+
+
+async def test_a_scheduled_audit_may_only_look(mirror):
+    await spoil(mirror)
+    await run_scheduled(mirror, repairs=False)
+    assert await mirror.one("SELECT missing + extra FROM audits") == 2
+    assert await mirror.one("SELECT count(*) FROM failures") == 0
+    assert await mirror.one("SELECT repair_started_at FROM audits") is None
+    assert await mirror.one("SELECT count(*) FROM messages") == 6
+
+
+async def test_a_repair_settles_failures_of_messages_that_are_no_longer_listed(mirror, move_clock):
+    key = mirror.remote.deliver(age=DAY)
+    mirror.remote.late.add(key)
+    await mirror.sync()
+    await run_scheduled(mirror)
+    is_open = "SELECT count(*) FROM failures WHERE resolved_at IS NULL"
+    assert await mirror.one(is_open) == 1
+    del mirror.remote.items[key]
+    await move_clock(60)
+    await run_scheduled(mirror)
+    assert await mirror.one(is_open) == 0

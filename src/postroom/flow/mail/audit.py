@@ -4,8 +4,9 @@
           ├──▶ not stored ──lookup──▶ missing                         └───────▶ gone: extra
           └──▶ stored differently or incompletely ──lookup──▶ different
 
-An audit neither reads nor advances the cursors of the sync. It changes no message either: it hands its
-findings to the sync as failures that are due, and the sync looks up, fetches and resolves them one by one.
+An audit neither reads nor advances the cursors of the sync, and changes no message. A repair hands its
+findings to the sync as failures that are due; the sync looks up and fetches them one by one, and marks as
+deleted only what the provider does not return again. Scheduled audits repair, unless the operator forbids it.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ from postroom.store import (
     audits,
     cursors,
     failures,
+    feed,
     folders,
     ledger,
     mailboxes,
@@ -51,7 +53,7 @@ from postroom.store.connection import Connection
 from postroom.store.cursors import CursorKind
 from postroom.store.database import Database
 from postroom.store.failures import Failure
-from postroom.store.ledger import NewLedgerEntry
+from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.messages import StoredContent, StoredMessage
 from postroom.store.purged_people import ReceivedMessage
@@ -64,6 +66,7 @@ PAGE: Final = 100
 IN_FLIGHT: Final = timedelta(minutes=10)
 SCHEDULE_SECONDS: Final = 3600.0
 SAMPLED_SHARE: Final = 0.1
+RECHECK_SECONDS: Final = 3600.0  # until the audit that shows whether a repair worked
 
 
 class AuditDepth(Enum):
@@ -92,27 +95,50 @@ class AuditFindings:
     missing: list[str] = field(default_factory=list[str])
     extra: list[str] = field(default_factory=list[str])
     different: list[str] = field(default_factory=list[str])
+    scopes: dict[str, str] = field(default_factory=dict[str, str])  # by key: where missing messages are
+    absent: list[str] = field(default_factory=list[str])  # failures of messages that were not listed
+
+    @property
+    def counts(self) -> dict[str, JsonValue]:
+        return {
+            "missing": len(self.missing),
+            "extra": len(self.extra),
+            "different": len(self.different),
+        }
 
     @property
     def all_keys(self) -> list[str]:
         return [*self.missing, *self.extra, *self.different]
 
+    @property
+    def needs_repair(self) -> bool:
+        return bool(self.all_keys or self.absent)
 
-async def run(context: SyncContext, interval_seconds: float, lease: Lease) -> None:
-    """Audit one mailbox. One whose first sync is running, or that cannot be read, is audited later."""
+
+async def run(context: SyncContext, interval_seconds: float, lease: Lease, *, repairs: bool) -> None:
+    """Audit one mailbox. One whose first sync is running, or that cannot be read, is audited later.
+
+    A repair is followed by another audit soon, once.
+    """
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
+        previous = await audits.get_latest(connection, mailbox.id) if mailbox else None
     if mailbox is None or mailbox.disconnected_at is not None:
         async with work.fenced_transaction(context.database, lease) as connection:
             await work.finish(connection, [FinishedWork(lease)])
         return
+    found: AuditFindings | None = None
     again = interval_seconds * random.uniform(0.9, 1)
     if mailbox.paused_at is None and mailbox.health is not MailboxHealth.TOKEN_REFRESH_FAILED:
         try:
-            await audit_mailbox(context, mailbox, AuditDepth.SAMPLED)
+            found = await audit_mailbox(context, mailbox, AuditDepth.SAMPLED)
         except PermanentError:  # the sync records what is wrong with the mailbox
             again = min(again, SCHEDULE_SECONDS)
     async with work.fenced_transaction(context.database, lease) as connection:
+        if repairs and found is not None and found.needs_repair:
+            await repair(connection, mailbox.organization, mailbox.id, found)
+            if found.all_keys and (previous is None or previous.is_clean):
+                again = min(again, RECHECK_SECONDS)
         await work.finish(connection, [FinishedWork(lease, again)])
 
 
@@ -124,13 +150,21 @@ async def audit_mailbox(context: SyncContext, mailbox: Mailbox, depth: AuditDept
 async def repair(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, found: AuditFindings
 ) -> None:
-    """Have the next sync look up and fetch what the audit found."""
-    rows = [
-        Failure("message", key, "An audit found this message missing or different.", 0)
-        for key in found.all_keys
-    ]
+    """Have the next sync look up and fetch what the audit found, and record that in ledger and feed."""
+    await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
+    await failures.resolve_by_messages(connection, mailbox, found.absent)
+    if not found.all_keys:
+        return
+    error = "An audit found this message missing or different."
+    rows = [Failure("message", key, error, 0, found.scopes.get(key)) for key in found.all_keys]
     await failures.record(connection, mailbox, rows)
+    await failures.record_unlisted(connection, mailbox, found.extra)
+    await audits.record_repair(connection, mailbox, started_at=found.started_at)
+    entry = NewLedgerEntry("AUDIT_REPAIR_STARTED", "mailbox", str(mailbox), payload=found.counts)
+    await ledger.append_entries(connection, organization, [entry])
+    await feed.append_event(connection, "mailbox.repair_started", "mailbox", str(mailbox), found.counts)
     await work.restart(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
+    log.warning("audit.repair_started", mailbox=mailbox, count=len(rows))
 
 
 async def keep_scheduled(database: Database, interval_seconds: float) -> None:
@@ -170,11 +204,13 @@ class _AuditRun:
             )
         oldest = self.context.oldest_kept(self.mailbox.policy, found.started_at)
         since = get_latest(get_earliest_since(backfills), oldest)
-        mirrored = {folder.key for folder in tree if folder.scope is not None and not folder.deleted}
+        mirrored = {
+            folder.key: folder.scope for folder in tree if folder.scope is not None and not folder.deleted
+        }
         async for changes in self._list_messages([row.scope for row in backfills], since):
             await self._compare(changes, since, mirrored, found)
         await self._find_extra(since, mirrored, found)
-        found.missing = await self._without_purged_senders(await self._recheck_missing(found))
+        found.missing = await self._without_purged_senders(await self._recheck_missing(mirrored, found))
         found.different = await self._recheck_different(found)
         await self._store_findings(found)
         return found
@@ -201,7 +237,7 @@ class _AuditRun:
         self,
         changes: Sequence[MessageChange],
         since: datetime | None,
-        mirrored: set[str],
+        mirrored: Mapping[str, str],
         found: AuditFindings,
     ) -> None:
         keys = [change.key for change in changes]
@@ -253,7 +289,7 @@ class _AuditRun:
         async with self.context.database.transaction(self.mailbox.organization) as connection:
             rows = await messages.find_by_keys(connection, self.mailbox.id, keys)
             kept = await audits.find_messages(connection, self.mailbox.id, keys)
-        here = {key for key, row in rows.items() if not row.deleted}
+        here = {key for key, row in rows.items() if row.is_mirrored}
         return (
             [key for key in keys if key not in here],
             [
@@ -278,10 +314,12 @@ class _AuditRun:
             or (seen.content is not None and not _is_same_content(ours, seen.content, seen.parts))
         )
 
-    async def _find_extra(self, since: datetime | None, mirrored: set[str], found: AuditFindings) -> None:
+    async def _find_extra(
+        self, since: datetime | None, mirrored: Mapping[str, str], found: AuditFindings
+    ) -> None:
         """Look up what is stored but was not listed: it may be newer than the listing, or have no date.
 
-        A message in a folder that is not mirrored counts as deleted.
+        A message in a folder that is not mirrored is extra: it left the scope.
         """
         while True:
             async with self.context.database.transaction(self.mailbox.organization) as connection:
@@ -299,21 +337,22 @@ class _AuditRun:
                 await self._find_missing_and_different([_ObservedMessage(each) for each in here])
             )[1]
 
-    async def _recheck_missing(self, found: AuditFindings) -> list[str]:
+    async def _recheck_missing(self, mirrored: Mapping[str, str], found: AuditFindings) -> list[str]:
         """Keep those that still exist at the provider, are still not stored, and are not brand new."""
         missing: list[str] = []
         for start in range(0, len(found.missing), PAGE):
             looked = await self._look_up(found.missing[start : start + PAGE])
             late = found.started_at - IN_FLIGHT
-            there = [
-                each.key
+            there = {
+                each.key: mirrored.get(each.state.folder) if each.state.folder is not None else ""
                 for each in looked
                 if each.presence is Presence.PRESENT
                 and (each.state.received_at is None or each.state.received_at < late)
-            ]
+            }
+            found.scopes |= {key: scope for key, scope in there.items() if scope is not None}
             async with self.context.database.transaction(self.mailbox.organization) as connection:
                 stored = await messages.find_by_keys(connection, self.mailbox.id, there)
-            missing += [key for key in there if key not in stored or stored[key].deleted]
+            missing += [key for key in there if key not in stored or not stored[key].is_mirrored]
         return missing
 
     async def _without_purged_senders(self, missing: list[str]) -> list[str]:
@@ -345,13 +384,11 @@ class _AuditRun:
 
     async def _store_findings(self, found: AuditFindings) -> None:
         organization, mailbox = self.mailbox.organization, self.mailbox.id
-        counts = {
-            "listed": found.listed,
-            "missing": len(found.missing),
-            "extra": len(found.extra),
-            "different": len(found.different),
-        }
+        counts = {"listed": found.listed, **found.counts}
         async with self.context.database.transaction(organization) as connection:
+            found.absent = await audits.list_absent_failures(
+                connection, mailbox, listed_before=found.started_at
+            )
             await cursors.delete_listed(connection, mailbox, "audit", [""])
             await audits.add(
                 connection,
@@ -367,7 +404,7 @@ class _AuditRun:
         log.info("audit.completed", mailbox=mailbox, count=len(found.all_keys))
 
 
-def _is_mirrored(state: ObservedState, since: datetime | None, mirrored: set[str]) -> bool:
+def _is_mirrored(state: ObservedState, since: datetime | None, mirrored: Mapping[str, str]) -> bool:
     if since is not None and state.received_at is not None and state.received_at < since:
         return False
     return state.folder is None or state.folder in mirrored

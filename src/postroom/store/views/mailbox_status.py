@@ -22,6 +22,7 @@ class MailboxStatus:
     audited_at: datetime | None
     compared: int | None
     differing: int | None
+    repair_started_at: datetime | None
     next_attempt_at: datetime | None  # while the mailbox is not healthy: of the work that failed
     failed_attempts: int | None
 
@@ -45,6 +46,7 @@ async def list_by_mailbox(connection: Connection) -> Mapping[UUID, MailboxStatus
             greatest(listings.expected, listings.listed) AS expected,
             subscription.status AS subscription_status, subscription.expires_at AS subscription_expires_at,
             audit.completed_at AS audited_at, audit.listed AS compared, audit.differing,
+            audit.repair_started_at,
             retry.due_at AS next_attempt_at, retry.attempts AS failed_attempts
         FROM mailboxes
         CROSS JOIN LATERAL (
@@ -59,8 +61,8 @@ async def list_by_mailbox(connection: Connection) -> Mapping[UUID, MailboxStatus
             ORDER BY confirmed_at IS NULL, created_at DESC LIMIT 1
         ) AS subscription ON true
         LEFT JOIN LATERAL (
-            SELECT completed_at, listed, missing + extra + different AS differing FROM audits
-            WHERE mailbox_id = mailboxes.id ORDER BY id DESC LIMIT 1
+            SELECT completed_at, listed, missing + extra + different AS differing, repair_started_at
+            FROM audits WHERE mailbox_id = mailboxes.id ORDER BY id DESC LIMIT 1
         ) AS audit ON true
         """  # noqa: S608  # of literals
         + RETRY_JOIN
