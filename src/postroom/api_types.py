@@ -98,6 +98,7 @@ class MessageResource(msgspec.Struct, frozen=True):
     created_at: datetime
     updated_at: datetime
     deleted_at: datetime | None
+    left_at: datetime | None
 
 
 class ContentResource(msgspec.Struct, frozen=True):

@@ -70,7 +70,10 @@ class RemoteMailbox(Protocol):
         ...
 
     async def check(self) -> None:
-        """Make the cheapest possible read. Raises if the mailbox cannot be read."""
+        """Make the cheapest possible read. Raises if the mailbox cannot be read.
+
+        NotFound: the folder to which this mailbox is limited does not exist.
+        """
         ...
 
     async def subscribe(self, wanted: SubscriptionRequest) -> RemoteSubscription:

@@ -214,7 +214,7 @@ async def list_unlisted(
     cursor = await connection.execute(
         """
         SELECT provider_message_id FROM messages
-        WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL
+        WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL AND left_at IS NULL
             AND (%(since)s::timestamptz IS NULL OR received_at >= %(since)s OR received_at IS NULL)
             AND (%(folders)s::int8[] IS NULL OR folder_id = ANY(%(folders)s::int8[]))
             AND NOT EXISTS (

@@ -25,11 +25,13 @@ EVENT_KINDS: Final = (
     "mailbox.paused",
     "mailbox.policy_changed",
     "mailbox.reconnected",
+    "mailbox.repair_started",
     "mailbox.resumed",
     "mailbox.revoked",
     "message.changed",
     "message.created",
     "message.deleted",
+    "message.left",
 )
 
 

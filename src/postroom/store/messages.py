@@ -32,6 +32,11 @@ class StoredMessage(NamedTuple):
     deleted: bool
     revision: int
     content_revision: int
+    left: bool  # it is in a folder that is not mirrored
+
+    @property
+    def is_mirrored(self) -> bool:
+        return not (self.deleted or self.left)
 
 
 class MessageUpdate(NamedTuple):
@@ -48,6 +53,7 @@ class MessageUpdate(NamedTuple):
     importance: str
     received_at: datetime | None
     deleted: bool
+    left: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +108,7 @@ async def find_by_keys(
         """
         SELECT provider_message_id, messages.id, thread_id, coalesce(version, ''), provider_folder_id,
             labels, categories, is_read, is_flagged, is_draft, importance, received_at,
-            messages.deleted_at IS NOT NULL, revision, content_revision
+            messages.deleted_at IS NOT NULL, revision, content_revision, messages.left_at IS NOT NULL
         FROM messages LEFT JOIN folders
             ON folders.organization_id = messages.organization_id AND folders.id = folder_id
         WHERE messages.mailbox_id = %b AND provider_message_id = ANY(%b::text[])
@@ -305,17 +311,19 @@ async def update_states(connection: Connection, rows: Sequence[MessageUpdate]) -
             categories = string_to_array(input.categories, E'\\n'), is_read = input.is_read,
             is_flagged = input.is_flagged, is_draft = input.is_draft, importance = input.importance,
             received_at = input.received_at, updated_at = (SELECT postroom_now()),
-            deleted_at = CASE WHEN deleted THEN coalesce(deleted_at, (SELECT postroom_now())) END
+            deleted_at = CASE WHEN deleted THEN coalesce(deleted_at, (SELECT postroom_now())) END,
+            left_at = CASE WHEN has_left THEN coalesce(left_at, (SELECT postroom_now())) END
         FROM unnest(%b::int8[], %b::text[], %b::int8[], %b::text[], %b::text[], %b::bool[], %b::bool[],
-            %b::bool[], %b::text[], %b::timestamptz[], %b::bool[])
+            %b::bool[], %b::text[], %b::timestamptz[], %b::bool[], %b::bool[])
             AS input (id, version, folder, labels, categories, is_read, is_flagged, is_draft, importance,
-                received_at, deleted)
+                received_at, deleted, has_left)
         WHERE messages.id = input.id
         """,
         [
             [row.id for row in ordered],
             *_state_columns(ordered),
             [row.deleted for row in ordered],
+            [row.left for row in ordered],
         ],
     )
 
@@ -370,7 +378,8 @@ async def list_keys_below(
     cursor = await connection.execute(
         """
         SELECT id, provider_message_id FROM messages
-        WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL AND (%(below)s::int8 IS NULL OR id < %(below)s)
+        WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL AND left_at IS NULL
+            AND (%(below)s::int8 IS NULL OR id < %(below)s)
         ORDER BY id DESC LIMIT %(limit)s
         """,
         {"mailbox": mailbox, "below": below, "limit": limit},

@@ -38,6 +38,7 @@ _EVENT_NAMES: Final = {
     "created": "Arrived",
     "updated": "Changed",
     "moved": "Moved",
+    "left": "Left the mirrored folder",
     "deleted": "Deleted",
     "labels_changed": "Labels changed",
 }

@@ -100,8 +100,8 @@ class Mirror:
         async with self.database.transaction(self.organization) as connection:
             return await mailboxes.get(connection, self.mailbox)
 
-    async def assert_mirrors(self, *, but: set[str] = frozenset()) -> None:
-        """The store shows what the provider has, row by row."""
+    async def assert_mirrors(self, *, but: set[str] = frozenset(), left: set[str] = frozenset()) -> None:
+        """The store shows what the provider has, row by row. What left the scope is still in its thread."""
         stored = await self.rows(
             """
             SELECT provider_message_id, provider_thread_id, provider_folder_id, messages.labels, is_read,
@@ -111,11 +111,12 @@ class Mirror:
             FROM messages JOIN threads ON threads.id = thread_id
             LEFT JOIN folders ON folders.id = folder_id
             LEFT JOIN message_contents ON message_id = messages.id
-            WHERE messages.mailbox_id = %s AND messages.deleted_at IS NULL ORDER BY 1
+            WHERE messages.mailbox_id = %s AND messages.deleted_at IS NULL AND left_at IS NULL ORDER BY 1
             """,
             self.mailbox,
         )
-        assert stored == [_row(item) for key, item in sorted(self.remote.items.items()) if key not in but]
+        out = but | left
+        assert stored == [_row(item) for key, item in sorted(self.remote.items.items()) if key not in out]
         await self._assert_threads(but)
         await self._assert_ledger()
 

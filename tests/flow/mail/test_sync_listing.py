@@ -1,6 +1,7 @@
 """Listings go on where they stopped, let new mail pass, and settle only what they covered."""
 
 import asyncio
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -213,22 +214,50 @@ async def test_a_first_listing_that_is_begun_again_forgets_what_it_showed_before
     await folders.assert_mirrors()
 
 
-async def test_mail_of_a_folder_that_is_no_longer_chosen_is_gone_until_the_folder_is_chosen_again(folders):
-    out = folders.remote.deliver("archive")
+async def test_mail_of_a_folder_that_is_no_longer_chosen_left_until_the_folder_is_chosen_again(folders):
+    """It is kept and not deleted; what was deleted meanwhile is."""
+    out, deleted = folders.remote.deliver("archive"), folders.remote.deliver("archive")
     moved = folders.remote.deliver("archive")
     folders.remote.deliver("inbox")
     await folders.settle()
     whole = folders.remote.tree
     folders.remote.choose("inbox")
     folders.remote.move(moved, "inbox")
+    folders.remote.delete(deleted)
     await folders.owner.execute("DELETE FROM cursors WHERE kind = 'folders'")
     await folders.settle()
-    await folders.assert_mirrors(but={out})
-    assert [event[0] for event in await folders.events(out)] == ["created", "deleted"]
+    await folders.assert_mirrors(left={out})
+    assert [event[0] for event in await folders.events(out)] == ["created", "left"]
+    assert [event[0] for event in await folders.events(deleted)] == ["created", "deleted"]
+    kept = "SELECT deleted_at IS NULL, left_at IS NOT NULL FROM messages WHERE provider_message_id = %s"
+    assert await folders.rows(kept, out) == [(True, True)]
+    recorded = """
+        SELECT event_type, payload ->> 'provider_message_id' FROM ledger
+        WHERE event_type IN ('MESSAGE_DELETED', 'MESSAGE_LEFT_SCOPE') ORDER BY 1
+    """
+    assert await folders.rows(recorded) == [("MESSAGE_DELETED", deleted), ("MESSAGE_LEFT_SCOPE", out)]
+    assert await folders.one("SELECT count(*) FROM events WHERE kind = 'message.left'") == 1
     folders.remote.tree = whole
     await folders.owner.execute("DELETE FROM cursors WHERE kind = 'folders'")
     await folders.settle()
     await folders.assert_mirrors()
+    assert [event[0] for event in await folders.events(out)][:2] == ["created", "left"]
+
+
+async def test_a_message_moved_out_of_the_chosen_folder_left_it_and_comes_back(folders):
+    folders.remote.choose("inbox")
+    out, trashed = folders.remote.deliver(), folders.remote.deliver()
+    await folders.settle()
+    folders.remote.move(out, "archive")
+    folders.remote.move(trashed, "trash")
+    await folders.sync()
+    moved = [("created", None, "inbox"), ("left", "inbox", "archive")]
+    assert [event[:3] for event in await folders.events(out)] == moved
+    assert [event[0] for event in await folders.events(trashed)] == ["created", "deleted"]
+    folders.remote.move(out, "inbox")
+    await folders.sync()
+    await folders.assert_mirrors(but={trashed})
+    assert [event[0] for event in await folders.events(out)] == ["created", "left", "created"]
 
 
 @pytest.mark.parametrize("during", ["list_messages", "list_changes"])
@@ -274,3 +303,13 @@ async def test_new_renamed_and_deleted_folders_are_followed(folders):
     await folders.assert_mirrors()
     names = await folders.rows("SELECT name, deleted_at IS NULL FROM folders ORDER BY name")
     assert names == [("Archive", False), ("Deleted Items", True), ("New", True), ("Posteingang", True)]
+
+
+@pytest.mark.parametrize("full", [False, True])
+async def test_a_sync_that_is_asked_for_finds_renamed_folders(mirror, full):
+    await mirror.settle()
+    mirror.remote.tree[0] = replace(mirror.remote.tree[0], name="Eingang")
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await sync_requests.request_sync(connection, mirror.organization, mirror.mailbox, full=full)
+    await mirror.settle()
+    assert await mirror.one("SELECT count(*) FROM folders WHERE name = 'Eingang'") == 1

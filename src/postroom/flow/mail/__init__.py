@@ -14,5 +14,6 @@ A notification:  received ── secret matches ──▶ hint + work `sync`, co
                      └── not committed in time ──▶ 503: the provider sends it again
 
 A stored message:  stored ──▶ deleted (marked) ──┬──▶ removed: retention, purge, or `purge` of its mailbox
+                      ├──▶ left the scope ───────┤
                       └──────────────────────────┘
 """

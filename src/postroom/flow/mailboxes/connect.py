@@ -16,7 +16,14 @@ from uuid import UUID, uuid4
 
 import msgspec
 
-from postroom.errors import LoginRejected, OperatorError, PostroomError, TransientError
+from postroom.errors import (
+    LoginRejected,
+    NotFound,
+    OperatorError,
+    PermanentError,
+    PostroomError,
+    TransientError,
+)
 from postroom.flow.mail import policy as policies
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.flow.mailboxes.fixed_token import FixedToken
@@ -301,13 +308,20 @@ async def connect_app_only(
 ) -> ConnectedMailbox:
     """Connect a mailbox of Microsoft 365 with an application's own credential.
 
-    A known mailbox keeps its folder and policy unless they are given. Every mailbox of the organization that
-    uses the same application gets the new credential, so a rotated secret is entered once.
+    A known mailbox keeps its folder and policy unless they are given. A folder that does not exist changes
+    nothing. Every mailbox of the organization that uses the same application gets the new credential, so a
+    rotated secret is entered once.
     """
     provider = context.providers[ProviderName.OUTLOOK]
     tokens = await provider.login.app_tokens(credential)
     account = await provider.login.app_account(credential, address)
-    await provider.mailbox(account.provider_user_id, FixedToken(tokens.access)).check()
+    try:
+        await provider.mailbox(account.provider_user_id, FixedToken(tokens.access), folder).check()
+    except NotFound as error:
+        raise PermanentError(
+            f"The mailbox has no folder {folder or DEFAULT_APP_FOLDER}. Nothing was changed."
+            " Give a well-known name such as Inbox or Archive, or a folder ID."
+        ) from error
     grant = credential.client_secret or credential.certificate
     assert grant
     kind = CredentialKind.APP_SECRET if credential.client_secret else CredentialKind.APP_CERTIFICATE

@@ -54,7 +54,8 @@ class GraphMailbox:
     push_names_messages: bool = True
 
     async def check(self) -> None:
-        await self.api.get(self.api.path("mailFolders", "inbox", select="id"), wire.GraphFolder)
+        path = self.api.path("mailFolders", self.folder or "inbox", select="id")
+        await self.api.get(path, wire.GraphFolder)
 
     async def subscribe(self, wanted: SubscriptionRequest) -> RemoteSubscription:
         response = await self._send(

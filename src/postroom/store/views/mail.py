@@ -39,7 +39,7 @@ MESSAGE = """
     SELECT id, mailbox_id, thread_id, folder_id, provider_message_id, internet_message_id, from_name,
         from_address, to_recipients, cc_recipients, bcc_recipients, subject, snippet, sent_at, received_at,
         size, labels, categories, importance, is_read, is_flagged, is_draft, is_newsletter, is_automated,
-        has_attachments, created_at, updated_at, deleted_at
+        has_attachments, created_at, updated_at, deleted_at, left_at
     FROM messages
 """
 _EVENT = """

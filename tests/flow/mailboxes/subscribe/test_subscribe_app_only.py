@@ -8,6 +8,7 @@ import pytest
 
 from flow.simulated_world import TOPIC, SimulatedWorld, open_world
 from flow.simulated_world import settings as settings_of
+from postroom.errors import PermanentError
 from postroom.flow.mailboxes import connect, subscribe
 from postroom.model import AppCredential, ContentPolicy, ProviderName, Secret, WorkKind
 from postroom.providers.transport import open_client
@@ -105,6 +106,21 @@ async def test_a_subscription_is_created_delivers_pushes_and_is_renewed(app, own
     renewed = await app.renewed_subscription()
     assert renewed["id"] == made["id"]
     assert renewed["expires"] > made["expires"]
+
+
+@pytest.mark.parametrize("folder", ["NoSuchFolder", "AAMkAGI2AAA="])
+async def test_a_folder_that_does_not_exist_changes_nothing(app, owner, folder):
+    await app.connected()
+    made = await app.renewed_subscription()
+    query = "SELECT row_to_json(mailboxes) FROM mailboxes"
+    before = await (await owner.execute(query)).fetchall()
+    with pytest.raises(PermanentError, match="Nothing was changed"):
+        await app.connected(folder=folder)
+    assert await (await owner.execute(query)).fetchall() == before
+    [existing] = app.world.sim.get(f"mailboxes/{app.address}")["subscriptions"]
+    assert existing == made
+    rows = await owner.execute("SELECT status FROM subscriptions WHERE replaced_at IS NULL")
+    assert await rows.fetchall() == [("active",)]
 
 
 async def test_another_folder_moves_the_subscription(app):

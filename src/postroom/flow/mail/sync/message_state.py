@@ -12,7 +12,7 @@ from typing import Final, Literal
 from postroom.model import Importance, MessageChange, ObservedState, Presence
 from postroom.store.messages import StoredMessage
 
-MessageEventKind = Literal["created", "updated", "moved", "deleted", "labels_changed"]
+MessageEventKind = Literal["created", "updated", "moved", "left", "deleted", "labels_changed"]
 NOTHING: Final[frozenset[str]] = frozenset()
 
 
@@ -47,6 +47,11 @@ class MessageState:
     received_at: datetime | None = None
     deleted: bool = False
     content_revision: int = 1
+    left: bool = False  # it exists, but in a folder that is not mirrored
+
+    @property
+    def is_mirrored(self) -> bool:
+        return not (self.deleted or self.left)
 
 
 def from_row(row: StoredMessage) -> MessageState:
@@ -62,6 +67,7 @@ def from_row(row: StoredMessage) -> MessageState:
         row.received_at,
         row.deleted,
         row.content_revision,
+        row.left,
     )
 
 
@@ -79,9 +85,11 @@ def merge_change(before: MessageState, change: MessageChange) -> tuple[MessageSt
     """Apply an observation that is no older than the state; the new state and its events."""
     if change.presence is Presence.DELETED:
         return _mark_deleted(before, change.version)
+    if change.presence is Presence.LEFT:
+        return _mark_left(before, change)
     after = _apply_change(before, change)
     version = change.version or before.version
-    if before.deleted:  # restored
+    if not before.is_mirrored:  # restored, or back in a mirrored folder
         return after, [build_created_event(after, version)]
     return after, diff_states(before, after, version)
 
@@ -109,8 +117,18 @@ def add_content_revision(
 def _mark_deleted(before: MessageState, version: str) -> tuple[MessageState, list[MessageEvent]]:
     if before.deleted:
         return before, []
-    after = replace(before, version=max(version, before.version), deleted=True)
+    after = replace(before, version=max(version, before.version), deleted=True, left=False)
     return after, [MessageEvent("deleted", version or before.version, from_folder=before.folder)]
+
+
+def _mark_left(before: MessageState, change: MessageChange) -> tuple[MessageState, list[MessageEvent]]:
+    """Mark a message that exists in a folder that is not mirrored. From then on it stays as it is."""
+    if not before.is_mirrored:
+        return before, []
+    after = replace(_apply_change(before, change), left=True)
+    version = change.version or before.version
+    others = [event for event in diff_states(before, after, version) if event.kind != "moved"]
+    return after, [*others, MessageEvent("left", version, before.folder, after.folder)]
 
 
 def _apply_change(before: MessageState, change: MessageChange) -> MessageState:

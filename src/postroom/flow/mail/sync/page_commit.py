@@ -7,6 +7,7 @@ calls.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 
 from postroom.errors import TransientError
 from postroom.flow.mail.sync import message_state, page_rows
@@ -39,7 +40,8 @@ from postroom.store.purged_people import ReceivedMessage
 
 log = Log()
 
-_EVENT_TYPES = {"created": "message.created", "deleted": "message.deleted"}
+_EVENT_TYPES = {"created": "message.created", "left": "message.left", "deleted": "message.deleted"}
+_LEDGER_TYPES = {"left": "MESSAGE_LEFT_SCOPE", "deleted": "MESSAGE_DELETED"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,9 @@ class CursorUpdates:
         tuple[str, Sequence[str]]
     ] = ()  # by scope: keys that a listing returned, for settling later
     only_stored_keys: bool = False  # a first listing records only the keys that are stored
+    completed: Sequence[
+        tuple[str, datetime]
+    ] = ()  # by scope: a listing of it is complete, and when it started
 
     @property
     def makes_progress(self) -> bool:
@@ -98,7 +103,8 @@ async def commit_page(
             raise
         found = await _write_in_halves(sync_run, fetched_page, fetched_page.keys(), error, rewrites=rewrites)
         log.info("sync.messages_rejected", mailbox=sync_run.id, count=len(found))
-        rest = FetchedPage(failures=[*fetched_page.failures, *found], retried=fetched_page.retried)
+        rest = fetched_page.without_messages()
+        rest.failures = [*rest.failures, *found]
         await _write_page(sync_run, rest, cursor_updates, rewrites=rewrites)
 
 
@@ -108,7 +114,8 @@ async def _write_in_halves(
     """Bisect the page: commit each half, down to the single messages that the database rejects."""
     if len(keys) == 1:
         message = f"The database rejects this message ({type(error).__name__})."
-        return [Failure("message", keys[0], message, get_retry_wait(fetched_page.attempts(keys[0])))]
+        wait = get_retry_wait(fetched_page.attempts(keys[0]))
+        return [Failure("message", keys[0], message, wait, fetched_page.scopes.get(keys[0]))]
     found: list[Failure] = []
     half = len(keys) // 2
     for part in (keys[:half], keys[half:]):
@@ -134,7 +141,10 @@ async def _write_page(
         stored = await messages.find_by_keys(connection, sync_run.id, fetched_page.keys())
         page_write = _plan_write(sync_run, fetched_page, stored, rewrites=rewrites)
         try:
+            sync_run.counts.errors += len(fetched_page.failures)
             await _store_rows(sync_run, connection, page_write, stored)
+            if state.has_open_failures:
+                await _settle_failures(sync_run, connection, fetched_page)
             await _record_failures(sync_run, connection, fetched_page, page_write)
             await _update_cursors(sync_run, connection, cursor_updates)
             if sync_run.counts != before or cursor_updates.makes_progress:
@@ -184,32 +194,28 @@ def _plan_write(
                 page_write.new.append((ready, state))
                 page_write.record(ready.key, [message_state.build_created_event(state, ready.version)])
             continue
-        if rewrites or row.is_draft or row.deleted:
+        if rewrites or row.is_draft or not row.is_mirrored:
             page_write.rewritten[ready.key] = ready
-        if ready.version < row.version and not row.deleted:
+        if ready.version < row.version and row.is_mirrored:
             continue  # a page fetched concurrently has a newer version
         observation = Observation(
             MessageChange(ready.key, Presence.PRESENT, ready.version, ready.state), certain=True
         )
         _apply_observation(sync_run, page_write, row, observation)
-    for key in fetched_page.gone:
-        if (row := stored.get(key)) is not None:
-            _apply_observation(
-                sync_run, page_write, row, Observation(MessageChange(key, Presence.DELETED), certain=True)
-            )
     return page_write
 
 
 def _apply_observation(
     sync_run: SyncRun, page_write: _PageWrite, row: StoredMessage, observation: Observation
 ) -> None:
-    """Apply one observation. A message in a folder that is not mirrored counts as deleted."""
+    """Apply one observation. A message in a folder that is not mirrored has left the scope, or is deleted."""
     before = page_write.changed.get(row.key) or message_state.from_row(row)
     change = observation.change
     if not observation.certain and not message_state.is_newer(before, change):
         return
     if change.presence is Presence.PRESENT and not sync_run.mirrors(change.state.folder):
-        change = MessageChange(change.key, Presence.DELETED, change.version)
+        where = Presence.LEFT if sync_run.leaves_scope(change.state.folder) else Presence.DELETED
+        change = replace(change, presence=where)
     after, events = message_state.merge_change(before, change)
     if after != before:
         page_write.changed[row.key] = after
@@ -275,7 +281,9 @@ def _count_changes(sync_run: SyncRun, page_write: _PageWrite, grown_threads: int
 def _find_edited(page_write: _PageWrite, stored: dict[str, StoredMessage]) -> set[int]:
     """Find the rewritten messages whose content the provider may have changed: no others can be edited."""
     rows = [(stored[key], ready.version) for key, ready in page_write.rewritten.items()]
-    return {row.id for row, version in rows if (row.is_draft or row.deleted) and version > row.version}
+    return {
+        row.id for row, version in rows if (row.is_draft or not row.is_mirrored) and version > row.version
+    }
 
 
 async def _record_new_contents(
@@ -334,21 +342,34 @@ async def _store_attachments(
     return attached
 
 
+async def _settle_failures(sync_run: SyncRun, connection: Connection, fetched_page: FetchedPage) -> None:
+    """Update the open failures of messages that left a scope, that a scope names, or that were fetched."""
+    await failures.settle_left(connection, sync_run.id, fetched_page.left)
+    await failures.record_listed(connection, sync_run.id, fetched_page.listed)
+    await failures.resolve_by_messages(
+        connection,
+        sync_run.id,
+        [ready.key for ready in fetched_page.ready],
+        still_failing=[failure.subject for failure in fetched_page.failures],
+    )
+
+
 async def _record_failures(
     sync_run: SyncRun, connection: Connection, fetched_page: FetchedPage, page_write: _PageWrite
 ) -> None:
     """Record this page's failures; resolve retried ones and those of deleted messages."""
     await failures.record(connection, sync_run.id, fetched_page.failures)
-    sync_run.counts.errors += len(fetched_page.failures)
     if fetched_page.retried:
         failed = {(each.kind, each.subject) for each in fetched_page.failures}
         solved = [each for each in fetched_page.retried if (each.kind, each.subject) not in failed]
         await failures.resolve(connection, sync_run.id, solved)
-    deleted = [key for key, state in page_write.changed.items() if state.deleted]
-    await failures.resolve_by_messages(connection, sync_run.id, deleted)
+    gone = [key for key, state in page_write.changed.items() if not state.is_mirrored]
+    await failures.resolve_by_messages(connection, sync_run.id, gone)
 
 
 async def _update_cursors(sync_run: SyncRun, connection: Connection, cursor_updates: CursorUpdates) -> None:
+    for scope, started_at in cursor_updates.completed:
+        await failures.settle_unlisted(connection, sync_run.id, scope, listed_before=started_at)
     for scope, keys in cursor_updates.listed:
         await cursors.record_listed(
             connection, sync_run.id, "resync", scope, keys, stored_only=cursor_updates.only_stored_keys
@@ -390,9 +411,11 @@ async def _record_changes(
     ]
     entries += [_build_attachment_entry(row) for _, row in attached if row.sha256 is not None]
     entries += [
-        NewLedgerEntry("MESSAGE_DELETED", "message", str(ids[key]), payload={"provider_message_id": key})
+        NewLedgerEntry(
+            _LEDGER_TYPES[event.kind], "message", str(ids[key]), payload={"provider_message_id": key}
+        )
         for key, event in page_write.events
-        if event.kind == "deleted"
+        if event.kind in _LEDGER_TYPES
     ]
     await ledger.append_entries(connection, sync_run.organization, entries)
     await feed.append_events(

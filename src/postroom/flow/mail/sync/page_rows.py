@@ -49,6 +49,7 @@ def to_state_row(sync_run: SyncRun, id_: int, state: MessageState) -> MessageUpd
         state.importance,
         state.received_at,
         state.deleted,
+        state.left,
     )
 
 

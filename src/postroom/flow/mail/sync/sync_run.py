@@ -64,7 +64,7 @@ class SyncCounts:
 
     @property
     def has_changes(self) -> bool:
-        return self.events + self.errors + self.messages > 0
+        return self.events + self.errors + self.messages + self.attachments > 0
 
 
 @dataclass
@@ -127,6 +127,20 @@ class SyncRun:
             return True
         known = self.folders.get(folder)
         return known is not None and not known.deleted and known.scope is not None
+
+    def leaves_scope(self, folder: str | None) -> bool:
+        """Whether a message in this folder exists outside the scopes. One in the trash counts as deleted."""
+        known = self.folders.get(folder) if folder else None
+        if known is None or known.deleted or known.scope is not None:
+            return False
+        return known.role is not FolderRole.TRASH
+
+    def find_scope(self, folder: str | None) -> str | None:
+        """The scope that reports the messages of this folder. Without folders (Gmail), there is only one."""
+        if folder is None:
+            return next((known.scope for known in self.folders.values() if known.scope == ""), None)
+        known = self.folders.get(folder)
+        return known.scope if known is not None and not known.deleted else None
 
     def folder_ids(self, scope: str) -> list[int] | None:
         """The folders that a scope covers, or covered before it was dropped; None: all mail."""
