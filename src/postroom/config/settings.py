@@ -369,11 +369,7 @@ class Settings(BaseSettings):
         le=36500,
     )
     audit_days: float = _setting(
-        "Days between audits of a mailbox",
-        "a number from 0.05 to 3650",
-        7,
-        ge=0.05,
-        le=3650,
+        "Days between audits of a mailbox", "a number from 0.05 to 3650", 7, ge=0.05, le=3650
     )
     audit_repair: bool = _setting(
         "Repair the differences that scheduled audits find. false: only report them", "true or false", True
