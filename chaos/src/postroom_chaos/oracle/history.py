@@ -17,7 +17,7 @@ from postroom_chaos.oracle.sources import Connection, Row, fetch_rows
 # Messages and events from before revisions were counted (revision 0 and NULL) have no complete history.
 _MESSAGES: LiteralString = """
     SELECT id, organization_id, mailbox_id, provider_message_id, revision, folder_id, labels, is_read,
-        is_flagged, is_draft, importance, categories, content_revision, deleted_at
+        is_flagged, is_draft, importance, categories, content_revision, deleted_at, left_at
     FROM postroom.messages WHERE revision > 0 ORDER BY id
 """
 _EVENTS: LiteralString = """
@@ -26,7 +26,8 @@ _EVENTS: LiteralString = """
 """
 _LEDGER: LiteralString = """
     SELECT entity_id, event_type, count(*) AS entries FROM postroom.ledger
-    WHERE entity_type = 'message' AND event_type IN ('MESSAGE_INGESTED', 'MESSAGE_DELETED') GROUP BY 1, 2
+    WHERE entity_type = 'message' AND event_type IN (
+        'MESSAGE_INGESTED', 'MESSAGE_LEFT_SCOPE', 'MESSAGE_DELETED') GROUP BY 1, 2
 """
 _FEED: LiteralString = """
     SELECT entity_id, kind, count(*) AS entries FROM postroom.events
@@ -49,7 +50,7 @@ _HAS_REVISIONS: LiteralString = """
     SELECT FROM pg_attribute WHERE attrelid = to_regclass('postroom.mail_events') AND attname = 'revision'
 """
 _FLAGS = ("is_read", "is_flagged", "is_draft", "importance", "categories", "content_revision")
-_ANNOUNCEMENTS = {"created": "message.created", "deleted": "message.deleted"}
+_ANNOUNCEMENTS = {"created": "message.created", "left": "message.left", "deleted": "message.deleted"}
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,17 @@ class _ReplayedMessage:
     folder: int | None = None
     labels: set[str] = field(default_factory=set[str])
     flags: dict[str, Any] = field(default_factory=dict[str, Any])
+    left: bool = False  # it is outside the mirrored folders: it may return, or be deleted
 
     def apply(self, event: Row) -> Iterator[str]:
         """Apply one event; what contradicts the events before it, or repeats one of them."""
         kind, changed = event["kind"], event["changed"]
-        if (kind == "created") == self.exists and not (kind == "updated" and "content_revision" in changed):
-            yield "the message was there already" if self.exists else "there was no message"
+        is_here = self.exists and not self.left
+        may_follow = (kind == "updated" and "content_revision" in changed) or (
+            kind == "deleted" and self.left
+        )
+        if (kind == "created") == is_here and not may_follow:
+            yield "the message was there already" if is_here else "there was no message"
         match kind:
             case "created":
                 yield from self._create(event)
@@ -146,13 +152,14 @@ class _ReplayedMessage:
                 self.flags |= changed
             case _:
                 if event["from_folder_id"] != self.folder:
-                    yield f"deleted from folder {event['from_folder_id']}, it was in {self.folder}"
-                self.exists = False
+                    yield f"{kind} from folder {event['from_folder_id']}, it was in {self.folder}"
+                self.exists = self.left = kind == "left"
+                self.folder = event["to_folder_id"] if self.left else self.folder
 
     def _create(self, event: Row) -> Iterator[str]:
         if missing := set(_FLAGS) - event["changed"].keys():
             yield f"must carry the whole state, lacks {sorted(missing)}"
-        self.exists, self.folder = True, event["to_folder_id"]
+        self.exists, self.left, self.folder = True, False, event["to_folder_id"]
         self.labels, self.flags = set(event["labels_added"]), dict(event["changed"])
 
     def _move(self, event: Row) -> Iterator[str]:
@@ -171,7 +178,11 @@ class _ReplayedMessage:
 def _read_state(message: Row) -> _ReplayedMessage:
     flags = {name: message[name] for name in _FLAGS} | {"categories": sorted(message["categories"])}
     return _ReplayedMessage(
-        message["deleted_at"] is None, message["folder_id"], set(message["labels"]), flags
+        message["deleted_at"] is None,
+        message["folder_id"],
+        set(message["labels"]),
+        flags,
+        message["left_at"] is not None,
     )
 
 
@@ -185,7 +196,11 @@ def _check_records(recorded: RecordedHistory, events: dict[int, list[Row]]) -> I
         if not own or own[0]["revision"] != 1:
             continue
         kinds = Counter(event["kind"] for event in own)
-        expected = {"MESSAGE_INGESTED": 1, "MESSAGE_DELETED": kinds["deleted"]}
+        expected = {
+            "MESSAGE_INGESTED": 1,
+            "MESSAGE_LEFT_SCOPE": kinds["left"],
+            "MESSAGE_DELETED": kinds["deleted"],
+        }
         stored = {name: ledger.get((key, name), 0) for name in expected}
         if stored != expected:
             yield Violation(
