@@ -184,21 +184,24 @@ def _start_page(
 ) -> FetchedPage:
     """Start a page with what its feeds and listings name, and what left their scopes."""
     found = FetchedPage()
+    scopes: dict[str, dict[str, None]] = {}  # by key: those that name it, the last one at the end
+    left: dict[str, str] = {}
     for each in observations:
-        key, scope = each.change.key, each.scope
+        key, scope, row = each.change.key, each.scope, known.get(each.change.key)
         if each.change.presence is not Presence.PRESENT:
-            if scope is not None and not each.certain and found.listed.get(key, scope) == scope:
-                found.listed.pop(key, None)
-                found.left[key] = scope
+            if scope is not None and not each.certain:
+                scopes.get(key, {}).pop(scope, None)
+                left[key] = scope
             continue
         found.shown.append(key)
-        row = known.get(key)
-        where = scope if scope is not None else sync_run.find_scope(each.change.state.folder)
-        if where is not None and not each.certain and (scope is not None or each.change.state.folder):
-            found.listed[key] = where
-            found.left.pop(key, None)
+        if scope is None and each.change.state.folder is not None:
+            scope = sync_run.find_scope(each.change.state.folder)
+        if scope is not None and not each.certain:
+            scopes[key] = {other: None for other in scopes.get(key, ()) if other != scope} | {scope: None}
         elif row is not None and row.is_mirrored and (stored := sync_run.find_scope(row.folder)) is not None:
             found.scopes[key] = stored
+    found.listed = {key: list(named)[-1] for key, named in scopes.items() if named}
+    found.left = {key: scope for key, scope in left.items() if key not in found.listed}
     found.scopes |= found.listed
     return found
 
