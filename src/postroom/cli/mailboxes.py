@@ -1,7 +1,6 @@
 """`postroom mailboxes`: connect, list, show, pause, resume, disconnect, and set the content policy.
 
-Also how other commands open the engine and find the mailbox that their argument names. `backfill` is in
-`sync`. `flow.mailboxes` does the work.
+Also opens the engine and finds the named mailbox for other commands. `flow.mailboxes` does the work.
 """
 
 import asyncio
@@ -358,10 +357,8 @@ async def _read_mirror_state(context: MailboxCommandContext, mailbox: "Mailbox")
         audit = await audits.get_latest(connection, mailbox.id)
     last_audit = None
     if audit is not None:
-        last_audit = (
-            f"{audit.completed_at}: {audit.listed} listed, {audit.missing} missing, {audit.extra} extra,"
-            f" {audit.different} different"
-        )
+        last_audit = f"{audit.completed_at}: {audit.listed} listed, {audit.missing} missing,"
+        last_audit += f" {audit.extra} extra, {audit.different} different"
         if audit.repair_started_at is not None:
             last_audit += f", repair started {audit.repair_started_at}"
     listing = f"{progress.listed} of about {progress.expected}" if progress.listing else "complete"
