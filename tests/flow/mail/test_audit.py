@@ -24,11 +24,6 @@ async def mirror(mirror):
     return mirror
 
 
-@pytest.fixture(autouse=True)
-def histories():
-    """Nothing to check: these tests damage rows, and no event says so."""
-
-
 async def audited(mirror, depth=AuditDepth.STATES):
     return await audit.audit_mailbox(mirror.build_context(), await mirror.get(), depth)
 
@@ -185,6 +180,7 @@ async def spoil(mirror) -> None:
         )
 
 
+@pytest.mark.damages_rows
 async def test_a_scheduled_audit_repairs_what_it_finds_and_says_so(mirror):
     await spoil(mirror)
     await run_scheduled(mirror)
@@ -203,6 +199,7 @@ async def test_a_scheduled_audit_repairs_what_it_finds_and_says_so(mirror):
     assert await mirror.one("SELECT count(*) FROM failures WHERE resolved_at IS NULL") == 0
 
 
+@pytest.mark.damages_rows
 async def test_a_repair_that_does_not_help_is_followed_by_audits_as_usual(mirror):
     await spoil(mirror)
     await run_scheduled(mirror)
@@ -210,6 +207,7 @@ async def test_a_repair_that_does_not_help_is_followed_by_audits_as_usual(mirror
     assert await mirror.one(DUE_HOURS) // 24 == 6
 
 
+@pytest.mark.damages_rows
 async def test_a_scheduled_audit_may_only_look(mirror):
     await spoil(mirror)
     await run_scheduled(mirror, repairs=False)
