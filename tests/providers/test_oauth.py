@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.errors import LoginRejected, TransientError
+from postroom.errors import LoginRejected, ProviderServerError, TransientError
 from postroom.providers import oauth
 from postroom.providers.gmail import wire as gmail
 from postroom.providers.graph import wire as graph
@@ -32,7 +32,7 @@ def test_a_response_without_tokens_is_a_transient_error(body):
     "body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}', b'{"error": {"code": 403}}']
 )
 def test_an_error_that_is_not_from_oauth_is_a_transient_error(provider, status, body):
-    assert type(provider.to_token_error(HttpResponse(status, {}, body))) is TransientError
+    assert type(provider.to_token_error(HttpResponse(status, {}, body))) is ProviderServerError
     assert (
         type(provider.to_token_error(HttpResponse(status, {}, b'{"error": "invalid_request"}')))
         is LoginRejected
