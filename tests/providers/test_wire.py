@@ -9,11 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from postroom.errors import (
+    ApplicationRejected,
     CursorExpired,
     InvalidGrant,
     NotFound,
-    OperatorError,
     PermanentError,
+    ProviderServerError,
     RateLimited,
     TransientError,
     UnsupportedByProvider,
@@ -191,10 +192,10 @@ def refused(wire, status, **error):
         (403, "forbidden", "Metadata scope does not support 'q' parameter", UnsupportedByProvider),
         (403, "forbidden", "Metadata scope doesn't allow format RAW", InvalidGrant),
         (403, "insufficientPermissions", "Request had insufficient authentication scopes.", InvalidGrant),
-        (403, "accessNotConfigured", "The API is not enabled", OperatorError),
+        (403, "accessNotConfigured", "The API is not enabled", ApplicationRejected),
         (403, "domainPolicy", "The domain administrators have disabled Gmail apps.", PermanentError),
         (401, "authError", "Invalid Credentials", InvalidGrant),
-        (503, "backendError", "Backend Error", TransientError),
+        (503, "backendError", "Backend Error", ProviderServerError),
     ],
 )
 def test_gmail_errors_map_to_who_must_act(status, reason, message, expected):
@@ -229,7 +230,7 @@ def test_the_retry_time_in_gmails_message_is_relative_to_gmails_clock():
         (405, "ErrorInvalidOperation", UnsupportedByProvider),
         (429, "ApplicationThrottled", RateLimited),
         (401, "InvalidAuthenticationToken", InvalidGrant),
-        (504, "UnknownError", TransientError),
+        (504, "UnknownError", ProviderServerError),
     ],
 )
 def test_graph_errors_map_to_who_must_act(status, code, expected):
