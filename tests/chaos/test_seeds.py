@@ -12,6 +12,7 @@ from postroom_chaos.plan import DEFAULT_SECONDS
 SOURCES = [str(Path(__file__).parents[2] / folder) for folder in ("src", "mailsim/src", "chaos/src")]
 
 
+@pytest.mark.soak  # a minute each; how the processes interleave differs from run to run
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_lost_doubled_or_wrong_after_everything_failed(seed, tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(SOURCES))
