@@ -25,6 +25,8 @@ FILLED = {
     "webhooks", "work",
 }  # fmt: skip
 
+pytestmark = pytest.mark.soak
+
 
 @pytest.fixture
 def postroom(launcher, earlier_home, empty_database_url):
