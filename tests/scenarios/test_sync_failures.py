@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from flow.mailboxes.subscribe.subscribed_mailbox import SCHEDULES
+from flow.mailboxes.subscribe.subscribed_mailbox import RENEWAL_SECONDS
 from flow.simulated_world import TOPIC
 from postroom.errors import RateLimited, TransientError
 from postroom.flow.mailboxes import subscribe
@@ -184,7 +184,7 @@ async def open_subscription(room, box, url) -> None:
         await work.enqueue(connection, [WorkRequest(box.organization, WorkKind.SUBSCRIBE, str(box.mailbox))])
         claim = await work.claim(connection, [WorkKind.SUBSCRIBE], batch=1, lease_seconds=60)
     parts = SubscribeContext(
-        world.database, world.connect_context.providers, world.tokens.for_mailbox, url, SCHEDULES
+        world.database, world.connect_context.providers, world.tokens.for_mailbox, url, RENEWAL_SECONDS
     )
     await subscribe.run(parts, claim.leases[0])
 

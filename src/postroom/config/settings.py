@@ -338,7 +338,7 @@ class Settings(BaseSettings):
         "Days that mail is kept in mailboxes with the content policy full. Default: forever"
     )
     subscription_renew_hours: float = _setting(
-        "Hours before expiry at which a Microsoft Graph subscription is renewed",
+        "Hours between renewals of a Microsoft Graph subscription",
         "a number from 1 to 144",
         24,
         ge=1,

@@ -20,7 +20,7 @@ from postroom.flow.mail.retention import RetentionPeriods
 from postroom.flow.mail.sync import SyncContext
 from postroom.flow.mailboxes import subscribe
 from postroom.flow.mailboxes.connect import ConnectContext
-from postroom.flow.mailboxes.subscribe import RenewalSchedule, SubscribeContext
+from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.flow.outbound import deliver
 from postroom.flow.outbound.deliver import DeliverContext
@@ -119,9 +119,9 @@ def _build_subscribe_context(
         providers=tokens.providers,
         tokens=tokens.for_mailbox,
         public_url=settings.public_url,
-        schedules={
-            ProviderName.OUTLOOK: RenewalSchedule(settings.subscription_renew_hours * 3600),
-            ProviderName.GMAIL: RenewalSchedule(86400, interval_seconds=settings.watch_renew_hours * 3600),
+        renewal_seconds={
+            ProviderName.OUTLOOK: settings.subscription_renew_hours * 3600,
+            ProviderName.GMAIL: settings.watch_renew_hours * 3600,
         },
     )
 

@@ -58,6 +58,7 @@ from postroom.store.work import FinishedWork, Lease, WorkRequest
 log = Log()
 
 LIFETIME: Final = timedelta(days=7, hours=-1)  # Graph allows seven days, by its own clock
+RENEWAL_LEAD_SECONDS: Final = 86400.0  # before expiry, if the interval is longer
 # The least time between two renewals that nothing asked for.
 MIN_RENEWAL_GAP_SECONDS: Final = 600.0
 # The least time between two renewals that the provider asked for: it may not be content with the first one.
@@ -69,20 +70,6 @@ SCHEDULE_SECONDS: Final = 3600.0
 LOST: Final = "The provider had dropped the subscription. It is being recreated."
 
 
-@dataclass(frozen=True, slots=True)
-class RenewalSchedule:
-    """When to renew: `lead_seconds` before expiry, and at least every `interval_seconds`."""
-
-    lead_seconds: float
-    interval_seconds: float | None = None
-
-    def seconds_until_renewal(self, seconds_left: float) -> float:
-        """Jitter spreads the renewals of subscriptions that were created together."""
-        until = seconds_left - self.lead_seconds
-        soonest = until if self.interval_seconds is None else min(until, self.interval_seconds)
-        return max(soonest * random.uniform(0.95, 1), MIN_RENEWAL_GAP_SECONDS)
-
-
 @dataclass(frozen=True)
 class SubscribeContext:
     """The dependencies of the step."""
@@ -91,7 +78,7 @@ class SubscribeContext:
     providers: Mapping[ProviderName, Provider]
     tokens: Callable[[OrganizationId, MailboxId], TokenSource]
     public_url: str | None
-    schedules: Mapping[ProviderName, RenewalSchedule]
+    renewal_seconds: Mapping[ProviderName, float]  # between renewals
 
     def remote(self, mailbox: Mailbox) -> RemoteMailbox:
         """Open a mailbox at its provider, with its own tokens."""
@@ -436,8 +423,17 @@ class _SubscribeRun:
                 await work.enqueue(
                     connection, [WorkRequest(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
                 )
-            wait = self.context.schedules[self.mailbox.provider].seconds_until_renewal(left)
-            await work.finish(connection, [FinishedWork(self.lease, wait)])
+            await work.finish(connection, [FinishedWork(self.lease, self._get_renewal_wait(left))])
+
+    def _get_renewal_wait(self, seconds_left: float) -> float:
+        """The wait until the next renewal, long before the expiry.
+
+        A renewal also notices a subscription that the provider dropped or paused without a notification that
+        reached us. Jitter spreads the renewals of subscriptions that were created together.
+        """
+        interval = self.context.renewal_seconds[self.mailbox.provider]
+        wait = min(seconds_left - RENEWAL_LEAD_SECONDS, interval) * random.uniform(0.95, 1)
+        return max(wait, MIN_RENEWAL_GAP_SECONDS)
 
     async def _finish_later(self, seconds: float) -> None:
         async with work.fenced_transaction(self.context.database, self.lease) as connection:

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 from types import SimpleNamespace
 
-from flow.mailboxes.subscribe.subscribed_mailbox import SCHEDULES
+from flow.mailboxes.subscribe.subscribed_mailbox import RENEWAL_SECONDS
 from postroom import worker
 from postroom.engine import WorkHandler
 from postroom.flow.mailboxes import subscribe
@@ -39,7 +39,7 @@ async def main() -> None:
             {ProviderName.OUTLOOK: provider},
             lambda *_: tokens,
             options["public_url"],
-            SCHEDULES,
+            RENEWAL_SECONDS,
         )
         kinds = {WorkKind.SUBSCRIBE: WorkHandler(partial(subscribe.run, context), None)}
         print("ready", flush=True)

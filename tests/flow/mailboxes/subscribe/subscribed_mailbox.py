@@ -7,7 +7,7 @@ from uuid import UUID
 
 from postroom.errors import PostroomError
 from postroom.flow.mailboxes import subscribe
-from postroom.flow.mailboxes.subscribe import RenewalSchedule, SubscribeContext
+from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.model import Grant, MailboxId, OrganizationId, ProviderName, WorkKind
 from postroom.store import work
 from postroom.store.database import Database
@@ -17,10 +17,7 @@ from providers.receiver import Receiver
 
 DAY = 86400
 HOUR = 3600
-SCHEDULES = {
-    ProviderName.OUTLOOK: RenewalSchedule(DAY),
-    ProviderName.GMAIL: RenewalSchedule(DAY, interval_seconds=DAY),
-}
+RENEWAL_SECONDS = {ProviderName.OUTLOOK: DAY, ProviderName.GMAIL: DAY}
 
 
 @dataclass
@@ -50,7 +47,7 @@ class SubscribedMailbox:
             "providers": {self.contract.provider.name: self.contract.provider},
             "tokens": lambda _, mailbox: self.tokens[mailbox],
             "public_url": self.base,
-            "schedules": SCHEDULES,
+            "renewal_seconds": RENEWAL_SECONDS,
         }
         return SubscribeContext(**given | changed)
 
