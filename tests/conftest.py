@@ -3,6 +3,7 @@
 No test reaches beyond this machine: connecting to anything but loopback and local sockets raises.
 """
 
+import logging
 import os
 import secrets
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+import structlog
 
 import databases
 from postroom.model import OrganizationId
@@ -48,6 +50,18 @@ def pytest_unconfigure(config):
 def pytest_collection_modifyitems(items):
     """The long ones first: at the end of a run nobody waits for the last of them."""
     items.sort(key=lambda item: "scenarios" not in item.path.parts)
+
+
+@pytest.fixture(autouse=True)
+def _restore_logging():
+    """A test that configures logging, directly or by a command, leaves nothing of it to the next one."""
+    configuration, root, hook = structlog.get_config(), logging.getLogger(), sys.excepthook
+    handlers, level = root.handlers[:], root.level
+    yield
+    structlog.configure(**configuration)
+    logging.captureWarnings(capture=False)
+    root.handlers[:], sys.excepthook = handlers, hook
+    root.setLevel(level)
 
 
 @pytest.fixture(scope="session")

@@ -33,15 +33,9 @@ log = logs.Log()
 
 @pytest.fixture
 def stream():
-    hook, root = sys.excepthook, logging.getLogger()
-    handlers, level = root.handlers[:], root.level
     written = io.StringIO()
     logs.configure("worker", level="debug", style="json", stream=written)
-    yield written
-    structlog.reset_defaults()
-    logging.captureWarnings(capture=False)
-    root.handlers[:], sys.excepthook = handlers, hook
-    root.setLevel(level)
+    return written
 
 
 def lines(stream):
@@ -158,28 +152,16 @@ def test_an_uncaught_exception_is_logged_without_its_message(stream):
 
 def test_lines_below_the_level_are_not_written():
     written = io.StringIO()
-    try:
-        logs.configure("web", level="warning", style="json", stream=written)
-        log.info("work.claimed")
-        log.warning("work.failed")
-    finally:
-        structlog.reset_defaults()
-        logging.captureWarnings(capture=False)
-        logging.getLogger().handlers.clear()
-        sys.excepthook = sys.__excepthook__
+    logs.configure("web", level="warning", style="json", stream=written)
+    log.info("work.claimed")
+    log.warning("work.failed")
     assert [line["event"] for line in lines(written)] == ["work.failed"]
 
 
 def test_text_format_is_readable_and_guarded_as_well():
     written = io.StringIO()
-    try:
-        logs.configure("web", style="text", stream=written)
-        log.info("work.claimed", count=3, kind="jane@example.org")
-    finally:
-        structlog.reset_defaults()
-        logging.captureWarnings(capture=False)
-        logging.getLogger().handlers.clear()
-        sys.excepthook = sys.__excepthook__
+    logs.configure("web", style="text", stream=written)
+    log.info("work.claimed", count=3, kind="jane@example.org")
     assert "work.claimed" in written.getvalue()
     assert "count=3" in written.getvalue()
     assert "jane" not in written.getvalue()

@@ -149,8 +149,6 @@ async def test_eight_workers_mirror_the_same_mailboxes(room, owner, database_url
 def short_log():
     """Without pictures of every stack: a fallen database makes many."""
     structlog.configure(processors=[structlog.processors.KeyValueRenderer()])
-    yield
-    structlog.reset_defaults()
 
 
 @pytest.mark.skipif(bool(databases.GIVEN), reason="a server that others use is not killed")

@@ -1,10 +1,7 @@
-import logging
-import sys
 from io import StringIO
 
 import httpx2
 import pytest
-import structlog
 
 from postroom import logs
 from postroom.config import Settings
@@ -62,12 +59,6 @@ async def filled(owner, organization, other_organization):
 @pytest.fixture
 def log():
     """Every log line of this process, at the finest level."""
-    previous, root = sys.excepthook, logging.getLogger()
-    handlers, level = root.handlers[:], root.level
     written = StringIO()
     logs.configure("web", level="debug", style="json", stream=written)
-    yield written
-    structlog.reset_defaults()
-    logging.captureWarnings(capture=False)
-    root.handlers[:], sys.excepthook = handlers, previous
-    root.setLevel(level)
+    return written
