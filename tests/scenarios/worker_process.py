@@ -24,27 +24,25 @@ from postroom.store.work import FinishedWork, Lease
 
 
 def count_effect(
-    database: Database, *, before: float = 0, inside: float = 0
+    database: Database, *, before: float = 0, freezes: bool = False
 ) -> Callable[[Lease], Awaitable[None]]:
-    """Takes a while, before its transaction or inside it; counts once and finishes in that transaction."""
+    """Take a while, then count once and finish in one transaction, in which the process may freeze itself."""
 
     async def count(lease: Lease) -> None:
-        if not inside:
-            print(f"began {lease.subject} {lease.token}", flush=True)
+        print(f"began {lease.subject} {lease.token}", flush=True)
         await asyncio.sleep(before)
         async with work.fenced_transaction(database, lease) as connection:
             await connection.execute(
                 "INSERT INTO effects (subject, token) VALUES (%s, %s)", [lease.subject, lease.token]
             )
-            if inside:
-                print(f"began {lease.subject} {lease.token}", flush=True)
-            await asyncio.sleep(inside)
+            if freezes:
+                os.kill(os.getpid(), signal.SIGSTOP)
             await work.finish(connection, [FinishedWork(lease)])
 
     return count
 
 
-def steps(database: Database, step_seconds: float) -> dict[str, WorkHandler]:
+def steps(database: Database, step_seconds: float, *, freezes: bool) -> dict[str, WorkHandler]:
     async def block(lease: Lease) -> None:
         """Holds up its whole process past the lease, heartbeat included; only the fence is left."""
         print(f"began {lease.subject} {lease.token}", flush=True)
@@ -86,7 +84,7 @@ def steps(database: Database, step_seconds: float) -> dict[str, WorkHandler]:
         name: WorkHandler(step, max_attempts=3)
         for name, step in {
             "count": count_effect(database, before=step_seconds),
-            "hold": count_effect(database, inside=step_seconds),
+            "hold": count_effect(database, freezes=freezes),
             "block": block,
             "drain": drain,
             "tick": tick,
@@ -117,7 +115,7 @@ async def main() -> None:
     async with open_database(
         options["url"], pool_size=10, name="postroom scenario", limits=session
     ) as database:
-        kinds = steps(database, options.get("step_seconds", 0))
+        kinds = steps(database, options.get("step_seconds", 0), freezes=options.get("freezes", False))
         print("ready", flush=True)
         await worker.run(database, kinds, limits, stop)
 
