@@ -89,6 +89,7 @@ _LIST_THREADS: Final = (
                 AND (%(folder)s::bigint IS NULL OR newer.folder_id = %(folder)s)
                 AND (%(label)s::text IS NULL OR %(label)s = ANY(newer.labels))
                 AND (newer.received_at, newer.id) > (walked.received_at, walked.id)
+            OFFSET 0  -- one index lookup per message: no plan that reads all messages first
         )
         ORDER BY received_at DESC, id DESC LIMIT %(limit)s
     )
