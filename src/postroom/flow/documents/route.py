@@ -5,7 +5,7 @@ record. Everything runs in the caller's transaction. Every state change is recor
 ledger.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 from uuid import UUID
@@ -44,6 +44,19 @@ class RecordIdentity:
     tables: Mapping[str, Mapping[str, TableColumn]] = field(
         default_factory=dict[str, Mapping[str, TableColumn]]
     )
+
+    def get_hashes(
+        self, kind: str, values: Mapping[str, Any], *, doubted: Collection[str] = ()
+    ) -> tuple[bytes, ...]:
+        """Hashes that identify the invoice or trade with these values."""
+        return record_matching.identity_hashes(
+            kind,
+            self.fingerprint,
+            values,
+            self.shapes,
+            identity_alternatives=self.identity_alternatives,
+            doubted=doubted,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,14 +99,7 @@ async def look_up_record(
 ) -> RecordLookup:
     """Find the record of the same invoice or trade. Concurrent lookups wait for this transaction."""
     identity = context.identities[extracted.kind]
-    marks = record_matching.identity_hashes(
-        extracted.kind,
-        identity.fingerprint,
-        extracted.values,
-        identity.shapes,
-        identity_alternatives=identity.identity_alternatives,
-        doubted=extracted.doubted,
-    )
+    marks = identity.get_hashes(extracted.kind, extracted.values, doubted=extracted.doubted)
     await _identify_earlier_records(connection, context, pipeline)
     conflict: str | None = None
     for record in await records.find_by_identifiers(connection, pipeline.name, marks):
@@ -121,13 +127,7 @@ async def _identify_earlier_records(
     """Add the identifiers of records that an earlier version confirmed without them."""
     for record in await records.take_unidentified(connection, pipeline.name, list(context.identities)):
         identity = context.identities[record.kind]
-        identifiers = record_matching.identity_hashes(
-            record.kind,
-            identity.fingerprint,
-            record.fields,
-            identity.shapes,
-            identity_alternatives=identity.identity_alternatives,
-        )
+        identifiers = identity.get_hashes(record.kind, record.fields)
         await records.add_identifiers(connection, record.id, pipeline.name, identifiers)
 
 
