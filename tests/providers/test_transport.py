@@ -14,7 +14,7 @@ from postroom.providers.transport import HttpRequest, Transport, open_client
 
 @asynccontextmanager
 async def answering(*answers: bytes):
-    """The URL of a server that gives these answers, one per connection, the last one again and again."""
+    """The URL of a server that gives these answers, one per connection, and repeats the last one."""
     left = list(answers)
 
     async def answer(reader, writer):

@@ -26,7 +26,6 @@ EXCEPTIONS = {
     ("src/postroom/store/migrations/0034_plain_names.sql", "told"): "the old names of renamed columns",
     ("src/postroom/store/", "channel"): "PostgreSQL's own word for what LISTEN and NOTIFY use",
     ("docs/decisions/0005-embedded-server.md", "nobody"): "an account of the operating system",
-    ("chaos/", "nobody"): "an account of the operating system",
 }
 # Idioms and URLs in which an avoided word has another meaning.
 IDIOMS = re.compile(

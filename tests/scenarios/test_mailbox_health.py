@@ -101,7 +101,7 @@ async def test_a_grant_that_the_vault_cannot_open_is_shown_at_once(room, provide
 
 
 async def test_failed_attempts_that_store_mail_are_no_outage(room):
-    """A backfill at the provider's limit fails again and again, and comes on."""
+    """A backfill that the provider rate-limits fails repeatedly, yet makes progress."""
     box = await room.mailbox(ProviderName.OUTLOOK, messages=2)
     await box.sync()
     for number in range(3):

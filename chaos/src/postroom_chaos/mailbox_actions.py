@@ -34,6 +34,14 @@ async def _connect(system: System, state: RunState, mailbox: ExpectedMailbox) ->
     state.note(f"connected {mailbox.address} as {mailbox.id}")
 
 
+async def _reconnect_later(
+    system: System, state: RunState, mailbox: ExpectedMailbox, details: Mapping[str, Any]
+) -> None:
+    if "for" in details:
+        await asyncio.sleep(details["for"])
+        await _connect(system, state, mailbox)
+
+
 async def _find_id(system: System, address: str) -> UUID:
     page = await system.operator.api("GET", "mailboxes")
     for mailbox in page["data"]:
@@ -77,9 +85,7 @@ async def disconnect(system: System, state: RunState, details: Mapping[str, Any]
             return
         await system.operator.act_on_mailbox(mailbox.id, "disconnect")
         mailbox.state = "disconnected"
-        if "for" in details:
-            await asyncio.sleep(details["for"])
-            await _connect(system, state, mailbox)
+        await _reconnect_later(system, state, mailbox, details)
 
 
 async def purge_mailbox(system: System, state: RunState, details: Mapping[str, Any]) -> None:
@@ -91,9 +97,7 @@ async def purge_mailbox(system: System, state: RunState, details: Mapping[str, A
         await system.operator.act_on_mailbox(mailbox.id, "purge")
         state.purged_ids.append((mailbox.id, mailbox))
         mailbox.state = "purged"
-        if "for" in details:
-            await asyncio.sleep(details["for"])
-            await _connect(system, state, mailbox)
+        await _reconnect_later(system, state, mailbox, details)
 
 
 async def revoke(system: System, state: RunState, details: Mapping[str, Any]) -> None:

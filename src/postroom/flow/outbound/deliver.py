@@ -167,7 +167,7 @@ async def _send_all(context: DeliverContext, batch: _DeliveryBatch) -> _SendResu
     ready = [group for group in batch.groups if group[0].entity not in batch.held]
     probes = ready
     if batch.webhook.failing_since is not None:
-        # Entities that are refused again and again must not block those that would be accepted.
+        # Entities that keep being refused must not block those that would be accepted.
         ready.sort(key=lambda group: (group[0].attempts, random.random()))
         probes = ready[:PROBES]
     rest = ready[len(probes) :]
