@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+import growth
 from postroom.documents import pipelines
 from postroom.documents.fields import einvoice_xml
 from postroom.documents.files.file_type import FileType, detect
@@ -153,6 +154,8 @@ BILL = f'<ubl:Invoice xmlns:ubl="{UBL}"><ubl:ID>1</ubl:ID></ubl:Invoice>'
     [
         (BILL.encode(), "xml"),
         (f"\ufeff<!-- one -->\n{BILL}".encode(), "xml"),
+        (f"<!-- one --><?style sheet?>\n<!----><!-- > -->{BILL}".encode(), "xml"),
+        (f"<!-- one {BILL}".encode(), "other"),
         (f'<?xml version="1.0" encoding="UTF-16"?>{BILL}'.encode("utf-16"), "xml"),
         (BILL.encode("utf-16"), "xml"),
         (f'<?xml version="1.0" encoding="UTF-16"?>{BILL}'.encode("utf-16-be"), "xml"),
@@ -165,3 +168,9 @@ def test_an_e_invoice_is_known_in_every_encoding_and_without_a_declaration(conte
     assert screen.detect_type(content[:1024]) == found
     assert (detect(content).file_type is FileType.E_INVOICE) == (found == "xml")
     assert (einvoice_xml.parse_einvoice(content, name="x") is not None) == (found == "xml")
+
+
+@pytest.mark.parametrize("piece", ["<!---->", "<!---->\n", "<?x?>", " ", "a:"])
+def test_no_beginning_of_a_file_makes_its_detection_slow(piece):
+    growth.assert_linear(lambda n: f"<!--{piece * n}".encode(), screen.detect_type)
+    growth.assert_linear(lambda n: f"{piece * n}<x".encode(), screen.detect_type)

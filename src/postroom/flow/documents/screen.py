@@ -19,9 +19,12 @@ from postroom.model import FolderRole
 HEAD_BYTES: Final = 1024  # of a file that show its type
 READABLE: Final = frozenset({"pdf", "png", "jpeg", "tiff"})
 CONTAINERS: Final = frozenset({"zip", "message", "tnef"})
-# An XML declaration; without one, the root element of an e-invoice.
-_ROOTS: Final = "|".join(sorted(root for _, root in E_INVOICE_ROOTS))
-_XML: Final = re.compile(rf"\s*(?:<\?xml\s|(?:<!--.*?-->\s*)*<(?:[\w.-]+:)?(?:{_ROOTS})[\s>])", re.DOTALL)
+_BLANKS: Final = re.compile(r"\s*")
+_XML_DECLARATION: Final = re.compile(r"<\?xml\s")
+_E_INVOICE_ROOT: Final = re.compile(
+    rf"<(?:[\w.-]+:)?(?:{'|'.join(sorted(root for _, root in E_INVOICE_ROOTS))})[\s>]"
+)
+_BEFORE_ROOT: Final = {"<!--": "-->", "<?": "?>"}  # comments and processing instructions, with their ends
 _SIGNATURES: Final = frozenset({".sig", ".p7s", ".p7m", ".smime", ".asc"})
 _CALENDAR_AND_CONTACT_FILES: Final = frozenset({".ics", ".vcf"})
 _BY_SUFFIX: Final = {
@@ -166,7 +169,29 @@ def detect_type(head: bytes) -> str:
         return "jpeg"
     if head.startswith((b"II*\0", b"MM\0*", b"II+\0", b"MM\0+")):
         return "tiff"
-    return "xml" if _XML.match(_decode_head(head)) else "other"
+    return "xml" if _starts_like_xml(_decode_head(head)) else "other"
+
+
+def _starts_like_xml(text: str) -> bool:
+    """Whether it begins with an XML declaration or, without one, with the root element of an e-invoice.
+
+    Reads each character once: a sender chooses this text, and a regular expression would backtrack in it.
+    """
+    at = _skip_blanks(text, 0)
+    if _XML_DECLARATION.match(text, at):
+        return True
+    while opening := next((each for each in _BEFORE_ROOT if text.startswith(each, at)), None):
+        closing = _BEFORE_ROOT[opening]
+        end = text.find(closing, at + len(opening))
+        if end == -1:
+            return False
+        at = _skip_blanks(text, end + len(closing))
+    return _E_INVOICE_ROOT.match(text, at) is not None
+
+
+def _skip_blanks(text: str, at: int) -> int:
+    found = _BLANKS.match(text, at)
+    return found.end() if found else at
 
 
 def _decode_head(head: bytes) -> str:
