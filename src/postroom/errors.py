@@ -12,6 +12,7 @@ PostroomError
 ├── TransientError              a retry may succeed; carries `retry_after` (seconds) where known
 │   ├── ProviderUnreachable     no response from the provider: a network fault, or it is down
 │   ├── ProviderServerError     the provider responded with a server error or an unusable response
+│   ├── TokenRejected           the provider rejects access tokens that it has just issued
 │   ├── RateLimitWait           the rate limit allows the next request only after a long wait
 │   ├── RateLimited             the provider asks to slow down; `all_mailboxes`: for all mailboxes together
 │   └── PushUnverifiable        a push cannot be verified right now; the provider should send it again
@@ -79,6 +80,10 @@ class ProviderUnreachable(TransientError):
 
 
 class ProviderServerError(TransientError):
+    pass
+
+
+class TokenRejected(TransientError):
     pass
 
 

@@ -73,6 +73,7 @@ class HealthCause(StrEnum):
     SERVER_ERROR = "server_error"
     THROTTLED = "throttled"
     UNREACHABLE = "unreachable"
+    TOKEN_REJECTED = "token_rejected"  # noqa: S105  # not a secret
     INTERRUPTED = "interrupted"  # a fault here: a crash, the blob store, a listing that cannot end
     SECRET_UNREADABLE = "secret_unreadable"  # noqa: S105  # not a secret
     APPLICATION_REJECTED = "application_rejected"

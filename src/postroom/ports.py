@@ -140,7 +140,7 @@ class RemoteMailbox(Protocol):
         """Fetch messages in groups, with as much content as the policy allows.
 
         Uses the cheapest requests and answers every key once. Raises only errors that concern the whole
-        mailbox: InvalidGrant, TransientError, ….
+        mailbox: InvalidGrant, TokenRejected, ….
         """
         ...
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from postroom.errors import InvalidGrant, TransientError
+from postroom.errors import InvalidGrant, TokenRejected, TransientError
 from postroom.model import FetchedMessage, FetchFailure, MessageChange, Presence
 from postroom.providers.transport import open_client
 from providers.conftest import Contract, gmail, graph
@@ -207,6 +207,14 @@ async def test_a_revoked_consent_concerns_the_mailbox_and_not_a_message(contract
     contract.sim.post(f"mailboxes/{contract.address}/revoke")
     contract.sim.post(f"mailboxes/{contract.address}/expire-tokens")
     with pytest.raises(InvalidGrant):
+        await fetched(mailbox, list(found.values()))
+
+
+async def test_rejected_fresh_tokens_concern_the_mailbox_and_not_a_message(contract):
+    _, _, mailbox = await contract.connect()
+    found, _ = await listed(mailbox)
+    contract.sim.fault("error", mailbox=contract.address, status=401)
+    with pytest.raises(TokenRejected):
         await fetched(mailbox, list(found.values()))
 
 

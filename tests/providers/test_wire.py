@@ -16,6 +16,7 @@ from postroom.errors import (
     PermanentError,
     ProviderServerError,
     RateLimited,
+    TokenRejected,
     TransientError,
     UnsupportedByProvider,
 )
@@ -194,7 +195,7 @@ def refused(wire, status, **error):
         (403, "insufficientPermissions", "Request had insufficient authentication scopes.", InvalidGrant),
         (403, "accessNotConfigured", "The API is not enabled", ApplicationRejected),
         (403, "domainPolicy", "The domain administrators have disabled Gmail apps.", PermanentError),
-        (401, "authError", "Invalid Credentials", InvalidGrant),
+        (401, "authError", "Invalid Credentials", TokenRejected),
         (503, "backendError", "Backend Error", ProviderServerError),
     ],
 )
@@ -229,7 +230,7 @@ def test_the_retry_time_in_gmails_message_is_relative_to_gmails_clock():
         (400, "ErrorInvalidIdMalformed", NotFound),
         (405, "ErrorInvalidOperation", UnsupportedByProvider),
         (429, "ApplicationThrottled", RateLimited),
-        (401, "InvalidAuthenticationToken", InvalidGrant),
+        (401, "InvalidAuthenticationToken", TokenRejected),
         (504, "UnknownError", ProviderServerError),
     ],
 )

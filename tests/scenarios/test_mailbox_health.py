@@ -47,6 +47,7 @@ FAULTS = {
     "server_error": ({"kind": "error", "status": 500}, "server error (status 500)"),
     "throttled": ({"kind": "throttle", "retry_after": 300}, "limits the request rate"),
     "unreachable": ({"kind": "cut"}, "cannot be reached"),
+    "token_rejected": ({"kind": "error", "status": 401}, "even a fresh one"),
 }
 
 

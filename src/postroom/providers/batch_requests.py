@@ -12,7 +12,14 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar
 
-from postroom.errors import NotFound, PostroomError, RateLimited, ResponseTooLarge, TransientError
+from postroom.errors import (
+    NotFound,
+    PostroomError,
+    RateLimited,
+    ResponseTooLarge,
+    TokenRejected,
+    TransientError,
+)
 from postroom.model import FetchFailure, MessageChange, Presence
 from postroom.providers.rate_limit import MAX_RETRY_AFTER_SECONDS, MailboxRateLimit
 from postroom.providers.transport import MAX_ATTEMPTS, ErrorMapping, HttpResponse
@@ -135,6 +142,8 @@ class _PendingKeys(Generic[T]):
             responses = await self.request.send(keys)
         except ResponseTooLarge as error:
             return self._split_batch(keys, error)
+        except TokenRejected:
+            raise
         except TransientError as error:
             await self._requeue(keys, error)
             return []

@@ -24,6 +24,7 @@ from postroom.errors import (
     ProviderUnreachable,
     RateLimited,
     ResponseTooLarge,
+    TokenRejected,
     TransientError,
 )
 from postroom.model import Secret
@@ -229,7 +230,7 @@ class Transport:
         if error is None:
             error = ProviderServerError("The provider returned a redirect.")
         if (
-            isinstance(error, InvalidGrant)
+            isinstance(error, TokenRejected | InvalidGrant)
             and tokens
             and attempts.token
             and attempts.replaced < MAX_TOKEN_REPLACEMENTS
@@ -239,7 +240,8 @@ class Transport:
             return
         if rate_limit and isinstance(error, RateLimited):
             rate_limit.record_throttling(error)
-        if not isinstance(error, TransientError) or not request.repeatable or attempts.made >= MAX_ATTEMPTS:
+        may_repeat = request.repeatable and attempts.made < MAX_ATTEMPTS
+        if isinstance(error, TokenRejected) or not isinstance(error, TransientError) or not may_repeat:
             raise error
         wait = error.retry_after if error.retry_after is not None else 0.5 * 2 ** (attempts.made - 1)
         if wait > MAX_WAIT_SECONDS:

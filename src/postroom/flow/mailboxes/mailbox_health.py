@@ -22,6 +22,7 @@ from postroom.errors import (
     RateLimited,
     RateLimitWait,
     SecretUnreadable,
+    TokenRejected,
     TransientError,
     describe_error,
 )
@@ -38,6 +39,7 @@ _CAUSES: Final[Mapping[type[Exception], HealthCause]] = {
     Exception: HealthCause.INTERRUPTED,
     ProviderServerError: HealthCause.SERVER_ERROR,
     ProviderUnreachable: HealthCause.UNREACHABLE,
+    TokenRejected: HealthCause.TOKEN_REJECTED,
     RateLimited: HealthCause.THROTTLED,
     RateLimitWait: HealthCause.THROTTLED,
     OperatorError: HealthCause.OPERATOR_REQUIRED,
@@ -89,6 +91,12 @@ DESCRIPTIONS: Final[Mapping[HealthCause, CauseDescription]] = {
         "Provider unreachable",
         "The provider does not respond. New mail is fetched as soon as the connection works.",
         "Check this machine's network, DNS, proxy and firewall, then the provider's status page.",
+    ),
+    HealthCause.TOKEN_REJECTED: CauseDescription(
+        "Access tokens rejected",
+        "The provider rejects access tokens that it has just issued. New mail is fetched as soon as it"
+        " accepts them.",
+        "If it lasts, check the provider's status page and the access policies, or reconnect the mailbox.",
     ),
     HealthCause.INTERRUPTED: CauseDescription(
         "Sync failing",

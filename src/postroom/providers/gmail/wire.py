@@ -22,6 +22,7 @@ from postroom.errors import (
     ProviderServerError,
     QuotaExhausted,
     RateLimited,
+    TokenRejected,
     TransientError,
     UnsupportedByProvider,
 )
@@ -141,9 +142,7 @@ def _request_error(status: int, reason: str, message: str) -> PostroomError:
         )
     match status:
         case 401:
-            return InvalidGrant(
-                "Gmail rejects the access token, even a fresh one. Connect the mailbox again."
-            )
+            return TokenRejected("Gmail rejects the access token of this mailbox, even a fresh one.")
         case 403:
             return _access_error(reason, message)
         case 404 | 410:

@@ -16,6 +16,7 @@ from postroom.errors import (
     PostroomError,
     RateLimited,
     ResponseTooLarge,
+    TokenRejected,
     TransientError,
     UnsupportedByProvider,
 )
@@ -180,7 +181,7 @@ async def _fetch_by_listing(
     )
     try:
         page = await api.get(path, wire.GraphMessages)
-    except RateLimited:
+    except (RateLimited, TokenRejected):
         raise
     except (NotFound, ResponseTooLarge, TransientError):  # fall back to individual requests
         return {}
@@ -231,7 +232,7 @@ async def _fetch_all_pages(
         while page.next_link:
             page = await api.get(api.relative(page.next_link), wire.GraphAttachments)
             attachments.extend(message_parsing.to_attachment(attachment) for attachment in page.value)
-    except RateLimited:
+    except (RateLimited, TokenRejected):
         raise
     except (NotFound, ResponseTooLarge, TransientError) as error:
         return replace(batch_requests.to_failure(key, error), gone=False)

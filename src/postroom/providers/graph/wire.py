@@ -16,6 +16,7 @@ from postroom.errors import (
     PostroomError,
     ProviderServerError,
     RateLimited,
+    TokenRejected,
     TransientError,
     UnsupportedByProvider,
 )
@@ -192,9 +193,7 @@ def to_error(response: HttpResponse) -> PostroomError | None:
             retry_after=_retry_after(response),
         )
     if response.status == 401:
-        return InvalidGrant(
-            "Microsoft rejects the access token, even a fresh one. Connect the mailbox again."
-        )
+        return TokenRejected("Microsoft rejects the access token of this mailbox, even a fresh one.")
     if response.status == 409 and (found := _EXISTING.search(message)):
         return AlreadyExists("Microsoft already has the same subscription", provider_id=found[1])
     if code in {"validationerror", "invalidrequest"} and "alidation" in message:

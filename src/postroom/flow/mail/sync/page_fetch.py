@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from postroom.errors import InvalidGrant, PermanentError, TransientError
+from postroom.errors import InvalidGrant, PermanentError, TokenRejected, TransientError
 from postroom.flow.documents import screen
 from postroom.flow.mail.sync import content_filter
 from postroom.flow.mail.sync.message_state import from_row, is_newer
@@ -409,7 +409,7 @@ async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[
                 blobs.append(blob)
                 sha256 = blob.sha256
                 detected[sha256] = screen.detect_type(head)
-            except InvalidGrant:
+            except (InvalidGrant, TokenRejected):
                 raise
             except (PermanentError, TransientError) as error:
                 subject = attachment_subject(fetched.key, attachment.part)
