@@ -8,8 +8,10 @@ import signal
 import pytest
 
 import databases
+from postroom.flow.mail.push import VERIFIED_PER_TURN, ReceivedPush, SubscriptionIndex, verify_pushes
 from postroom.flow.mail.push_rejections import PushRejections
-from postroom.model import ProviderName, WorkKind
+from postroom.model import Notification, ProviderName, Secret, WorkKind
+from postroom.providers.graph.push import MAX_ITEMS
 from postroom.store import health, notifications, work
 from postroom.store.database import open_database
 from postroom.store.work import FinishedWork
@@ -380,14 +382,49 @@ async def test_source_of_only_rejected_pushes_is_blocked_alone(web, owner, subsc
     forged = subscription.item("m", clientState="guessed")
     async with open_push_server(web, trusted=("127.0.0.0/8",)) as server:
         statuses = [
-            await server.push(subscription.path, forged, headers={"x-forwarded-for": "192.0.2.1"})
-            for _ in range(110)
+            await server.push(subscription.path, *[forged] * 50, headers={"x-forwarded-for": "192.0.2.1"})
+            for _ in range(10)
         ]
         assert statuses[0] == 401
         assert statuses[-1] == 429
         genuine = subscription.item("m")
         assert await server.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.2"}) == 202
         assert await server.push(subscription.path, genuine, headers={"x-forwarded-for": "192.0.2.1"}) == 429
+
+
+async def test_wrong_items_of_one_batch_are_charged_one_by_one(web, subscription):
+    forged, genuine = subscription.item("m", clientState="guessed"), subscription.item("m")
+    async with open_push_server(web, trusted=("127.0.0.0/8",)) as server:
+        for last_octet, batch, first in ((1, [forged] * 410, 401), (2, [genuine] + [forged] * 410, 202)):
+            headers = {"x-forwarded-for": f"192.0.2.{last_octet}"}
+            assert await server.push(subscription.path, *batch, headers=headers) == first
+            assert await server.push(subscription.path, genuine, headers=headers) == 429
+
+
+async def test_parallel_batches_of_a_forger_are_blocked_after_the_first(server, subscription):
+    forged = [subscription.item("m", clientState="guessed")] * MAX_ITEMS
+    statuses = await asyncio.gather(*(server.push(subscription.path, *forged) for _ in range(8)))
+    assert set(statuses) == {401, 429}
+    assert statuses.count(401) < statuses.count(429)
+
+
+@pytest.mark.parametrize("item", ["{}", "1"])
+async def test_body_of_countless_items_is_rejected_and_blocks_its_source(server, subscription, item):
+    body = '{"value":[' + ",".join([item] * 300_000) + "]}"
+    statuses = [(await server.client.post(subscription.path, content=body)).status_code for _ in range(2)]
+    assert statuses == [401, 429]
+
+
+async def test_other_tasks_run_while_a_large_batch_is_verified():
+    notification = Notification(provider_subscription_id="unknown", client_state=Secret("guessed"))
+    push = ReceivedPush(ProviderName.OUTLOOK, None, "192.0.2.1", [notification] * MAX_ITEMS)
+    verification = asyncio.create_task(verify_pushes([push], SubscriptionIndex({}, {}), {}))
+    turns = 0
+    while not verification.done():
+        turns += 1
+        await asyncio.sleep(0)
+    assert verification.result().verdicts[0].rejected == MAX_ITEMS
+    assert turns >= MAX_ITEMS // VERIFIED_PER_TURN
 
 
 async def test_forgers_behind_the_same_ip_address_do_not_block_the_provider(server, subscription):

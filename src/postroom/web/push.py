@@ -32,6 +32,12 @@ BODY_SECONDS: Final = 5
 RETRY_SECONDS: Final = 5
 KEY_REFRESH_SECONDS: Final = 3600
 KEY_RETRY_SECONDS: Final = 10
+# Pushes with at least so many commas, and so perhaps as many items, are verified one at a time: the source of
+# a flood is blocked after the first, and other requests are answered in between.
+LARGE_PUSH_COMMAS: Final = 100
+LARGE_PUSH_WAIT_SECONDS: Final = 1.5
+# Each item of a real push has more commas. A push that cannot be read is charged by them.
+COMMAS_PER_ITEM: Final = 10
 
 log = Log()
 
@@ -111,6 +117,7 @@ class PushEndpoint:
         self._receiver = receiver
         self._throttle = throttle
         self._keys = keys
+        self._large_push = asyncio.Lock()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["log_as_debug"] = True  # a flood of rejected pushes must not flood the log
@@ -132,11 +139,25 @@ class PushEndpoint:
             return
         if body is not None:
             with traces.span("receive", {"postroom.provider": self._name}, kind="SERVER"):
-                status, wait = await self._receive(scope, body, source)
+                status, wait = await self._take_turn(scope, body, source)
                 traces.set_attributes({"http.response.status_code": status})
             await _respond(send, status, retry_after=wait)
 
+    async def _take_turn(self, scope: Scope, body: bytes, source: str) -> tuple[int, float | None]:
+        if body.count(b",") < LARGE_PUSH_COMMAS:
+            return await self._receive(scope, body, source)
+        try:
+            await asyncio.wait_for(self._large_push.acquire(), LARGE_PUSH_WAIT_SECONDS)
+        except TimeoutError:
+            return 503, RETRY_SECONDS
+        try:
+            return await self._receive(scope, body, source)
+        finally:
+            self._large_push.release()
+
     async def _receive(self, scope: Scope, body: bytes, source: str) -> tuple[int, float | None]:
+        if self._throttle.is_blocked(source):  # by now: another push of this source was rejected meanwhile
+            return 429, RETRY_SECONDS
         try:
             notifications = self._reader.read(_read_push(scope, body))
             push = ReceivedPush(
@@ -147,16 +168,17 @@ class PushEndpoint:
             self._keys.request_refresh()
             return 503, error.retry_after
         except PushRejected:
-            self._throttle.record_rejection(source)
+            self._throttle.record_rejection(source, 1 + body.count(b",") // COMMAS_PER_ITEM)
             self._receiver.count_rejected(self._name, source)
             return self._rules.rejected, None
         except PostroomError as error:
             wait = error.retry_after if isinstance(error, TransientError) else None
             return 503, wait or RETRY_SECONDS
         if verdict.rejected and not verdict.accepted:
-            self._throttle.record_rejection(source)
+            self._throttle.record_rejection(source, verdict.rejected)
             return self._rules.rejected, None
-        self._throttle.record_success(source)
+        self._throttle.record_success(source, verdict.accepted or 1)
+        self._throttle.record_rejection(source, verdict.rejected)
         return self._rules.accepted, None
 
 

@@ -1,6 +1,6 @@
-"""A throttle per source, in memory: sources that send only rejected requests are blocked for a while.
+"""A throttle per source, in memory: sources that send only rejected items are blocked for a while.
 
-A source that also sends valid requests keeps its credit: a forger behind the same IP address cannot block it.
+A source that also sends valid items keeps its credit: a forger behind the same IP address cannot block it.
 """
 
 import time
@@ -8,13 +8,15 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-CREDIT: Final = 100.0
+CREDIT: Final = 400.0
 PER_SECOND: Final = 1.0
+# Short, because a provider may share its IP address with a forger, for example behind a proxy.
+MAX_DEBT: Final = 5.0
 MAX_SOURCES: Final = 10_000
 
 
 class Throttle:
-    """Each rejected request costs one credit; each valid request and each second restores one."""
+    """Each rejected item costs one credit; each valid item and each second restores one."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, *, credit: float = CREDIT) -> None:
         self._clock = clock
@@ -24,12 +26,12 @@ class Throttle:
     def is_blocked(self, source: str) -> bool:
         return source in self._credit and self._get_credit(source) < 1
 
-    def record_rejection(self, source: str) -> None:
-        self._set_credit(source, max(self._get_credit(source) - 1, 0))
+    def record_rejection(self, source: str, items: int = 1) -> None:
+        self._set_credit(source, max(self._get_credit(source) - items, -MAX_DEBT))
 
-    def record_success(self, source: str) -> None:
+    def record_success(self, source: str, items: int = 1) -> None:
         if source in self._credit:
-            self._set_credit(source, self._get_credit(source) + 1)
+            self._set_credit(source, self._get_credit(source) + items)
 
     def _get_credit(self, source: str) -> float:
         credit, at = self._credit.get(source, (self._max_credit, 0.0))

@@ -8,7 +8,8 @@ a wrong secret and an unknown subscription take the same time.
 
 import asyncio
 import hmac
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from secrets import token_bytes
@@ -28,6 +29,8 @@ from postroom.store.work import WorkRequest
 # Graph waits three seconds for the response, Pub/Sub longer: the wait for a group commit, and the commit.
 RESPONSE_LIMITS: Final = WaitLimits(max_waiting=5000, queue_seconds=1.5, write_seconds=1.25)
 MAX_GROUP: Final = 1000
+# After so many notifications, other tasks of the process get a turn.
+VERIFIED_PER_TURN: Final = 100
 # Compared with the secret of an unknown subscription. No secret has this digest.
 _UNMATCHABLE_DIGEST: Final = token_bytes(32)
 
@@ -134,13 +137,26 @@ class PushReceiver:
 
 
 async def _process_group(connection: Connection, pushes: Sequence[ReceivedPush]) -> PushGroup:
-    group = PushGroup()
     index = await _load_subscriptions(connection, pushes)
-    by_address = await _load_addresses(connection, pushes)
+    group = await verify_pushes(pushes, index, await _load_addresses(connection, pushes))
+    if group.hints:
+        await _write_group(connection, group)
+    return group
+
+
+async def verify_pushes(
+    pushes: Sequence[ReceivedPush],
+    index: "SubscriptionIndex",
+    by_address: Mapping[tuple[ProviderName, str], Sequence[tuple[NotifiedMailbox, SubscriptionId | None]]],
+) -> PushGroup:
+    """Verify the notifications of some pushes, which can be many, with pauses for other tasks."""
+    group, turns = PushGroup(), itertools.count(1)
     for push in pushes:
         verdict = PushVerdict()
         group.trace = push.trace
         for notification in push.notifications:
+            if next(turns) % VERIFIED_PER_TURN == 0:
+                await asyncio.sleep(0)
             if notification.address is not None:
                 verdict.accepted += 1
                 for mailbox, subscription in by_address.get((push.provider, notification.address), ()):
@@ -150,8 +166,6 @@ async def _process_group(connection: Connection, pushes: Sequence[ReceivedPush])
             else:
                 check_notification(push, notification, index, verdict, group)
         group.verdicts.append(verdict)
-    if group.hints:
-        await _write_group(connection, group)
     return group
 
 

@@ -16,6 +16,10 @@ from postroom.model import LifecycleEvent, Notification, Secret
 from postroom.ports import PushRequest
 
 MAX_ID_CHARACTERS: Final = 512
+# Graph documents no maximum; batches of real pushes are far smaller.
+MAX_ITEMS: Final = 500
+# A real item has about eleven commas. A body with more is not worth decoding: its items are countless.
+MAX_COMMAS: Final = 24 * MAX_ITEMS
 _MESSAGE: Final = re.compile(r"messages(?:/|\(')([^/')]+)(?:'\))?$", re.IGNORECASE)
 _EVENTS: Final = {event.value.lower(): event for event in LifecycleEvent}
 
@@ -32,8 +36,7 @@ class _GraphNotification(msgspec.Struct, rename="camel", gc=False):
     lifecycle_event: str | None = None
 
 
-# More than a real push can contain; a million empty items would only cost time.
-_Many = msgspec.Meta(max_length=5000)
+_Many = msgspec.Meta(max_length=MAX_ITEMS)
 
 
 class _GraphNotifications(msgspec.Struct):
@@ -55,6 +58,8 @@ class GraphPush:
         """Graph does not sign notifications: the secret of the subscription is the only proof."""
 
     def read(self, push: PushRequest) -> Sequence[Notification]:
+        if push.body.count(b",") > MAX_COMMAS:
+            raise PushRejected("a Graph push has too many items")
         try:
             notifications = [_to_notification(item) for item in _decode_items(push.body)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
