@@ -1,8 +1,11 @@
 """Moves, deletions and labels are applied and recorded once, however a provider reports them."""
 
 from datetime import timedelta
+from functools import partial
 
-from postroom.model import MessageChange, ObservedState, Presence
+from postroom.documents import pipelines
+from postroom.flow.documents import intake
+from postroom.model import MessageChange, ObservedState, Presence, RemoteFolder
 
 DAY = timedelta(days=1)
 
@@ -220,3 +223,36 @@ async def test_a_page_that_is_delivered_again_after_a_crash_has_no_second_event(
     await mirror.sync()
     assert mirror.remote.calls["changes"]
     assert await mirror.events(key) == events
+
+
+async def test_a_pipeline_for_a_new_label_accepts_its_messages(labels):
+    """The folder tree is up to date but older than the label; screening needs the name of the label."""
+    suppliers = pipelines.parse(
+        '[invoices]\nkind = "invoice"\nfolders = ["Suppliers"]', place="test", kinds={"invoice"}
+    )
+    invoice = [("invoice.pdf", "application/pdf", b"%PDF-1.7")]
+    labelled = labels.remote.deliver(files=invoice)
+    await labels.settle()
+    labels.remote.tree.append(RemoteFolder("Label_1", "Suppliers", None, None, ""))
+    labels.remote.label(labelled, add=["Label_1"])
+    await labels.sync(intake=partial(intake.take_in, suppliers))
+    labels.remote.tree.append(RemoteFolder("Label_2", "Suppliers", None, None, ""))
+    received = labels.remote.deliver(labels=("INBOX", "Label_2"), files=invoice)
+    await labels.sync(intake=partial(intake.take_in, suppliers))
+    accepted = await labels.rows(
+        """
+        SELECT provider_message_id FROM verdicts JOIN messages ON messages.id = message_id
+        WHERE part = '' AND accepted ORDER BY 1
+        """
+    )
+    assert accepted == [(labelled,), (received,)]
+
+
+async def test_a_label_that_the_provider_does_not_list_is_looked_for_once_in_a_run(labels):
+    await labels.settle()
+    for _ in range(3 * labels.remote.page):
+        labels.remote.deliver(labels=("INBOX", "Hidden"))
+    await labels.sync()
+    assert labels.remote.calls["changes"] == 3
+    assert labels.remote.calls["folders"] == 1
+    await labels.assert_mirrors()

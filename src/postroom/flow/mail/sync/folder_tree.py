@@ -55,18 +55,25 @@ async def handle_gone_scope(sync_run: SyncRun, scope: str) -> None:
 async def fetch_with_known_folders(
     sync_run: SyncRun, observations: Sequence[Observation], options: FetchOptions
 ) -> FetchedPage:
-    """Fetch a page, and refresh the folder tree if the page names an unknown folder."""
+    """Fetch a page whose folders and labels are known when it is committed."""
     fetched_page = await fetch_page(sync_run, observations, options)
-    if not has_known_folders(sync_run, fetched_page):
-        await refresh_folders(sync_run)
+    await ensure_known_folders(sync_run, fetched_page)
     return fetched_page
 
 
-def has_known_folders(sync_run: SyncRun, fetched_page: FetchedPage) -> bool:
-    """Whether all folders of a page are known."""
-    return all(
-        key in sync_run.folders and not sync_run.folders[key].deleted for key in fetched_page.folders()
-    )
+async def ensure_known_folders(sync_run: SyncRun, fetched_page: FetchedPage) -> None:
+    """Refresh the folder tree if a page names an unknown folder or label.
+
+    Screening needs the names of both. A label that the provider does not list is looked for once in a run.
+    """
+    labels = fetched_page.labels() - sync_run.unlisted_labels
+    if _list_unknown(sync_run, fetched_page.folders() | labels):
+        await refresh_folders(sync_run)
+        sync_run.unlisted_labels |= _list_unknown(sync_run, labels)
+
+
+def _list_unknown(sync_run: SyncRun, keys: set[str]) -> set[str]:
+    return keys - {folder.key for folder in sync_run.folders.values() if not folder.deleted}
 
 
 def _is_folder_cursor(kind: CursorKind) -> bool:

@@ -149,8 +149,7 @@ class _Prefetcher:
         try:
             await self._await_commit()
             fetched_page = await page.fetch
-            if not folder_tree.has_known_folders(self.sync_run, fetched_page):
-                await folder_tree.refresh_folders(self.sync_run)
+            await folder_tree.ensure_known_folders(self.sync_run, fetched_page)
         except BaseException:
             page.fetch.cancel()
             await asyncio.gather(page.fetch, return_exceptions=True)

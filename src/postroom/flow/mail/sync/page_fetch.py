@@ -106,6 +106,12 @@ class FetchedPage:
         observed = [observation.change.state.folder for observation in self.changes]
         return {key for key in (*observed, *(message.state.folder for message in self.ready)) if key}
 
+    def labels(self) -> set[str]:
+        added = [observation.change.labels_added for observation in self.changes]
+        states = [observation.change.state for observation in self.changes]
+        states += [message.state for message in self.ready]
+        return set[str]().union(*added, *(state.labels for state in states if state.labels))
+
 
 @dataclass(frozen=True, slots=True)
 class FetchOptions:

@@ -93,6 +93,7 @@ class SyncRun:
     unreadable: set[str] = field(
         default_factory=set[str]
     )  # scopes that exist but could not be read in this run
+    unlisted_labels: set[str] = field(default_factory=set[str])  # named by messages, but not in the tree
 
     @property
     def id(self) -> MailboxId:
