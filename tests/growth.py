@@ -20,7 +20,7 @@ def assert_linear(make: Callable[[int], Input], run: Callable[[Input], object], 
 
     `n` grows from `start` until the work is measurable. Exponential work fails on the way.
     """
-    size, before = start, _MEASURABLE
+    size, before = start, 20 * _MEASURABLE
     while (spent := _measure(run, make(size), at_most=MOST * before)) < _MEASURABLE:
         size, before = size * 2, max(spent, _MEASURABLE)
         if size > _LARGEST:

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 
 from postroom.mime.encoded_words import decode_words
 
-_SIMPLE = re.compile(r'\s*(?:"([^"\\]*)"|([^"(),:;<>@\\]*?))\s*<([^\s"(),:;<>@\\]+@[^\s"(),:;<>@\\]+)>\s*')
-_BARE = re.compile(r'\s*([^\s"(),:;<>@\\]+@[^\s"(),:;<>@\\]+)\s*')
+_BARE = re.compile(r'[^\s"(),:;<>@\\]+@[^\s"(),:;<>@\\]+')
+_SIMPLE = re.compile(rf'(?:"([^"\\]*)"\s*|([^"(),:;<>@\\]*))<({_BARE.pattern})>')
 # The tokens of a list: quoted text, separators and comment marks, escapes, and runs of everything else.
 _TOKEN = re.compile(r'"((?:[^"\\]|\\.)*)"?|([(),:;<>])|(\\.|\\)|([^"(),:;<>\\]+)', re.DOTALL)
-_ANYWHERE = re.compile(r'[^\s"<>]+@[^\s"<>]+')
+_NOT_ADDRESS = re.compile(r'[\s"<>]')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SPACES = re.compile(r"\s+")
 
@@ -39,8 +39,9 @@ def parse_addresses(values: Iterable[str]) -> tuple[MailAddress, ...]:
 
 
 def _parse_list(value: str) -> Iterable[MailAddress]:
-    if len(value) < 300 and (match := _BARE.fullmatch(value)):
-        return (MailAddress("", match[1]),)
+    value = value.strip()
+    if len(value) < 300 and _BARE.fullmatch(value):
+        return (MailAddress("", value),)
     if len(value) < 300 and (match := _SIMPLE.fullmatch(value)):
         return (MailAddress(_clean_name(match[1] or match[2] or ""), match[3]),)
     return _merge_entries(_entries(value))
@@ -107,13 +108,20 @@ def _merge_entries(entries: Iterable[_AddressEntry]) -> Iterator[MailAddress]:
             before.clear()
             if (address := _clean_address(entry.angle)) or name:
                 yield MailAddress(name, address)
-        elif match := _ANYWHERE.search(words):
-            name = words if entry.quoted or match[0] != words else " ".join(entry.comments)
-            yield MailAddress(_clean_name(name.replace(match[0], "")).strip(" <>"), match[0])
+        elif address := _find_address(words):
+            name = words if entry.quoted or address != words else " ".join(entry.comments)
+            yield MailAddress(_clean_name(name.replace(address, "")).strip(" <>"), address)
         elif words:
             before.append(words)
     if before:
         yield MailAddress(_clean_name(", ".join(before)), "")
+
+
+def _find_address(words: str) -> str | None:
+    """The first run of characters with an @ inside it."""
+    if "@" not in words:
+        return None
+    return next((run for run in _NOT_ADDRESS.split(words) if "@" in run[1:-1]), None)
 
 
 def _clean_address(text: str) -> str:

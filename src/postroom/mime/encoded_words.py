@@ -7,6 +7,8 @@ import re
 from binascii import Error, a2b_base64, a2b_qp
 from collections.abc import Mapping
 from functools import lru_cache
+from itertools import groupby
+from operator import itemgetter
 from urllib.parse import unquote_to_bytes
 
 from postroom.mime.text import decode_text, strip_unstorable
@@ -16,7 +18,7 @@ _RUN = re.compile(rf"{_WORD.pattern}(?:\s*{_WORD.pattern})*")
 _PARAMETER = re.compile(r';\s*([^\s=;"]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"?|([^;]*))', re.DOTALL)
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 _SECTION = re.compile(r"([^*]+)(?:\*([0-9]{1,4}))?(\*?)")
-_MAX_PARAMETER_CHARACTERS = 2000  # of a header that are searched for parameters
+_MAX_PARAMETER_CHARACTERS = 2000  # of a header that are searched for parameters and cached
 
 
 def decode_words(value: str) -> str:
@@ -26,16 +28,14 @@ def decode_words(value: str) -> str:
 
 def _decode_run(found: re.Match[str]) -> str:
     """Adjacent words of one charset are decoded together: senders split in the middle of a character."""
-    text = ""
-    data, before = b"", ""
-    for charset, encoding, word in _WORD.findall(found[0]):
-        named = charset.partition("*")[0]  # RFC 2231 adds a language
-        if named != before and data:
-            text += decode_text(data, before)[0]
-            data = b""
-        before = named
-        data += _decode_word(encoding, word)
-    return text + decode_text(data, before)[0]
+    words = [
+        (charset.partition("*")[0], _decode_word(encoding, word))  # RFC 2231 adds a language
+        for charset, encoding, word in _WORD.findall(found[0])
+    ]
+    return "".join(
+        decode_text(b"".join(data for _, data in together), charset)[0]
+        for charset, together in groupby(words, key=itemgetter(0))
+    )
 
 
 def _decode_word(encoding: str, word: str) -> bytes:
@@ -48,13 +48,17 @@ def _decode_word(encoding: str, word: str) -> bytes:
         return raw
 
 
-@lru_cache(maxsize=512)
 def parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
     """`text/plain; charset=utf-8` as ("text/plain", {"charset": "utf-8"}); names in lower case."""
+    return _parse_parameters(value[:_MAX_PARAMETER_CHARACTERS])
+
+
+@lru_cache(maxsize=512)
+def _parse_parameters(value: str) -> tuple[str, Mapping[str, str]]:
     head, semicolon, rest = value.partition(";")
     plain: dict[str, str] = {}
     sections: dict[str, list[tuple[int, bool, str]]] = {}
-    for name, quoted, bare in _PARAMETER.findall((semicolon + rest)[:_MAX_PARAMETER_CHARACTERS]):
+    for name, quoted, bare in _PARAMETER.findall(semicolon + rest):
         given = _ESCAPED.sub(r"\1", quoted) if quoted else bare.strip()
         match = _SECTION.fullmatch(name.lower())
         if match and "*" in name:

@@ -1,6 +1,7 @@
 """Parses the tree of a message's MIME parts. Bodies stay undecoded slices of the message.
 
-Hostile mail is normal: depth and number of parts are limited; beyond that, the rest is one opaque part.
+Hostile mail is normal: depth, number of parts and size of heads are limited. Parts beyond the limit become
+one opaque part; header lines beyond it are only in the stored message. Each level reads every byte once.
 `message` interprets the parts.
 """
 
@@ -14,6 +15,8 @@ from postroom.mime.headers import parse_header_lines
 
 MAX_DEPTH = 40
 MAX_PARTS = 10_000
+MAX_HEAD_BYTES = 1_000_000  # of the header lines of one part; providers accept less
+_MAX_BOUNDARY_PADDING = 200  # bytes behind a boundary on its line
 _MEDIA_TYPE = re.compile(r"[!-.0-~]+/[!-.0-~]+")
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
 
@@ -83,7 +86,8 @@ def parse_parts(raw: bytes, findings: ParseFindings, *, place: str = "", depth: 
 def _parse_part(raw: bytes, span: Span, spot: _PartPosition, findings: ParseFindings) -> MimePart:
     findings.parts += 1
     start, head_end, body = _find_head(raw, *span)
-    lines, clean = parse_header_lines(raw[start:head_end])
+    lines, clean = parse_header_lines(_limit_head(raw[start:head_end]))
+    clean = clean and head_end - start <= MAX_HEAD_BYTES
     if not clean:
         findings.note("header")
     given: dict[str, str] = {}
@@ -184,12 +188,22 @@ def _boundary_lines(raw: bytes, span: Span, boundary: bytes) -> Iterator[tuple[i
     line = raw.find(boundary, start, end)
     while line != -1:
         after = line + len(boundary)
-        next_line = raw.find(b"\n", after, end) + 1 or end
-        rest = raw[after:next_line].strip() if next_line - after < 200 else b"?"
-        if (line == start or raw[line - 1] == 0x0A) and rest in {b"", b"--"}:
-            yield line, next_line, rest == b"--"
-            after = next_line
+        if line == start or raw[line - 1] == 0x0A:
+            limit = min(end, after + _MAX_BOUNDARY_PADDING)
+            next_line = raw.find(b"\n", after, limit) + 1 or limit
+            rest = raw[after:next_line].strip()
+            if rest in {b"", b"--"} and (next_line == end or raw[next_line - 1] == 0x0A):
+                yield line, next_line, rest == b"--"
+                after = next_line
         line = raw.find(boundary, after, end)
+
+
+def _limit_head(head: bytes) -> bytes:
+    """The header lines that are parsed: whole lines, as long as the first one is not too long itself."""
+    if len(head) <= MAX_HEAD_BYTES:
+        return head
+    last = head.rfind(b"\n", 0, MAX_HEAD_BYTES)
+    return head[: MAX_HEAD_BYTES if last == -1 else last]
 
 
 def _find_head(raw: bytes, start: int, end: int) -> tuple[int, int, int]:

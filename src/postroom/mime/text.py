@@ -3,10 +3,14 @@
 Pure functions. HTML for display is sanitized in `documents.files.html_sanitizer`.
 """
 
+import encodings
 import re
 from codecs import lookup
+from encodings import normalize_encoding
+from encodings.aliases import aliases
 from functools import lru_cache
 from html import unescape
+from pkgutil import iter_modules
 
 # Senders use these names for supersets of the standards with that name.
 _MEANT = {
@@ -31,12 +35,17 @@ _ALIASES = {
     "ansi": "cp1252",
     "default": "utf-8",
 }
+# Looking up any other name searches the disk, and Python remembers each name for ever.
+_CODECS = {module.name for module in iter_modules(encodings.__path__)} | {
+    name.replace(".", "_") for name in aliases
+}
 # Python's own encodings: they do not occur in mail, and some are expensive.
 _NOT_CHARSETS = {"unicode-escape", "raw-unicode-escape", "idna", "punycode", "undefined"}
 _UNKEPT = re.compile("[\x00\ud800-\udfff]")
 _HIDDEN = re.compile(r"<(style|script|head|title|template)\b[^<>]*>|<!--", re.IGNORECASE)
 _BREAK = re.compile(r"<(?:br|/p|/div|/tr|/li|/h[1-6]|/table|hr)\b[^<>]*>", re.IGNORECASE)
 _TAG = re.compile(r"</?[a-zA-Z!?][^<>]*>")
+_MANY_DIGITS = re.compile(r"(?<=&#)[0-9]{20,}")
 _INVISIBLE = re.compile("[\u00ad\u034f\u200b-\u200f\u2060\ufeff]")
 
 SNIPPET_CHARACTERS = 200
@@ -47,8 +56,11 @@ SEARCHED_CHARACTERS = 100_000  # of a body that go into the search index
 def find_codec(charset: str) -> str | None:
     """Python's name of a charset; None if it does not exist."""
     name = charset.strip().strip("\"'").lower()
+    name = _ALIASES.get(name, name)
+    if normalize_encoding(name).replace(".", "_") not in _CODECS:
+        return None
     try:
-        found = lookup(_ALIASES.get(name, name))
+        found = lookup(name)
     except (LookupError, ValueError):
         return None
     if found.name in _NOT_CHARSETS or not found._is_text_encoding:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] # there is no public way
@@ -105,8 +117,13 @@ def searchable_text(plain: str | None, html: str | None) -> str:
 def html_to_text(html: str, *, most: int) -> str:
     """The visible text of HTML, at most `most` characters, one line per block."""
     shown = _BREAK.sub("\n", _strip_hidden(html, most * 20 + 50_000))
-    lines = (" ".join(line.split()) for line in unescape(_TAG.sub(" ", shown)).split("\n"))
+    lines = (" ".join(line.split()) for line in _unescape(_TAG.sub(" ", shown)).split("\n"))
     return strip_unstorable("\n".join(line for line in lines if line))[:most]
+
+
+def _unescape(text: str) -> str:
+    """Decode character references. Python refuses to convert numbers with thousands of digits."""
+    return unescape(_MANY_DIGITS.sub("9999999", text))  # not a character either
 
 
 def _strip_hidden(html: str, most: int) -> str:
@@ -116,7 +133,7 @@ def _strip_hidden(html: str, most: int) -> str:
     while length < most and (found := _HIDDEN.search(html, at)):
         shown.append(html[at : found.start()])
         length += found.start() - at
-        end = f"</{found[1]}" if found[1] else "-->"
+        end = f"</{found[1].lower()}" if found[1] else "-->"
         closed = _find_closing_tag(html, end, found.end())
         if closed == -1:
             return "".join(shown)
