@@ -70,6 +70,7 @@ async def page(sim, database_url, tmp_path):
             page = await browser.new_page(viewport=DESK, base_url=given["public_url"])
             page.set_default_timeout(PATIENCE)
             await page.goto(link)
+            await page.get_by_role("button", name="Sign in as").click()
             await expect(page.get_by_role("heading", name="Overview")).to_be_visible(timeout=PATIENCE)
             yield page
             await browser.close()

@@ -206,13 +206,17 @@ async def test_parallel_failures_block_the_source_and_successes_are_free(browser
     assert set(answers) == {403, 429}
 
 
-async def test_link_signs_in_once_and_previews_do_not_use_it_up(browser, ann, database, move_clock):
+async def test_link_signs_in_once_and_previews_do_not_use_it_up(browser, ann, owner, database, move_clock):
+    cursor = await owner.execute("SELECT name FROM organizations WHERE id = %s", [ann.organization])
+    [organization_name] = await cursor.fetchone()
     token = await sign_in.create_link(database, ann)
     url = sign_in.build_link_url(URL, token)
     for _ in range(2):
         page = await browser.get(url)
         assert f'value="{token.reveal()}"' in page.text
-        assert "/static/sign_in.js" in page.text
+        assert "<script" not in page.text
+        assert "ann@example.org" in page.text
+        assert organization_name in page.text
     for status in (303, 403):
         done = await browser.post("/sign-in/link", data={"token": token.reveal()}, headers=OURS)
         assert done.status_code == status
@@ -220,6 +224,29 @@ async def test_link_signs_in_once_and_previews_do_not_use_it_up(browser, ann, da
     await move_clock(3601)
     done = await browser.post("/sign-in/link", data={"token": late.reveal()}, headers=OURS)
     assert done.status_code == 403
+
+
+async def test_link_of_another_account_replaces_a_session_only_after_asking(
+    browser, ann, database, make_organization
+):
+    await enter(browser)
+    other_organization = await make_organization("Example Trading")
+    session = browser.cookies["postroom_session"]
+    mallory = await members.add(database, other_organization, "mallory@example.com", role=Role.ADMIN)
+    token = await sign_in.create_link(database, mallory)
+    form = {"token": token.reveal()}
+    asked = await browser.post("/sign-in/link", data=form, headers=OURS)
+    assert asked.status_code == 409
+    assert "set-cookie" not in asked.headers
+    for named in ("ann@example.org", "mallory@example.com", "Example Trading"):
+        assert named in asked.text
+    assert (await browser.get("/who")).text == "ann@example.org reviewer"
+    form["replace"] = re.search(r'name="replace" value="([^"]+)"', asked.text)[1]
+    assert (await browser.post("/sign-in/link", data=form, headers=OURS)).status_code == 303
+    assert (await browser.get("/who")).text == "mallory@example.com admin"
+    browser.cookies.clear()
+    browser.cookies.set("postroom_session", session)
+    assert (await browser.get("/who")).status_code == 401
 
 
 async def test_link_token_is_no_session_and_session_token_is_no_link(browser, ann, database):

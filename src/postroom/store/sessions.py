@@ -28,6 +28,16 @@ class SessionMember:
         return f"member:{self.member}"
 
 
+@dataclass(frozen=True, slots=True)
+class TokenAccount:
+    """Whose session or sign-in link a token is, as people name it."""
+
+    member: MemberId
+    address: str
+    name: str
+    organization: str
+
+
 def digest(token: Secret) -> bytes:
     return sha256(token.reveal().encode()).digest()
 
@@ -86,6 +96,23 @@ async def find_member(connection: Connection, token: Secret, *, seconds: float) 
             [seconds, LONGEST_DAYS, digest(token)],
         )
     return SessionMember(OrganizationId(row[4]), MemberId(row[0]), row[1], row[2], Role(row[3]))
+
+
+async def find_account(
+    connection: Connection, token: Secret, *, kind: Literal["session", "link"]
+) -> TokenAccount | None:
+    """The account of a valid session or link, which stays as it is."""
+    cursor = await connection.execute(
+        """
+        SELECT member_id, address, members.name, organizations.name
+        FROM sessions JOIN members ON members.id = member_id
+            JOIN organizations ON organizations.id = members.organization_id
+        WHERE token_sha256 = %s AND kind = %s AND expires_at > postroom_now()
+        """,
+        [digest(token), kind],
+    )
+    row = await cursor.fetchone()
+    return TokenAccount(MemberId(row[0]), *row[1:]) if row else None
 
 
 async def use_link(connection: Connection, token: Secret) -> MemberId | None:

@@ -156,10 +156,15 @@ def set_session_cookie(site: SiteContext, response: Response, session: Secret) -
 
 def clear_session_cookie(site: SiteContext, response: Response, session: Secret | None) -> None:
     if session is not None:
-        site.remembered.pop(sessions.digest(session), None)
+        forget_session(site, session)
     response.delete_cookie(
         site.cookie, path="/", secure=site.url.startswith("https:"), httponly=True, samesite="lax"
     )
+
+
+def forget_session(site: SiteContext, session: Secret) -> None:
+    """Do not let an ended session in while the database is unreachable."""
+    site.remembered.pop(sessions.digest(session), None)
 
 
 async def _find_visitor(site: SiteContext, request: Request) -> SessionMember | None:

@@ -5,6 +5,7 @@ A failed sign-in never reveals whether the address belongs to a member. Credenti
 """
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from secrets import token_urlsafe
 from typing import Final
@@ -51,7 +52,7 @@ def routes(site: SiteContext) -> list[Route]:
     return [
         Route("/sign-in", partial(page, site)),
         Route("/sign-in", partial(sign_in_with_password, site, throttle), methods=["POST"]),
-        Route("/sign-in/link", link_page),
+        Route("/sign-in/link", partial(link_page, site, throttle)),
         Route("/sign-in/link", partial(sign_in_with_link, site, throttle), methods=["POST"]),
         Route("/sign-in/openid", partial(redirect_to_provider, site)),
         Route(_CALLBACK, partial(sign_in_with_openid, site)),
@@ -84,30 +85,59 @@ async def sign_in_with_password(site: SiteContext, throttle: Throttle, request: 
     return _start_session(site, signed_in, following)
 
 
-async def link_page(request: Request) -> Response:
-    """Show a button instead of signing in: programs that preview links would use up the link."""
+async def link_page(site: SiteContext, throttle: Throttle, request: Request) -> Response:
+    """Ask before signing in: programs that preview links would use up the link, and another person may have
+    sent the link of their own account.
+    """
     query = request.query_params
-    return pages.render_page(
-        request,
-        "sign_in_link.html",
-        token=query.get("token", "")[:100],
-        following=_safe_next_path(query.get("next")),
-    )
+    return await _use_link(site, throttle, request, query, may_sign_in=False)
 
 
 async def sign_in_with_link(site: SiteContext, throttle: Throttle, request: Request) -> Response:
-    source = _get_source(request)
     form = await _read_own_form(site, request)
+    return await _use_link(site, throttle, request, form, may_sign_in=True)
+
+
+async def _use_link(
+    site: SiteContext, throttle: Throttle, request: Request, given: Mapping[str, str], *, may_sign_in: bool
+) -> Response:
+    """Sign in if the member confirmed it, and knew which session it replaces; otherwise ask."""
+    source = _get_source(request)
     if throttle.is_blocked(source):
         return _sign_in_page(request, site, "/", error=_LINK_INVALID, status=429)
     throttle.record_rejection(source)
-    signed_in = await sign_in.sign_in_by_link(
-        site.database, Secret(form.get("token", "")), seconds=site.session_seconds
-    )
-    if signed_in is None:
+    token, following = Secret(given.get("token", "")[:100]), _safe_next_path(given.get("next"))
+    account = await sign_in.find_account(site.database, token, kind="link")
+    session = sessions.get_session_token(site, request)
+    current = await sign_in.find_account(site.database, session, kind="session")
+    replaced = current if account and current and current.member != account.member else None
+    if account and may_sign_in and (replaced is None or str(replaced.member) == given.get("replace")):
+        signed_in = await sign_in.sign_in_by_link(site.database, token, seconds=site.session_seconds)
+        if signed_in is not None:
+            throttle.record_success(source)
+            return await _replace_session(site, session if current else None, signed_in, following)
+        account = None
+    if account is None:
         return _sign_in_page(request, site, "/", error=_LINK_INVALID, status=403)
     throttle.record_success(source)
-    return _start_session(site, signed_in, _safe_next_path(form.get("next")))
+    return pages.render_page(
+        request,
+        "sign_in_link.html",
+        409 if may_sign_in else 200,
+        account=account,
+        replaced=replaced,
+        token=token.reveal(),
+        following=following,
+    )
+
+
+async def _replace_session(
+    site: SiteContext, replaced: Secret | None, new_session: NewSession, following: str
+) -> Response:
+    if replaced is not None:
+        await sign_in.sign_out(site.database, replaced)
+        sessions.forget_session(site, replaced)
+    return _start_session(site, new_session, following)
 
 
 async def redirect_to_provider(site: SiteContext, request: Request) -> Response:

@@ -16,6 +16,7 @@ from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.members import Member
+from postroom.store.sessions import TokenAccount
 
 LINK_SECONDS: Final = 3600
 # One address may be a member of several organizations. The limit bounds the time of a sign-in.
@@ -49,6 +50,20 @@ def build_link_url(url: str, token: Secret, *, next_path: str = "") -> str:
     """Build the sign-in link. `next_path` is the path to open after sign-in; default: the first page."""
     query = f"&next={next_path}" if next_path else ""
     return f"{url.rstrip('/')}/sign-in/link?token={token.reveal()}{query}"
+
+
+async def find_account(
+    database: Database, token: Secret | None, *, kind: Literal["session", "link"]
+) -> TokenAccount | None:
+    """Whose session or unused link this is."""
+    if token is None:
+        return None
+    async with database.engine() as engine:
+        organization = await sessions.find_organization(engine, token)
+    if organization is None:
+        return None
+    async with database.transaction(organization) as connection:
+        return await sessions.find_account(connection, token, kind=kind)
 
 
 async def sign_in_by_link(database: Database, token: Secret, *, seconds: float) -> NewSession | None:
