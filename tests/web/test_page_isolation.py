@@ -6,7 +6,10 @@ from itertools import product
 from psycopg.rows import dict_row
 
 from store.table_filler import organization_column, organization_tables
+from web.sign_in_support import create_session
 from web.test_page_inputs import pages_of
+
+COOKIE = "postroom_session"
 
 # Which column a parameter of a path names. One that is in neither table fails the test: say what it is.
 COLUMNS = {
@@ -110,3 +113,18 @@ async def test_owner_reaches_every_page(site, visitor, filled):
             answers = [await visitor.get(each) for each in addresses(route, ours)]
             reached = any(answer.status_code in {200, 303} for answer in answers)
             assert reached or "{part" in route.path or "{page" in route.path or "/file" in route.path, route
+
+
+async def test_only_the_operators_admins_see_the_settings_of_the_server(
+    site, visitor, database, other_organization
+):
+    own = await visitor.get("/settings")
+    assert "POSTROOM_WEBHOOK_NETWORKS" in own.text
+    assert 'href="/settings"' in (await visitor.get("/keys")).text
+    visitor.cookies = {COOKIE: await create_session(database, other_organization, address="eve@example.com")}
+    foreign = await visitor.get("/settings")
+    assert foreign.status_code == 403
+    assert "POSTROOM_WEBHOOK_NETWORKS" not in foreign.text
+    keys = await visitor.get("/keys")
+    assert keys.status_code == 200
+    assert 'href="/settings"' not in keys.text

@@ -35,7 +35,8 @@ MORE: Final = [
     ("/ledger", "Ledger"),
     ("/api", "API"),
 ]
-ADMIN: Final = [("/keys", "API keys"), ("/members", "Members"), ("/settings", "Settings")]
+ADMIN: Final = [("/keys", "API keys"), ("/members", "Members")]
+OPERATOR: Final = [("/settings", "Settings")]
 # Title and advice by HTTP status.
 _PROBLEMS: Final = {
     400: (
@@ -126,8 +127,12 @@ _templates.filters.update(
 def render_page(request: Request, template: str, status: int = 200, /, **values: object) -> Response:
     """Render an uncacheable page, with the navigation of the signed-in visitor if there is one."""
     visitor: SessionMember | None = getattr(request.state, "visitor", None)
-    has_demo: bool = getattr(request.state, "has_demo", False)
-    body = _render(template, visitor, _build_navigation(visitor, has_demo=has_demo), **values)
+    navigation = _build_navigation(
+        visitor,
+        has_demo=getattr(request.state, "has_demo", False),
+        is_operator=getattr(request.state, "is_operator", False),
+    )
+    body = _render(template, visitor, navigation, **values)
     return HTMLResponse(body, status, {"cache-control": "no-store"})
 
 
@@ -135,6 +140,13 @@ def role_missing_page(needed: Role) -> Response:
     """Explain to a member that an action needs a higher role."""
     advice = f"You need the role {needed}. Ask an admin of your organization for it."
     body = _render("problem.html", title="Your role does not allow this", advice=advice)
+    return HTMLResponse(body, 403, {"cache-control": "no-store"})
+
+
+def operator_only_page() -> Response:
+    """Explain to an admin of another organization that a page concerns the whole server."""
+    advice = "This page is about the whole server. Only admins of the operator's organization can open it."
+    body = _render("problem.html", title="Your organization does not allow this", advice=advice)
     return HTMLResponse(body, 403, {"cache-control": "no-store"})
 
 
@@ -156,7 +168,11 @@ def _render(
     )
 
 
-def _build_navigation(visitor: SessionMember | None, *, has_demo: bool) -> dict[str, list[tuple[str, str]]]:
+def _build_navigation(
+    visitor: SessionMember | None, *, has_demo: bool, is_operator: bool
+) -> dict[str, list[tuple[str, str]]]:
     """List the pages in the page header, and those behind "More"."""
-    more = MORE + (ADMIN if visitor is not None and visitor.role.allows(Role.ADMIN) else [])
+    more = MORE
+    if visitor is not None and visitor.role.allows(Role.ADMIN):
+        more = MORE + ADMIN + (OPERATOR if is_operator else [])
     return {"first": PAGES + (DEMO if has_demo else []), "more": more}

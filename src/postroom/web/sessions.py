@@ -123,11 +123,21 @@ def require_role(site: SiteContext, endpoint: Endpoint, needed: Role) -> Endpoin
             return pages.role_missing_page(needed)
         request.state.visitor = visitor
         request.state.has_demo = site.has_demo
+        request.state.is_operator = visitor.organization == site.organization
         response = await endpoint(request)
         response.headers.setdefault("cache-control", "no-store")
         return response
 
     guarded.needed = needed  # pyright: ignore[reportFunctionMemberAccess]  # a test reads it from every route
+    return guarded
+
+
+def require_operator(endpoint: Endpoint) -> Endpoint:
+    """Wrap an endpoint of a member route that shows the whole server: for the operator's organization."""
+
+    async def guarded(request: Request) -> Response:
+        return await endpoint(request) if request.state.is_operator else pages.operator_only_page()
+
     return guarded
 
 

@@ -1,4 +1,7 @@
-"""The settings page: the effective settings of this web process, with secrets masked."""
+"""The settings page: the effective settings of this web process, with secrets masked.
+
+For admins of the operator's organization only: other organizations share this server, not its configuration.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,11 +13,12 @@ from starlette.routing import Route
 from postroom.config import SettingView
 from postroom.model import Role
 from postroom.web import pages
-from postroom.web.sessions import SiteContext, member_route
+from postroom.web.sessions import SiteContext, member_route, require_operator
 
 
 def routes(site: SiteContext, settings: Sequence[SettingView]) -> list[Route]:
-    return [member_route(site, "/settings", partial(settings_page, settings), Role.ADMIN)]
+    endpoint = require_operator(partial(settings_page, settings))
+    return [member_route(site, "/settings", endpoint, Role.ADMIN)]
 
 
 async def settings_page(settings: Sequence[SettingView], request: Request) -> Response:
