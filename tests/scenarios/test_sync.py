@@ -103,12 +103,14 @@ async def test_an_emptied_mailbox_is_empty(room, provider):
 
 async def test_only_the_window_is_mirrored_to_its_very_edge(room, provider):
     """Graph returns whole seconds, Gmail thousandths: messages lie close together where the window begins."""
-    box = await room.mailbox(provider, messages=20, days=20)
+    sim, address = room.world.sim, f"window.{provider}@example.com"
+    sim.create(provider, address, messages=20, days=20)
     for _ in range(24):
         await room.move_clock(0.3)
-        box.sim.deliver(box.address)
-    MailboxUser(room.world.sim, box.address, seed=15).draft()
+        sim.deliver(address)
+    MailboxUser(sim, address, seed=15).draft()
     await room.move_clock(30 * 86_400 - 3.6)
+    box = await room.connect(provider, address)
     await box.sync()
     since = await box.one("SELECT min(since) FROM cursors")
     assert 2 < await box.check(since=since) < 23

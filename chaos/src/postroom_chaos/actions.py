@@ -181,7 +181,7 @@ async def jump_clocks(system: System, state: RunState, seconds: float) -> None:
         finally:
             for program in suspended:
                 program.unfreeze()
-        state.note_jump(seconds)
+        state.jumped_seconds += seconds
 
 
 async def _shift_database_clock(system: System, seconds: float) -> None:

@@ -22,15 +22,16 @@ async def connect(system: System, state: RunState, address: str) -> None:
 
 
 async def _connect(system: System, state: RunState, mailbox: ExpectedMailbox) -> None:
-    before = await system.control.now()
     known = mailbox.id is not None and mailbox.state != "purged"
     query = {"policy": mailbox.policy, "address": mailbox.address}
     await system.operator.connect(mailbox.provider, query)
     mailbox.id = await _find_id(system, mailbox.address)
     mailbox.state = "mirrored"
-    if not known or mailbox.present_from is None:
+    # The days to fetch count back from the last connection before the first sync.
+    if not known or mailbox.present_from is None or mailbox.may_wait_for_first_sync:
         mailbox.connected_at = time.monotonic()
-        mailbox.present_from = before - timedelta(days=state.plan.backfill_days) + timedelta(minutes=5)
+        reach = timedelta(days=state.plan.backfill_days) - timedelta(minutes=5)
+        mailbox.present_from = await system.control.now() - reach
     state.note(f"connected {mailbox.address} as {mailbox.id}")
 
 

@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Final
 from uuid import UUID
 
@@ -27,6 +27,10 @@ class ExpectedMailbox:
     connected_at: float = 0.0  # by the monotonic clock
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
+    @property
+    def may_wait_for_first_sync(self) -> bool:
+        return time.monotonic() - self.connected_at < FIRST_SYNC_SECONDS
+
 
 @dataclass
 class RunState:
@@ -47,13 +51,6 @@ class RunState:
     clock_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     disk_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     database_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    def note_jump(self, seconds: float) -> None:
-        """Count a jump of the clocks. The days to fetch count back from a mailbox's first sync."""
-        self.jumped_seconds += seconds
-        for mailbox in self.mailboxes.values():
-            if mailbox.present_from and time.monotonic() - mailbox.connected_at < FIRST_SYNC_SECONDS:
-                mailbox.present_from += timedelta(seconds=seconds)
 
     def note_failure(self, action: str, error: Exception) -> None:
         self.note(f"FAILED {action}: {type(error).__name__}: {error}")

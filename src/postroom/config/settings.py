@@ -362,7 +362,7 @@ class Settings(BaseSettings):
         le=1440,
     )
     backfill_days: float = _setting(
-        "Days of past mail to fetch when a mailbox is connected",
+        "Days of past mail to fetch when a mailbox is connected, counted from the connection",
         "a number from 0 to 36500",
         30,
         ge=0,

@@ -36,6 +36,14 @@ async def test_a_listing_goes_on_at_the_page_where_it_stopped(mirror):
     assert mirror.remote.calls["fetch"] < 3
 
 
+async def test_the_first_listing_reaches_back_from_the_connection(mirror, move_clock):
+    mirror.remote.deliver(age=29 * DAY)
+    too_old = mirror.remote.deliver(age=31 * DAY)
+    await move_clock(3 * DAY.total_seconds())  # no worker runs meanwhile
+    await mirror.settle()
+    await mirror.assert_mirrors(but={too_old})
+
+
 async def test_no_page_is_committed_after_one_that_failed(labels):
     keys = [labels.remote.deliver(age=age * DAY) for age in range(1, 13)]
     real, listed = labels.remote.fetch, asyncio.Event()

@@ -22,11 +22,12 @@ def is_stale(sync_run: SyncRun, kind: CursorKind, scope: str = "") -> bool:
 async def start_scope(sync_run: SyncRun, scope: str) -> list[CursorStart]:
     """Plan the first cursors of a scope.
 
-    The live one is taken before listing, so that no change is missed. Where the provider has no live cursor
-    yet, the end of the listing yields it.
+    The first window counts from the connection of the mailbox, however late its first sync is. The live
+    cursor is taken before listing, so that no change is missed. Where the provider has no live cursor yet,
+    the end of the listing yields it.
     """
     since = get_earliest_since(sync_run.of_kind(CursorKind.BACKFILL)) or days_before(
-        sync_run.now, sync_run.context.backfill_days
+        sync_run.mailbox.connected_at, sync_run.context.backfill_days
     )
     live_cursor = await sync_run.remote.get_current_cursor(scope)
     backfill = CursorStart(CursorKind.BACKFILL, scope, since=since)
