@@ -1,13 +1,16 @@
 """Send requests to webhook URLs that customers choose: never to private networks, no redirects.
 
-The host is resolved here, all of its addresses are checked, and the connection uses one of them, so that DNS
-rebinding gains nothing. Signatures and retries are in `flow.outbound.deliver`.
+A name is refused if one of its addresses is. Whatever the URL spells, the address of each connection is
+checked again when its socket is created: there is no way around that check, by DNS rebinding, by an unusual
+spelling of an IP address, or by a caller that forgets one. Signatures and retries are in
+`flow.outbound.deliver`.
 """
 
 import asyncio
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -20,6 +23,9 @@ from postroom.ports import PostResult
 SECONDS: Final = 15
 MAX_RESPONSE_BYTES: Final = 4096
 _NAT64: Final = IPv6Network("64:ff9b::/96")
+# Nothing outside it is on the public internet, whatever Python's version counts as global.
+_GLOBAL_UNICAST: Final = IPv6Network("2000::/3")
+_DOCUMENTATION: Final = IPv6Network("3fff::/20")
 _HTTPS_REQUIRED: Final = "the URL must be https; plain http is allowed only in POSTROOM_WEBHOOK_NETWORKS"
 Networks = Sequence[IPv4Network | IPv6Network]
 
@@ -36,7 +42,7 @@ class WebhookSender:
         """The status of the response, or the reason why there is none."""
         parts = urlsplit(url)
         try:
-            self._check(parts.scheme, parts.hostname or "")
+            self._check_scheme(parts.scheme)
             async with (
                 self._client(plain=parts.scheme == "http") as client,
                 client.post(url, data=body, headers=dict(headers), allow_redirects=False) as response,
@@ -60,7 +66,9 @@ class WebhookSender:
         """A new connection for each request: a reused one would not be checked again."""
         return aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                resolver=_CheckedResolver(self.allowed, plain=plain), use_dns_cache=False
+                resolver=_CheckedResolver(self.allowed, plain=plain),
+                use_dns_cache=False,
+                socket_factory=partial(_create_socket, self.allowed, plain=plain),
             ),
             timeout=aiohttp.ClientTimeout(total=SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -68,19 +76,18 @@ class WebhookSender:
             auto_decompress=False,
         )
 
-    def _check(self, scheme: str, host: str) -> None:
-        """Check the scheme, and an IP address in place of a host name, which is not resolved."""
-        if scheme not in {"https", "http"}:
+    def _check_scheme(self, scheme: str) -> None:
+        if scheme != "https" and not (scheme == "http" and self.allowed):
             raise _AddressRefused(_HTTPS_REQUIRED)
-        try:
-            address = ip_address(host)
-        except ValueError:
-            if scheme == "http" and not self.allowed:
-                raise _AddressRefused(_HTTPS_REQUIRED) from None
-            return
-        require_allowed_address(address, self.allowed)
-        if scheme == "http" and not _is_in_networks(address, self.allowed):
-            raise _AddressRefused(_HTTPS_REQUIRED)
+
+
+def _create_socket(
+    allowed: Networks, info: tuple[int, int, int, str, tuple[object, ...]], *, plain: bool
+) -> socket.socket:
+    """Create the socket of a connection, unless it must not be made."""
+    family, kind, protocol, _, endpoint = info
+    _parse_allowed_address(str(endpoint[0]), allowed, plain=plain)
+    return socket.socket(family, kind, protocol)
 
 
 class _CheckedResolver(AbstractResolver):
@@ -98,14 +105,11 @@ class _CheckedResolver(AbstractResolver):
         )
         results: list[ResolveResult] = []
         for kind, _, protocol, _, endpoint in found:
-            address = str(endpoint[0]).partition("%")[0]
-            require_allowed_address(ip_address(address), self._allowed)
-            if self._plain and not _is_in_networks(ip_address(address), self._allowed):
-                raise _AddressRefused(_HTTPS_REQUIRED)
+            address = _parse_allowed_address(str(endpoint[0]), self._allowed, plain=self._plain)
             results.append(
                 ResolveResult(
                     hostname=host,
-                    host=address,
+                    host=str(address),
                     port=port,
                     family=kind,
                     proto=protocol,
@@ -118,22 +122,35 @@ class _CheckedResolver(AbstractResolver):
         """Nothing to close."""
 
 
+def _parse_allowed_address(text: str, allowed: Networks, *, plain: bool) -> IPv4Address | IPv6Address:
+    address = ip_address(text.partition("%")[0])
+    require_allowed_address(address, allowed)
+    if plain and not _is_in_networks(address, allowed):
+        raise _AddressRefused(_HTTPS_REQUIRED)
+    return address
+
+
 def require_allowed_address(address: IPv4Address | IPv6Address, allowed: Networks) -> None:
     """Raise unless the address is on the public internet or in an allowed network."""
-    if _is_in_networks(address, allowed):
-        return
-    inner = _embedded_ipv4(address)
-    if not address.is_global or address.is_multicast or (inner is not None and not inner.is_global):
+    if not _is_in_networks(address, allowed) and not _is_public(address):
         raise _AddressRefused("the host has a private IP address; POSTROOM_WEBHOOK_NETWORKS can allow it")
 
 
-def _embedded_ipv4(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """The IPv4 address inside an IPv6 address, which a gateway would connect to."""
+def _is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Whether the address, and the IPv4 address inside it that a gateway would connect to, is public."""
     if isinstance(address, IPv4Address):
-        return None
+        return address.is_global and not address.is_multicast
     if address in _NAT64:
-        return IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else None)
+        return _is_public(IPv4Address(int(address) & 0xFFFFFFFF))
+    if address.ipv4_mapped is not None:
+        return _is_public(address.ipv4_mapped)
+    inner = address.sixtofour or (address.teredo[1] if address.teredo else None)
+    return (
+        address in _GLOBAL_UNICAST
+        and address.is_global
+        and address not in _DOCUMENTATION
+        and (inner is None or _is_public(inner))
+    )
 
 
 def _is_in_networks(address: IPv4Address | IPv6Address, networks: Networks) -> bool:
