@@ -1,7 +1,7 @@
 """C1, C5: the OAuth pages and the page of mailboxes, without a browser: cookies, origins, nonsense."""
 
 import re
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urlsplit
 from uuid import uuid4
 
 import httpx2
@@ -10,10 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from flow.simulated_world import URL, open_world, settings_given
-from postroom.flow.mailboxes import invitations
+from postroom.errors import PermanentError
+from postroom.flow.mailboxes import invitations, lifecycle
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.flow.mailboxes.invitations import Invitation
-from postroom.model import ProviderName
+from postroom.model import ContentPolicy, ProviderName
 from postroom.store.database import open_database
 from postroom.web import app, mailboxes
 from postroom.web.connect import MailboxPagesContext
@@ -184,6 +185,23 @@ async def test_unknown_action_or_mailbox_returns_404(browser):
         assert (await browser.post(path, headers={"origin": URL})).status_code == 404
 
 
+@pytest.mark.parametrize("provider", ProviderName)
+async def test_policy_beyond_the_consent_names_the_link_that_grants_it(harness, browser, provider):
+    address = harness.person(provider)
+    await connect(harness, browser, provider, address=address, asked={"policy": "metadata"})
+    [mailbox] = await found(harness)
+    with pytest.raises(PermanentError) as refused:
+        await lifecycle.set_policy(
+            harness.connect_context, harness.organization, mailbox.id, ContentPolicy.DOCUMENTS
+        )
+    [link] = re.findall(rf"{URL}/oauth/{provider}/authorize\?\S+", str(refused.value))
+    for asked in (dict(parse_qsl(urlsplit(link).query)), {"mailbox": str(mailbox.id)}):
+        done = await connect(harness, browser, provider, address=address, asked=asked)
+        assert done.headers["location"] == f"/mailboxes?connected={mailbox.id}"
+        [after] = await found(harness)
+        assert (after.id, after.policy) == (mailbox.id, ContentPolicy.DOCUMENTS)
+
+
 async def test_lost_grant_is_shown_with_a_reconnect_link(harness, browser):
     address = harness.person(ProviderName.GMAIL)
     await connect(harness, browser, address=address)
@@ -193,7 +211,7 @@ async def test_lost_grant_is_shown_with_a_reconnect_link(harness, browser):
         await harness.source(mailbox).replace_rejected(await harness.source(mailbox).get_token())
     page = (await browser.get("/mailboxes")).text
     assert "Reconnect required" in page
-    assert f"/oauth/gmail/authorize?policy=full&amp;mailbox={mailbox.id}" in page
+    assert f'"/oauth/gmail/authorize?mailbox={mailbox.id}"' in page
     done = await connect(harness, browser, address=address, asked={"mailbox": str(mailbox.id)})
     assert done.headers["location"] == f"/mailboxes?connected={mailbox.id}"
     assert "Reconnect required" not in (await browser.get("/mailboxes")).text

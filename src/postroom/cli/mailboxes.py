@@ -326,7 +326,7 @@ async def _describe_reconnect(context: MailboxCommandContext, mailbox: "Mailbox"
         app_only = mailbox.id in await mailboxes.list_app_only_ids(connection)
     if app_only or mailbox.provider not in context.engine.connect.sign_ins:
         return f"postroom mailboxes connect {mailbox.provider} --app-only …"
-    return f"{context.engine.connect.url}/oauth/{mailbox.provider}/authorize?mailbox={mailbox.id}"
+    return context.engine.connect.reconnect_url(mailbox)
 
 
 async def _read_problem(context: MailboxCommandContext, mailbox: "Mailbox") -> dict[str, Any]:

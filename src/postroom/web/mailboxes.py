@@ -105,11 +105,7 @@ def _build_card(
 ) -> MailboxCard:
     state, meaning, is_healthy = describe_state(mailbox)
     has_sign_in = mailbox.provider in context.connect.sign_ins and not app_only
-    link = (
-        authorize_path(mailbox.provider, ConnectRequest(mailbox.policy, mailbox=mailbox.id))
-        if has_sign_in
-        else None
-    )
+    link = authorize_path(mailbox.provider, ConnectRequest(mailbox=mailbox.id)) if has_sign_in else None
     cause = mailbox.health_cause if mailbox.disconnected_at is None else None
     return MailboxCard(
         mailbox,

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from secrets import token_urlsafe
 from typing import Final
+from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 import msgspec
@@ -102,6 +103,12 @@ class ConnectContext:
     def callback(self, provider: ProviderName) -> str:
         return f"{self.url}/oauth/{provider}/callback"
 
+    def reconnect_url(self, mailbox: Mailbox, policy: ContentPolicy | None = None) -> str:
+        """The link that reconnects a mailbox, with another policy if one is given."""
+        asked = {"policy": policy.value} if policy else {}
+        query = urlencode(asked | {"mailbox": str(mailbox.id)})
+        return f"{self.url}/oauth/{mailbox.provider}/authorize?{query}"
+
 
 class _SealedLogin(msgspec.Struct):
     """The encrypted part of a pending login: the PKCE verifier and the request."""
@@ -133,11 +140,10 @@ async def begin_login(
             "Sign-in at this provider is not configured: Postroom has no OAuth application there."
             " `postroom config show` lists the settings."
         )
-    request, hint = await _resolve_hint(context, organization, request)
+    hint, policy = await _resolve_hint_and_policy(context, organization, request)
     state = Secret(f"{login_id.hex}.{token_urlsafe(32)}")
     verifier = Secret(token_urlsafe(48))
     stored_grant = _SealedLogin(verifier.reveal(), request.address, request.mailbox, request.policy)
-    policy = request.policy or ContentPolicy.FULL
     sealed = context.sealer.seal(
         _login_context(organization, state), Secret(msgspec.json.encode(stored_grant).decode())
     )
@@ -148,16 +154,17 @@ async def begin_login(
     return context.providers[provider].login.authorization_url(login)
 
 
-async def _resolve_hint(
+async def _resolve_hint_and_policy(
     context: ConnectContext, organization: OrganizationId, request: ConnectRequest
-) -> tuple[ConnectRequest, str | None]:
+) -> tuple[str | None, ContentPolicy]:
+    """The address to sign in with, and the policy whose scopes to request."""
     if request.mailbox is None:
-        return request, request.address
+        return request.address, request.policy or ContentPolicy.FULL
     async with context.database.transaction(organization) as connection:
         found = await mailboxes.get(connection, request.mailbox)
     if found is None:
         raise LoginRejected("There is no such mailbox.")
-    return replace(request, policy=found.policy), found.address
+    return found.address, request.policy or found.policy
 
 
 async def complete_login(

@@ -88,7 +88,8 @@ async def set_policy(
         if by_login and policy is not ContentPolicy.METADATA and not needed <= credential.scopes:
             raise PermanentError(
                 "The owner of this mailbox granted access to metadata only. Reconnect it with the policy"
-                f" `{policy}`, so that the provider asks for consent to more."
+                f" `{policy}` at {context.reconnect_url(found, policy)} so that the provider asks for consent"
+                " to more."
             )
         await policies.block_commits(connection, organization, mailbox, before=found.policy, after=policy)
         changed = await mailboxes.set_policy(connection, mailbox, policy)
