@@ -1,5 +1,6 @@
 import pytest
 from starlette.requests import Request
+from starlette.responses import Response
 
 from postroom.web import csrf
 
@@ -47,4 +48,17 @@ def test_sec_fetch_site_counts_without_an_origin(site, ours):
 @pytest.mark.parametrize("value, known", [("a" * 43, True), ("short", False), ("", False)])
 def test_browser_cookie_must_have_the_right_format(value, known):
     request = build_request(None, cookie=f"{csrf.COOKIE}={value}")
-    assert (csrf.get_browser_secret(request) is not None) is known
+    assert (csrf.get_browser_secret(request, url="http://post.example") is not None) is known
+
+
+def test_cookie_of_another_host_of_the_domain_is_ignored_over_https():
+    secret = csrf.new_browser_secret()
+    planted = build_request(None, cookie=f"{csrf.COOKIE}={secret.reveal()}")
+    assert csrf.get_browser_secret(planted, url="https://post.example.org") is None
+    response = Response()
+    csrf.set_browser_cookie(response, secret, url="https://post.example.org")
+    name, _, attributes = response.headers["set-cookie"].partition("=")
+    assert name == "__Host-postroom_browser"
+    assert "; Path=/; SameSite=lax; Secure" in attributes
+    own = build_request(None, cookie=f"{name}={secret.reveal()}")
+    assert csrf.get_browser_secret(own, url="https://post.example.org") == secret

@@ -70,7 +70,7 @@ async def _authorize_as_admin(context: MailboxPagesContext, request: Request) ->
 async def _start_login(
     context: MailboxPagesContext, request: Request, invitation: Invitation, *, actor: str | None = None
 ) -> Response:
-    browser = csrf.get_browser_secret(request) or csrf.new_browser_secret()
+    browser = csrf.get_browser_secret(request, url=context.connect.url) or csrf.new_browser_secret()
     try:
         url = await connect.begin_login(
             context.connect,
@@ -97,7 +97,7 @@ async def callback(context: MailboxPagesContext, request: Request) -> Response:
         context.connect,
         provider,
         state=_read_secret(request, "state") or Secret(""),
-        browser=csrf.get_browser_secret(request),
+        browser=csrf.get_browser_secret(request, url=context.connect.url),
         code=_read_secret(request, "code"),
         error=request.query_params.get("error"),
     )

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from postroom.model import Secret
+from postroom.web import cookies
 
 COOKIE: Final = "postroom_browser"
 _VALUE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
@@ -19,9 +20,9 @@ _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 
 
-def get_browser_secret(request: Request) -> Secret | None:
+def get_browser_secret(request: Request, *, url: str) -> Secret | None:
     """The secret in this browser's cookie, if it has one."""
-    value = request.cookies.get(COOKIE, "")
+    value = request.cookies.get(cookies.cookie_name(COOKIE, url=url), "")
     return Secret(value) if _VALUE.fullmatch(value) else None
 
 
@@ -30,16 +31,7 @@ def new_browser_secret() -> Secret:
 
 
 def set_browser_cookie(response: Response, browser: Secret, *, url: str) -> None:
-    """SameSite=Lax, not Strict: browsers must send it on the redirect back from a provider."""
-    response.set_cookie(
-        COOKIE,
-        browser.reveal(),
-        max_age=365 * 86400,
-        path="/",
-        secure=url.startswith("https:"),
-        httponly=True,
-        samesite="lax",
-    )
+    cookies.set_cookie(response, cookies.cookie_name(COOKIE, url=url), browser, url=url, max_age=365 * 86400)
 
 
 def is_same_origin(request: Request, *, url: str) -> bool:

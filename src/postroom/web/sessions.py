@@ -25,7 +25,7 @@ from postroom.store import sessions
 from postroom.store.database import Database
 from postroom.store.sessions import LONGEST_DAYS, SessionMember
 from postroom.vault import Sealer
-from postroom.web import csrf, pages
+from postroom.web import cookies, csrf, pages
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -94,7 +94,7 @@ class SiteContext:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name; with the prefix `__Host-`, browsers reject it from any other host."""
+        """The name of the session cookie."""
         return "__Host-postroom" if self.url.startswith("https:") else "postroom_session"
 
 
@@ -152,24 +152,13 @@ def get_session_token(site: SiteContext, request: Request) -> Secret | None:
 
 
 def set_session_cookie(site: SiteContext, response: Response, session: Secret) -> None:
-    """SameSite=Lax: browsers send it on redirects back from a provider, but not with other sites' forms."""
-    response.set_cookie(
-        site.cookie,
-        session.reveal(),
-        max_age=LONGEST_DAYS * 86400,
-        path="/",
-        secure=site.url.startswith("https:"),
-        httponly=True,
-        samesite="lax",
-    )
+    cookies.set_cookie(response, site.cookie, session, url=site.url, max_age=LONGEST_DAYS * 86400)
 
 
 def clear_session_cookie(site: SiteContext, response: Response, session: Secret | None) -> None:
     if session is not None:
         forget_session(site, session)
-    response.delete_cookie(
-        site.cookie, path="/", secure=site.url.startswith("https:"), httponly=True, samesite="lax"
-    )
+    cookies.clear_cookie(response, site.cookie, url=site.url)
 
 
 def forget_session(site: SiteContext, session: Secret) -> None:

@@ -24,7 +24,7 @@ from postroom.logs import Log
 from postroom.model import Role, Secret
 from postroom.ports import IdentityProvider, IdentityRequest
 from postroom.vault import sealed_values
-from postroom.web import csrf, forms, pages, sessions
+from postroom.web import cookies, csrf, forms, pages, sessions
 from postroom.web.sessions import SiteContext, member_route
 from postroom.web.throttle import Throttle
 
@@ -154,36 +154,30 @@ async def redirect_to_provider(site: SiteContext, request: Request) -> Response:
         return _provider_error_page(request, site, error)
     response = RedirectResponse(url, 303, {"cache-control": "no-store"})
     value = sealed_values.seal(site.sealer, _PENDING_COOKIE, msgspec.json.encode(pending), _PENDING_SECONDS)
-    response.set_cookie(
-        _PENDING_COOKIE,
-        value,
-        max_age=_PENDING_SECONDS,
-        path="/sign-in/openid",
-        secure=site.url.startswith("https:"),
-        httponly=True,
-        samesite="lax",
-    )
+    name = cookies.cookie_name(_PENDING_COOKIE, url=site.url)
+    cookies.set_cookie(response, name, Secret(value), url=site.url, max_age=_PENDING_SECONDS)
     return response
 
 
 async def sign_in_with_openid(site: SiteContext, request: Request) -> Response:
     """Complete the sign-in when the provider redirects back: once, in the browser that started it."""
     identities = _get_identity_provider(site)
-    cookie = sealed_values.unseal(site.sealer, _PENDING_COOKIE, request.cookies.get(_PENDING_COOKIE, ""))
+    sealed = request.cookies.get(cookies.cookie_name(_PENDING_COOKIE, url=site.url), "")
+    cookie = sealed_values.unseal(site.sealer, _PENDING_COOKIE, sealed)
     code = request.query_params.get("code", "")
     if cookie is None or not 0 < len(code) <= 4096:
-        return _clear_pending(_sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=400))
+        return _clear_pending(site, _sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=400))
     pending = msgspec.json.decode(cookie, type=_PendingOpenIdSignIn)
     if Secret(request.query_params.get("state", "")) != Secret(pending.state):
-        return _clear_pending(_sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=400))
+        return _clear_pending(site, _sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=400))
     try:
         identity = await identities.identity(_to_identity_request(site, pending), Secret(code))
     except PostroomError as error:
-        return _clear_pending(_provider_error_page(request, site, error))
+        return _clear_pending(site, _provider_error_page(request, site, error))
     signed_in = await sign_in.sign_in_by_identity(site.database, identity, seconds=site.session_seconds)
     if signed_in is None:
-        return _clear_pending(_sign_in_page(request, site, "/", error=_UNKNOWN_ACCOUNT, status=403))
-    return _clear_pending(_start_session(site, signed_in, pending.next))
+        return _clear_pending(site, _sign_in_page(request, site, "/", error=_UNKNOWN_ACCOUNT, status=403))
+    return _clear_pending(site, _start_session(site, signed_in, pending.next))
 
 
 async def sign_out(site: SiteContext, request: Request) -> Response:
@@ -257,8 +251,8 @@ def _provider_error_page(request: Request, site: SiteContext, error: PostroomErr
     return _sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=status)
 
 
-def _clear_pending(response: Response) -> Response:
-    response.delete_cookie(_PENDING_COOKIE, path="/sign-in/openid")
+def _clear_pending(site: SiteContext, response: Response) -> Response:
+    cookies.clear_cookie(response, cookies.cookie_name(_PENDING_COOKIE, url=site.url), url=site.url)
     return response
 
 
