@@ -6,15 +6,22 @@ import json
 import time
 from contextlib import asynccontextmanager
 from functools import partial
+from uuid import uuid4
 
+import httpx2
 import pytest
 
 from postroom.errors import PushRejected, PushUnverifiable
+from postroom.flow.mail.push import PushReceiver
+from postroom.flow.mail.push_rejections import PushRejections
+from postroom.model import OrganizationId, ProviderName
 from postroom.ports import PushRequest
 from postroom.providers import registry
 from postroom.providers.gmail.push import FRESH_KEYS_SECONDS
 from postroom.providers.transport import open_client
 from postroom.store.database import open_database
+from postroom.web.push import PushEndpoint, SigningKeyRefresher
+from postroom.web.throttle import Throttle
 from providers.receiver import receiving
 from simulator.driver import running
 from web.push_server import (
@@ -319,3 +326,27 @@ async def test_expired_token_is_rejected(sim, signed, receiver):
     flipped = "A" if signature[0] != "A" else "B"
     forged = f"{head}.{flipped}{signature[1:]}"
     assert (await forward(signed, given, authorization=forged)).status_code == 403
+
+
+async def test_source_of_tokens_with_unknown_keys_is_blocked(web):
+    now = int(time.time())
+    claims = {"iss": "https://accounts.google.com", "aud": AUDIENCE, "iat": now, "exp": now + 600}
+    claims |= {"email": ACCOUNT, "email_verified": True}
+    forged = f"{encode_part(HEADER | {'kid': 'made-up'})}.{encode_part(claims)}.{encode_part(b'signature')}"
+    async with open_client() as client:
+        reader = registry.build_gmail(client, google_project(signed=True)).push
+        receiver = PushReceiver(web, PushRejections(web, OrganizationId(uuid4())))
+        throttle = Throttle(clock=lambda: 0.0, credit=3)
+        endpoint = PushEndpoint(ProviderName.GMAIL, reader, receiver, throttle, SigningKeyRefresher(reader))
+        transport = httpx2.ASGITransport(endpoint)
+        async with httpx2.AsyncClient(transport=transport, base_url="http://post.example") as sender:
+            answers = [
+                await sender.post(
+                    "/webhooks/gmail",
+                    params={"token": TOKEN},
+                    json=change("one@example.org"),
+                    headers={"authorization": f"Bearer {forged}"},
+                )
+                for _ in range(4)
+            ]
+    assert [answer.status_code for answer in answers] == [503, 503, 503, 429]

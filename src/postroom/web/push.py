@@ -165,6 +165,8 @@ class PushEndpoint:
             )
             verdict = await self._receiver.accept(push)
         except PushUnverifiable as error:
+            # Charged as well: anyone can name a key that we do not know. Verified pushes restore the credit.
+            self._throttle.record_rejection(source)
             self._keys.request_refresh()
             return 503, error.retry_after
         except PushRejected:
