@@ -60,9 +60,13 @@ async def enter(browser, address="ann@example.org", password=PASSWORD, **more):
     return await browser.post("/sign-in", data=form, headers=OURS)
 
 
-async def reported(database, organization):
+async def list_entries(database, organization):
     async with database.transaction(organization) as connection:
-        return [each.event_type for each in reversed(await ledger.list_newest(connection, limit=50))]
+        return (await ledger.list_newest(connection, limit=50))[::-1]
+
+
+async def reported(database, organization):
+    return [each.event_type for each in await list_entries(database, organization)]
 
 
 async def test_password_signs_in_and_sign_out_ends_the_session(browser, ann, database, organization):
@@ -74,8 +78,9 @@ async def test_password_signs_in_and_sign_out_ends_the_session(browser, ann, dat
     assert left.headers["location"] == "/sign-in"
     browser.cookies.set("postroom_session", session)
     assert (await browser.get("/who")).status_code == 401
-    events = await reported(database, organization)
-    assert events[-2:] == ["MEMBER_SIGNED_IN", "MEMBER_SIGNED_OUT"]
+    entries = (await list_entries(database, organization))[-2:]
+    assert [each.event_type for each in entries] == ["MEMBER_SIGNED_IN", "MEMBER_SIGNED_OUT"]
+    assert {each.actor_id for each in entries} == {f"member:{ann.id}"}
 
 
 async def test_session_cookie_is_httponly_and_database_stores_only_a_digest(browser, ann, owner):

@@ -1,7 +1,7 @@
 """Sign a member in by one-time link, password or OpenID identity, and sign them out.
 
-Also creates the links. Each method starts a session or fails. Why it failed goes to the ledger, never to the
-client. The pages are in `web.sign_in`, the OpenID protocol in `providers.openid`.
+Also creates the links. Each method starts a session or fails; the client never learns why. A wrong password
+is recorded in the ledger. The pages are in `web.sign_in`, the OpenID protocol in `providers.openid`.
 """
 
 from dataclasses import dataclass
@@ -138,7 +138,7 @@ async def sign_out(database: Database, token: Secret) -> None:
     async with database.transaction(organization) as connection:
         member = await sessions.end(connection, token)
         if member is not None:
-            entry = NewLedgerEntry("MEMBER_SIGNED_OUT", "member", str(member), str(member))
+            entry = NewLedgerEntry("MEMBER_SIGNED_OUT", "member", str(member), f"member:{member}")
             await ledger.append_entries(connection, organization, [entry])
 
 
@@ -151,6 +151,6 @@ async def _start_session(
 ) -> NewSession:
     token = Secret(token_urlsafe(32))
     await sessions.begin(connection, member, token, kind="session", seconds=seconds)
-    entry = NewLedgerEntry("MEMBER_SIGNED_IN", "member", str(member), str(member), {"way": method})
+    entry = NewLedgerEntry("MEMBER_SIGNED_IN", "member", str(member), f"member:{member}", {"way": method})
     await ledger.append_entries(connection, organization, [entry])
     return NewSession(organization, member, token)
