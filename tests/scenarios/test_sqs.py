@@ -3,6 +3,7 @@
 import asyncio
 import json
 import signal
+import threading
 from dataclasses import replace
 from importlib import import_module
 
@@ -129,9 +130,10 @@ async def test_an_expired_lease_and_a_lost_message_are_announced_again(
 
 
 async def test_long_polling_does_not_block_other_calls(queue):
+    sent = threading.Event()
+    queue.client.meta.events.register("before-send.sqs.ReceiveMessage", lambda **_: sent.set())
     waiting = asyncio.create_task(queue.receive(1, invisible_seconds=60))
-    await asyncio.sleep(0.2)
-    assert not waiting.done()
+    await asyncio.to_thread(sent.wait)
     await queue.send([sqs.WorkReference(WorkKind.PROCESS_DOCUMENT, "one")])
     assert named(await waiting) == ["one"]
 
@@ -232,8 +234,10 @@ async def test_mail_of_both_providers_is_read_as_the_queue_delivers_and_a_killed
         with PostroomProcess(tmp_path, "work", held=READING, **given) as program:
             await asyncio.to_thread(program.line, "inside extract")
             await until(owner, "SELECT count(*) >= 3 FROM documents WHERE archived_at IS NOT NULL")
-            await asyncio.sleep(5)  # longer than a message is invisible
-            assert visible(client, queue.url) == [], "its visibility is extended"
+            [(held,)] = await document_room.rows("SELECT max(leased_until) FROM work")
+            past_first_lease = "SELECT max(leased_until) > %s + interval '5 seconds' FROM work"
+            await until(owner, past_first_lease, held)
+            assert visible(client, queue.url) == [], "its visibility is extended with its lease"
             program.end(signal.SIGKILL)
         with PostroomProcess(tmp_path, "work", **given) as program:
             await until(owner, ENDED, 4)

@@ -6,9 +6,12 @@ import httpx2
 import pytest
 from playwright.sync_api import expect
 
+from browsers import needs_browser
 from simulator.google_user import METADATA, READONLY
 from simulator.push_receiver import receiving
 from simulator.test_page import browser, page  # noqa: F401 (fixtures)
+
+pytestmark = needs_browser
 
 
 @pytest.fixture
