@@ -16,10 +16,10 @@ from postroom_chaos.run_state import RunState
 from postroom_chaos.simulator import ControlRefused
 from postroom_chaos.system import System
 
-Perform = Callable[["Stage", Mapping[str, Any]], Awaitable[None]]
+Perform = Callable[["ActionContext", Mapping[str, Any]], Awaitable[None]]
 
 
-class Stage:
+class ActionContext:
     """The system and the state that actions work on. `lasting`: faults that end later, by themselves."""
 
     def __init__(self, system: System, state: RunState) -> None:
@@ -33,122 +33,122 @@ class Stage:
         task.add_done_callback(self.lasting.discard)
 
 
-async def perform_plan(stage: Stage, plan: Plan) -> None:
+async def perform_plan(context: ActionContext, plan: Plan) -> None:
     """Perform every action at its time. Use of one mailbox keeps its order; everything else overlaps."""
     begin = time.monotonic()
     for mailbox in plan.mailboxes:
         if mailbox.connected_at:
-            stage.start(_connect_later(stage, mailbox.address, mailbox.connected_at))
+            context.start(_connect_later(context, mailbox.address, mailbox.connected_at))
     for action in plan.actions:
         await asyncio.sleep(max(0.0, begin + action.at - time.monotonic()))
-        stage.state.counts[action.kind] += 1
+        context.state.counts[action.kind] += 1
         if action.kind in mailbox_use.USES:
-            await _perform_use(stage, action)
+            await _perform_use(context, action)
         else:
-            stage.start(_perform(stage, action))
+            context.start(_perform(context, action))
     await asyncio.sleep(max(0.0, begin + plan.seconds - time.monotonic()))
-    while stage.lasting:
-        await asyncio.wait(stage.lasting)
+    while context.lasting:
+        await asyncio.wait(context.lasting)
 
 
-async def _connect_later(stage: Stage, address: str, seconds: float) -> None:
+async def _connect_later(context: ActionContext, address: str, seconds: float) -> None:
     await asyncio.sleep(seconds)
     try:
-        await mailbox_actions.connect(stage.system, stage.state, address)
+        await mailbox_actions.connect(context.system, context.state, address)
     except ActionFailed as error:
-        stage.state.note_failure(f"connect {address}", error)
+        context.state.note_failure(f"connect {address}", error)
 
 
-async def _perform_use(stage: Stage, action: Action) -> None:
+async def _perform_use(context: ActionContext, action: Action) -> None:
     try:
-        result = await mailbox_use.use(stage.system.control, action.kind, action.details)
-        stage.state.note(f"{action.kind} {action.details['mailbox']} {result}")
+        result = await mailbox_use.use(context.system.control, action.kind, action.details)
+        context.state.note(f"{action.kind} {action.details['mailbox']} {result}")
     except ControlRefused as error:  # such as a move to a folder that was deleted meanwhile
-        stage.state.note(f"{action.kind} refused: {error}")
+        context.state.note(f"{action.kind} refused: {error}")
 
 
-async def _perform(stage: Stage, action: Action) -> None:
-    stage.state.note(f"begin {action.kind} {dict(action.details)}")
+async def _perform(context: ActionContext, action: Action) -> None:
+    context.state.note(f"begin {action.kind} {dict(action.details)}")
     try:
-        await PERFORM[action.kind](stage, action.details)
+        await PERFORM[action.kind](context, action.details)
     except (ActionFailed, ControlRefused, aiohttp.ClientError, psycopg.Error, OSError, TimeoutError) as error:
-        stage.state.note_failure(f"{action.kind} at {action.at}", error)
+        context.state.note_failure(f"{action.kind} at {action.at}", error)
     else:
-        stage.state.note(f"end {action.kind} {dict(action.details)}")
+        context.state.note(f"end {action.kind} {dict(action.details)}")
 
 
-async def _fault(stage: Stage, details: Mapping[str, Any]) -> None:
-    control = stage.system.control
+async def _fault(context: ActionContext, details: Mapping[str, Any]) -> None:
+    control = context.system.control
     options = {name: value for name, value in details.items() if name not in {"fault", "for"}}
     number = await control.fault(details["fault"], **options)
     await asyncio.sleep(details["for"])
     for fault in await control.call("GET", "faults"):
         if fault["number"] == number:
-            stage.state.faults[details["fault"]] += fault["taken"]
+            context.state.faults[details["fault"]] += fault["taken"]
     await control.call("DELETE", f"faults/{number}")
 
 
-def _program(stage: Stage, details: Mapping[str, Any]) -> Program:
-    return stage.system.programs[details["program"]]
+def _program(context: ActionContext, details: Mapping[str, Any]) -> Program:
+    return context.system.programs[details["program"]]
 
 
-async def _kill(stage: Stage, details: Mapping[str, Any]) -> None:
-    program = _program(stage, details)
+async def _kill(context: ActionContext, details: Mapping[str, Any]) -> None:
+    program = _program(context, details)
     if not program.kill():
         return
     await asyncio.sleep(details["down"])
     program.start()
 
 
-async def _kill_workers(stage: Stage, details: Mapping[str, Any]) -> None:
+async def _kill_workers(context: ActionContext, details: Mapping[str, Any]) -> None:
     """Kill all workers at once: whatever they did stops in the middle."""
-    workers = [program for name, program in stage.system.programs.items() if name.startswith("worker")]
+    workers = [program for name, program in context.system.programs.items() if name.startswith("worker")]
     killed = [program for program in workers if program.kill()]
     await asyncio.sleep(details["down"])
     for program in killed:
         program.start()
 
 
-async def _restart(stage: Stage, details: Mapping[str, Any]) -> None:
-    program = _program(stage, details)
+async def _restart(context: ActionContext, details: Mapping[str, Any]) -> None:
+    program = _program(context, details)
     await program.stop()
     await asyncio.sleep(details["down"])
     program.start()
 
 
-async def _freeze(stage: Stage, details: Mapping[str, Any]) -> None:
-    program = _program(stage, details)
+async def _freeze(context: ActionContext, details: Mapping[str, Any]) -> None:
+    program = _program(context, details)
     if program.freeze():
         await asyncio.sleep(details["for"])
         program.unfreeze()
 
 
-async def _database_kill(stage: Stage, details: Mapping[str, Any]) -> None:
-    async with stage.state.database_lock:
-        stage.system.database.kill()
+async def _database_kill(context: ActionContext, details: Mapping[str, Any]) -> None:
+    async with context.state.database_lock:
+        context.system.database.kill()
         await asyncio.sleep(details["for"])
-        await stage.system.database.start()
+        await context.system.database.start()
 
 
-async def _sessions_end(stage: Stage, _details: Mapping[str, Any]) -> None:
-    async with stage.state.database_lock:
-        ended = await stage.system.database.terminate_sessions()
-    stage.state.note(f"{ended} sessions ended")
+async def _sessions_end(context: ActionContext, _details: Mapping[str, Any]) -> None:
+    async with context.state.database_lock:
+        ended = await context.system.database.terminate_sessions()
+    context.state.note(f"{ended} sessions ended")
 
 
-async def _database_freeze(stage: Stage, details: Mapping[str, Any]) -> None:
-    async with stage.state.database_lock:
-        stage.system.database.freeze()
+async def _database_freeze(context: ActionContext, details: Mapping[str, Any]) -> None:
+    async with context.state.database_lock:
+        context.system.database.freeze()
         await asyncio.sleep(details["for"])
-        stage.system.database.unfreeze()
+        context.system.database.unfreeze()
 
 
-async def _disk(stage: Stage, details: Mapping[str, Any], *, fill: bool) -> None:
-    disk = stage.system.disk
+async def _disk(context: ActionContext, details: Mapping[str, Any], *, fill: bool) -> None:
+    disk = context.system.disk
     if not disk.is_separate:
-        stage.state.not_covered.add("disk")
+        context.state.not_covered.add("disk")
         return
-    async with stage.state.disk_lock:
+    async with context.state.disk_lock:
         if fill:
             disk.fill()
         else:
@@ -157,12 +157,12 @@ async def _disk(stage: Stage, details: Mapping[str, Any], *, fill: bool) -> None
         disk.heal()
 
 
-async def _disk_full(stage: Stage, details: Mapping[str, Any]) -> None:
-    await _disk(stage, details, fill=True)
+async def _disk_full(context: ActionContext, details: Mapping[str, Any]) -> None:
+    await _disk(context, details, fill=True)
 
 
-async def _disk_read_only(stage: Stage, details: Mapping[str, Any]) -> None:
-    await _disk(stage, details, fill=False)
+async def _disk_read_only(context: ActionContext, details: Mapping[str, Any]) -> None:
+    await _disk(context, details, fill=False)
 
 
 async def jump_clocks(system: System, state: RunState, seconds: float) -> None:
@@ -204,43 +204,45 @@ async def retry_database(run: Callable[[], Awaitable[Any]], seconds: float = 60)
             await asyncio.sleep(0.2)
 
 
-async def _clock_jump(stage: Stage, details: Mapping[str, Any]) -> None:
-    await jump_clocks(stage.system, stage.state, details["seconds"])
+async def _clock_jump(context: ActionContext, details: Mapping[str, Any]) -> None:
+    await jump_clocks(context.system, context.state, details["seconds"])
 
 
-async def _clock_skew(stage: Stage, details: Mapping[str, Any]) -> None:
+async def _clock_skew(context: ActionContext, details: Mapping[str, Any]) -> None:
     """The database's clock is wrong for a while, then corrected."""
-    async with stage.state.clock_lock:
-        await _shift_database_clock(stage.system, details["seconds"])
+    async with context.state.clock_lock:
+        await _shift_database_clock(context.system, details["seconds"])
         await asyncio.sleep(details["for"])
-        await _shift_database_clock(stage.system, -details["seconds"])
+        await _shift_database_clock(context.system, -details["seconds"])
 
 
-async def _provider_action(stage: Stage, details: Mapping[str, Any], action: str, body: Any) -> None:
-    await stage.system.control.call("POST", f"mailboxes/{details['mailbox']}/{action}", body)
+async def _provider_action(
+    context: ActionContext, details: Mapping[str, Any], action: str, body: Any
+) -> None:
+    await context.system.control.call("POST", f"mailboxes/{details['mailbox']}/{action}", body)
 
 
-async def _expire_cursors(stage: Stage, details: Mapping[str, Any]) -> None:
-    await _provider_action(stage, details, "expire-cursors", {})
+async def _expire_cursors(context: ActionContext, details: Mapping[str, Any]) -> None:
+    await _provider_action(context, details, "expire-cursors", {})
 
 
-async def _expire_tokens(stage: Stage, details: Mapping[str, Any]) -> None:
-    await _provider_action(stage, details, "expire-tokens", {})
+async def _expire_tokens(context: ActionContext, details: Mapping[str, Any]) -> None:
+    await _provider_action(context, details, "expire-tokens", {})
 
 
-async def _lifecycle(stage: Stage, details: Mapping[str, Any]) -> None:
-    await _provider_action(stage, details, "lifecycle", {"event": details["event"]})
+async def _lifecycle(context: ActionContext, details: Mapping[str, Any]) -> None:
+    await _provider_action(context, details, "lifecycle", {"event": details["event"]})
 
 
-async def _receiver(stage: Stage, details: Mapping[str, Any]) -> None:
-    await stage.system.set_receiver(details["mode"])
+async def _receiver(context: ActionContext, details: Mapping[str, Any]) -> None:
+    await context.system.set_receiver(details["mode"])
     await asyncio.sleep(details["for"])
-    await stage.system.set_receiver("accept")
+    await context.system.set_receiver("accept")
 
 
 def _on_mailbox(act: Callable[[System, RunState, Mapping[str, Any]], Awaitable[None]]) -> Perform:
-    async def perform(stage: Stage, details: Mapping[str, Any]) -> None:
-        await act(stage.system, stage.state, details)
+    async def perform(context: ActionContext, details: Mapping[str, Any]) -> None:
+        await act(context.system, context.state, details)
 
     return perform
 

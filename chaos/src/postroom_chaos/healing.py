@@ -1,4 +1,7 @@
-"""After the faults: heal everything, wait until nothing is due, and measure how soon new mail is stored."""
+"""After the faults: heal everything, wait until nothing is due, and measure how soon new mail is stored.
+
+What stays undone or comes without a push is a violation. All others are found by the oracle.
+"""
 
 import asyncio
 import os
@@ -70,7 +73,7 @@ class Recovery:
 
 
 @dataclass(frozen=True)
-class Healed:
+class HealingResult:
     """`retained_at`: the simulator's time before the day in which retention ran."""
 
     quiet_seconds: float
@@ -79,7 +82,7 @@ class Healed:
     recoveries: list[Recovery]
 
 
-async def heal(system: System, state: RunState) -> Healed:
+async def heal(system: System, state: RunState) -> HealingResult:
     state.note("healing begins")
     await end_faults(system)
     begin = time.monotonic()
@@ -92,7 +95,7 @@ async def heal(system: System, state: RunState) -> Healed:
     recoveries = await measure_recovery(system, state)
     undone = await settle(system, state)
     await _let_stale_files_go(system, state)
-    return Healed(quiet, retained_at, undone, recoveries)
+    return HealingResult(quiet, retained_at, undone, recoveries)
 
 
 async def _let_stale_files_go(system: System, state: RunState) -> None:
@@ -200,13 +203,13 @@ async def _was_pushed(system: System, address: str, after: int) -> bool:
     return any(200 <= push["status"] < 300 for push in pushes)
 
 
-def judge(healed: Healed) -> list[Violation]:
+def find_violations(result: HealingResult) -> list[Violation]:
     found = (
-        [Violation("healing.quiet", "system", f"still undone: {_summarize(healed.undone)}")]
-        if healed.undone
+        [Violation("healing.quiet", "system", f"still undone: {_summarize(result.undone)}")]
+        if result.undone
         else []
     )
-    for recovery in healed.recoveries:
+    for recovery in result.recoveries:
         if recovery.path != "push":
             text = f"new mail after healing was not stored through a push: {recovery.path}"
             found.append(Violation("healing.recovery", f"mailbox {recovery.address}", text))

@@ -16,7 +16,7 @@ from typing import Literal
 from uuid import UUID
 
 from postroom_chaos import actions, healing, mailbox_actions, oracle
-from postroom_chaos.healing import Healed
+from postroom_chaos.healing import HealingResult
 from postroom_chaos.oracle.evidence import (
     Evidence,
     ObservedFeed,
@@ -70,11 +70,15 @@ async def _run(plan: Plan, folder: Path, disk: SmallDisk, state: RunState, resul
                     await mailbox_actions.connect(system, state, mailbox.address)
             _measure_memory(system, state)
             begun = await system.control.now()
-            await actions.perform_plan(actions.Stage(system, state), plan)
+            await actions.perform_plan(actions.ActionContext(system, state), plan)
             healed = await healing.heal(system, state)
             _measure_memory(system, state)
             evidence = await _collect(system, state, healed)
-            result.violations = [*state.failed, *healing.judge(healed), *await oracle.check(evidence)]
+            result.violations = [
+                *state.failed,
+                *healing.find_violations(healed),
+                *await oracle.check(evidence),
+            ]
             await _fill(system, state, healed, result, (await system.control.now() - begun))
         finally:
             if result.violations or sys.exc_info()[0]:
@@ -86,7 +90,7 @@ def _measure_memory(system: System, state: RunState) -> None:
     state.memory += [sample for sample in samples if sample is not None]
 
 
-async def _collect(system: System, state: RunState, healed: Healed) -> Evidence:
+async def _collect(system: System, state: RunState, healed: HealingResult) -> Evidence:
     await _wait_for_readers(system)
     webhook = system.webhook["webhook"]
     processes = [each for program in system.programs.values() for each in program.observed()]
@@ -127,7 +131,7 @@ async def _wait_for_readers(system: System) -> None:
         await asyncio.sleep(0.2)
 
 
-def _observe_mailboxes(state: RunState, healed: Healed) -> list[ObservedMailbox]:
+def _observe_mailboxes(state: RunState, healed: HealingResult) -> list[ObservedMailbox]:
     found = [_observe(state, healed, each) for each in state.mailboxes.values() if each.id is not None]
     current = {each.id for each in found}
     for purged, mailbox in state.purged_ids:
@@ -139,7 +143,7 @@ def _observe_mailboxes(state: RunState, healed: Healed) -> list[ObservedMailbox]
     return found
 
 
-def _observe(state: RunState, healed: Healed, mailbox: ExpectedMailbox) -> ObservedMailbox:
+def _observe(state: RunState, healed: HealingResult, mailbox: ExpectedMailbox) -> ObservedMailbox:
     assert mailbox.id is not None
     present, absent = mailbox.present_from, None
     if state.plan.retention:
@@ -165,7 +169,7 @@ def _provider(mailbox: ExpectedMailbox) -> Literal["gmail", "outlook"]:
 
 
 async def _fill(
-    system: System, state: RunState, healed: Healed, result: SeedResult, simulated: timedelta
+    system: System, state: RunState, healed: HealingResult, result: SeedResult, simulated: timedelta
 ) -> None:
     meters = await system.control.call("GET", "meters")
     result.actions = dict(state.counts)
