@@ -2,7 +2,7 @@
 
 Bare is what an application would do by itself: the same statements through psycopg, one process, as many at a
 time, rows to tuples, no organization set, no key, no JSON, no HTTP. Ours is the whole way: HTTP, key, the
-organization's transaction, types, JSON, ETag. Prints both and their ratio, which shall be 0.3 or better.
+organization's transaction, types, JSON, ETag. Prints both and their ratio, which should be 0.3 or better.
 """
 
 import argparse
@@ -184,10 +184,10 @@ def main() -> None:
         asyncio.run(migrate(attached.url))
         fill(attached.url)
         context = multiprocessing.get_context("spawn")
-        told, announce = context.Pipe(duplex=False)
+        receiver, announce = context.Pipe(duplex=False)
         server = context.Process(target=serve, args=(attached.url, home, announce), daemon=True)
         server.start()
-        port, key = told.recv()
+        port, key = receiver.recv()
         for _ in range(given.rounds):
             for which, path in paths.items():
                 ours, theirs = in_process(load, port, key, path), in_process(bare, attached.url, which)

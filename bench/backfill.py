@@ -2,8 +2,8 @@
 
 Without latency: beside a bare loop that downloads the same answers with the same client, takes them apart
 (email, compat32) and COPYs the rows. With 50 ms of latency: beside the sequential way, one message asked for
-and inserted after the other, measured on a few hundred. CPU seconds tell who was the limit. Where lieer is
-installed, its rate stands beside ours: `--lieer` names a Python that has it.
+and inserted after the other, measured on a few hundred. CPU seconds show which side was the limit. If lieer
+is installed, its rate is printed next to ours: `--lieer` names a Python that has it.
 """
 
 import argparse
@@ -108,8 +108,8 @@ class Bare:
             return await answer.read()
 
 
-def row(told: dict[str, Any]) -> tuple[object, ...]:
-    message = email.message_from_bytes(base64.urlsafe_b64decode(told["raw"] + "=="))
+def row(message_json: dict[str, Any]) -> tuple[object, ...]:
+    message = email.message_from_bytes(base64.urlsafe_b64decode(message_json["raw"] + "=="))
     body, attached = "", 0
     for part in message.walk():
         if not part.is_multipart():
@@ -119,11 +119,11 @@ def row(told: dict[str, Any]) -> tuple[object, ...]:
             elif part.get_filename():
                 attached += len(content)
     return (
-        told["id"],
-        told["threadId"],
-        told["labelIds"],
-        int(told["internalDate"]),
-        told["sizeEstimate"],
+        message_json["id"],
+        message_json["threadId"],
+        message_json["labelIds"],
+        int(message_json["internalDate"]),
+        message_json["sizeEstimate"],
         *_heads(message),
         body,
         attached,

@@ -59,8 +59,8 @@ _FILL = (
     """,
     """
     INSERT INTO message_contents (organization_id, message_id, body_plain, search)
-    SELECT organization_id, id, repeat(subject || ' is told once more. ', 5),
-        message_search(subject, from_address, subject || ' is told once more. ' || md5(id::text))
+    SELECT organization_id, id, repeat(subject || ' is described once more. ', 5),
+        message_search(subject, from_address, subject || ' is described once more. ' || md5(id::text))
     FROM messages WHERE id > %(message)s
     """,
     """

@@ -111,11 +111,11 @@ def serve_from_memory() -> None:
 
     async def run() -> None:
         reader = GraphPush()
-        hook = push.PushEndpoint(
+        endpoint = push.PushEndpoint(
             ProviderName.OUTLOOK, reader, Memory(), Throttle(), push.SigningKeyRefresher(reader)
         )
         paths = push.ENDPOINT_RULES[ProviderName.OUTLOOK].paths
-        routes = [Route(path, hook, methods=["POST"]) for path in paths]
+        routes = [Route(path, endpoint, methods=["POST"]) for path in paths]
         with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
             print(f"Postroom: http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
             site = SiteContext(None, None, "http://127.0.0.1", None)

@@ -2,7 +2,7 @@
 mail arriving at random, 40 ms until the provider answers anything.
 
 First with pushes to a web process, then without any, where the sweep must find the mail. A trigger in the
-database tells of every message when its transaction commits.
+database announces every message when its transaction commits.
 """
 
 import argparse
@@ -28,20 +28,20 @@ from sync_environment import (
 )
 
 MAILBOXES, SECONDS, PER_SECOND, LATENCY_MS, SWEEP_MINUTES = 200, 120, 2.0, 40, 1
-LONGEST_WAIT_SECONDS = 1000  # longer than the sweeps are apart, which find what no push told of
+LONGEST_WAIT_SECONDS = 1000  # longer than the sweeps are apart, which find what no push announced
 SWEPT_SECONDS = 10
 ROUND_TRIPS, SLACK_SECONDS, TAIL_SECONDS = 3, 0.1, 1.0
-TOPIC, TOKEN = "projects/mailsim/topics/gmail", "told-to-both-sides"
-_TELL = (
+TOPIC, TOKEN = "projects/mailsim/topics/gmail", "known-to-both-sides"
+_NOTIFY = (
     """
-    CREATE FUNCTION bench_tell() RETURNS trigger LANGUAGE plpgsql AS $$
+    CREATE FUNCTION bench_notify() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
         PERFORM pg_notify('bench', NEW.internet_message_id);
         RETURN NULL;
     END $$
     """,
-    "GRANT EXECUTE ON FUNCTION bench_tell() TO PUBLIC",
-    "CREATE TRIGGER bench_tell AFTER INSERT ON messages FOR EACH ROW EXECUTE FUNCTION bench_tell()",
+    "GRANT EXECUTE ON FUNCTION bench_notify() TO PUBLIC",
+    "CREATE TRIGGER bench_notify AFTER INSERT ON messages FOR EACH ROW EXECUTE FUNCTION bench_notify()",
 )
 
 
@@ -59,8 +59,8 @@ class Deliveries:
         async with await psycopg.AsyncConnection.connect(self._there.url, autocommit=True) as connection:
             await connection.execute("LISTEN bench")
             ready.set()
-            async for told in connection.notifies():
-                self.stored.setdefault(told.payload, time.perf_counter())
+            async for notification in connection.notifies():
+                self.stored.setdefault(notification.payload, time.perf_counter())
 
     async def deliver(self, seconds: float, per_second: float) -> None:
         """At random moments to random mailboxes, whatever else goes on."""
@@ -73,9 +73,9 @@ class Deliveries:
     async def _one(self, client: aiohttp.ClientSession, address: str) -> None:
         key = f"<{self._chance.getrandbits(64):x}@bench.example>"
         raw = (
-            f"Message-ID: {key}\r\nFrom: Ann <ann@example.org>\r\nTo: {address}\r\nSubject: A letter\r\n"
+            f"Message-ID: {key}\r\nFrom: Ann <ann@example.org>\r\nTo: {address}\r\nSubject: A message\r\n"
             "Date: Mon, 05 Jan 2026 09:00:00 +0000\r\nContent-Type: text/plain\r\n\r\n"
-        ) + "A line of a letter that nobody reads.\r\n" * 100
+        ) + "A line of a message without content.\r\n" * 100
         url = f"{self._there.sim.ready['control']}/mailboxes/{address}/messages"
         self.delivered[key] = time.perf_counter()
         headers = {"content-type": "message/rfc822"}
@@ -103,7 +103,7 @@ async def connected(mailboxes: int) -> AsyncGenerator[tuple[SyncEnvironment, lis
             for address in addresses:
                 there.sim.create(provider, address, messages=2)
             await there.connect(provider, addresses)
-        for statement in _TELL:
+        for statement in _NOTIFY:
             await there.owner.execute(statement)
         yield there, [address for addresses in names.values() for address in addresses]
 

@@ -3,7 +3,7 @@
 The bare server is the least that could do it: Starlette, a queue for each client, fed by the payload of the
 same kind of NOTIFY, with no feed behind it: nothing is numbered, kept or resumed. Each server runs
 in a process of its own; the clients are another process, the writer is this one. Prints the 99th percentiles
-and their ratio, ours to the bare one's, which shall be at most 1.5.
+and their ratio, ours to the bare one's, which should be at most 1.5.
 """
 
 import argparse
@@ -188,8 +188,8 @@ async def write_bare(url: str, seconds: float) -> None:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
 
         async def one() -> None:
-            told = json.dumps({"kind": "document.changed", "id": "d", "at": f"<t>{time.time():.6f}</t>"})
-            await connection.execute("SELECT pg_notify('bare', %s)", [told])
+            payload = json.dumps({"kind": "document.changed", "id": "d", "at": f"<t>{time.time():.6f}</t>"})
+            await connection.execute("SELECT pg_notify('bare', %s)", [payload])
 
         await _paced(one, seconds)
 
@@ -211,10 +211,10 @@ def measure(
     write: Callable[[str, float], Coroutine[Any, Any, None]],
 ) -> list[float]:
     context = multiprocessing.get_context("spawn")
-    told, announce = context.Pipe(duplex=False)
+    receiver, announce = context.Pipe(duplex=False)
     server = context.Process(target=serve, args=(url, announce), daemon=True)
     server.start()
-    port, session = told.recv()
+    port, session = receiver.recv()
     ready, go = context.Event(), context.Event()
     results, send = context.Pipe(duplex=False)
     clients = context.Process(target=follow, args=(port, session, ready, go, send), daemon=True)

@@ -18,7 +18,7 @@ from sync_environment import SyncEnvironment, open_environment, verdict, worker
 MAILBOXES, MINUTES, GRAPH_MESSAGES = 3, 4, 2_000
 WANTED_PER_MINUTE, WANTED_REQUESTS, WANTED_REFUSED = 280, 250, 0.01
 ALLOWED = 300  # messages a minute, if nothing else were asked
-LETTER_BYTES = 2_000
+MESSAGE_BYTES = 2_000
 
 
 async def stored_by_mailbox(there: SyncEnvironment) -> dict[Any, int]:
@@ -41,7 +41,7 @@ async def gmail(mailboxes: int, minutes: float) -> bool:
     async with open_environment("--quota", "new") as there:
         for address in addresses:
             there.sim.create(
-                "gmail", address, messages=int(ALLOWED * (minutes + 3)), size=LETTER_BYTES, kinds=["plain"]
+                "gmail", address, messages=int(ALLOWED * (minutes + 3)), size=MESSAGE_BYTES, kinds=["plain"]
             )
         with worker(there.settings()):
             await there.connect("gmail", addresses)

@@ -50,11 +50,12 @@ def sources():
     return [
         path
         for path in tracked(".py")
-        if relative(path).startswith(("src/", "mailsim/src/", "chaos/src/", "training/"))
+        if relative(path).startswith(("src/", "mailsim/src/", "chaos/src/", "training/", "bench/"))
     ]
 
 
 SOURCES = sources()
+SCRIPTS = [path for path in tracked("") if relative(path).startswith("scripts/") and not path.suffix]
 OTHERS = sorted(set(tracked(".py")) - set(SOURCES))
 
 
@@ -136,7 +137,7 @@ def test_names_and_prose_of_a_module_keep_to_the_glossary(path):
 
 
 @pytest.mark.parametrize("path", OTHERS, ids=relative)
-def test_names_of_tests_and_benchmarks_keep_to_the_glossary(path):
+def test_names_of_tests_keep_to_the_glossary(path):
     tree = ast.parse(path.read_text())
     functions = [
         node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
@@ -144,8 +145,8 @@ def test_names_of_tests_and_benchmarks_keep_to_the_glossary(path):
     assert avoided_in(path, [(words_of_name(name), 1) for name in [path.stem, *functions]]) == []
 
 
-@pytest.mark.parametrize("path", tracked(".html", ".md", ".js", ".sql"), ids=relative)
-def test_pages_documents_and_migrations_keep_to_the_glossary(path):
+@pytest.mark.parametrize("path", [*tracked(".html", ".md", ".js", ".sql"), *SCRIPTS], ids=relative)
+def test_pages_documents_migrations_and_scripts_keep_to_the_glossary(path):
     if path.name == "glossary.md" or (relative(path).startswith(RELEASED_MIGRATIONS) and path.stem < "0034"):
         return
     lines = enumerate(path.read_text().splitlines(), 1)

@@ -151,7 +151,7 @@ async def _assert_archived(document_room, provider, pipeline, order, read_archiv
 
 
 async def test_what_is_neither_is_skipped_and_says_why(document_room, box):
-    brochure = document_room.order("paper", "brochure")
+    brochure = document_room.order("other-document", "brochure")
     await document_room.deliver(box, brochure, document_room.order("newsletter", ""))
     for pipeline in ("invoices", "contract-notes"):
         document = await document_room.document(pipeline, brochure)

@@ -45,7 +45,7 @@ _DAYS: Final = 28
 # Message kinds to deliver in turn. Their number is odd, so each kind reaches both mailboxes.
 _ARRIVING_KINDS: Final = (
     "invoice", "plain", "newsletter", "contract-note", "html", "junk", "invoice-scan", "reply", "invoice",
-    "newsletter", "invoice-facturx", "plain", "paper", "contract-note", "invoice-zip",
+    "newsletter", "invoice-facturx", "plain", "other-document", "contract-note", "invoice-zip",
 )  # fmt: skip
 _DELIVERY_SECONDS: Final = 4.0
 
@@ -155,16 +155,16 @@ async def _connect_mailboxes(
     organization, public = OrganizationId(settings.organization), settings.public_url or ""
     async with database.open_database(url, pool_size=3, name=health.process_name("demo")) as opened:
         admin, _ = await members.ensure_admin(opened, organization)
-        desk = build_engine(settings, opened, client, url=public).connect
+        context = build_engine(settings, opened, client, url=public).connect
         for provider, (address, _) in _MAILBOXES.items():
             progress.print_status(f"Connecting {address}")
-            await _connect_mailbox(desk, organization, provider, address, control)
+            await _connect_mailbox(context, organization, provider, address, control)
         token = await sign_in.create_link(opened, admin, actor="command line")
         return sign_in.build_link_url(public, token, next_path="/demo")
 
 
 async def _connect_mailbox(
-    desk: "ConnectContext",
+    context: "ConnectContext",
     organization: OrganizationId,
     provider: ProviderName,
     address: str,
@@ -176,11 +176,11 @@ async def _connect_mailbox(
 
     browser = Secret(uuid4().hex)
     consent_url = await connect.begin_login(
-        desk, organization, provider, ConnectRequest(), browser=browser, login_id=uuid4()
+        context, organization, provider, ConnectRequest(), browser=browser, login_id=uuid4()
     )
     callback = await control.consent(consent_url, address)
     result = await connect.complete_login(
-        desk,
+        context,
         provider,
         state=Secret(callback.get("state", "")),
         browser=browser,

@@ -24,7 +24,7 @@ group = typer.Typer(
     no_args_is_help=True,
     epilog="""\b
 Examples:
-  postroom webhooks add https://app.example.org/hooks --kind 'document.*'
+  postroom webhooks add https://app.example.org/postroom --kind 'document.*'
   postroom webhooks list""",
 )
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -39,8 +39,8 @@ class CreatedWebhook(NamedTuple):
 @group.command(
     epilog="""\b
 Examples:
-  postroom webhooks add https://app.example.org/hooks
-  postroom webhooks add https://app.example.org/hooks --kind document.changed --kind 'mailbox.*'"""
+  postroom webhooks add https://app.example.org/postroom
+  postroom webhooks add https://app.example.org/postroom --kind document.changed --kind 'mailbox.*'"""
 )
 def add(
     url: Annotated[str, typer.Argument(help="https URL that receives the events.")],

@@ -26,7 +26,7 @@ def get_document_facts(spec: MessageSpec) -> dict[str, object]:
             return {**invoices.to_facts(invoices.make_invoice(spec)), "readable": readable}
         case "contract-note" | "contract-note-scan":
             return contract_notes.to_facts(contract_notes.make_contract_note(spec))
-        case "paper":
+        case "other-document":
             return {"document": spec.variant, "supplier": invoices.make_invoice(spec).supplier.name}
         case kind if kind.startswith("invoice"):
             inner_spec = document_messages.make_forwarded_spec(spec) if kind == "invoice-forwarded" else spec

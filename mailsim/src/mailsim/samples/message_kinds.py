@@ -176,7 +176,7 @@ KINDS: dict[str, MessageKind] = {
     ),
     "invoice-forwarded": MessageKind("document_messages.write_invoice_forwarded", 5),
     "invoice-odd": MessageKind("unusual_invoices.write_unusual_invoice", 2, _ODD_INVOICES, sender="supplier"),
-    "paper": MessageKind(
+    "other-document": MessageKind(
         "invoice_lookalikes.write_lookalike",
         12,
         ("delivery-note", "offer", "reminder", "brochure"),
