@@ -13,7 +13,7 @@ import urllib.request
 from contextlib import suppress
 from pathlib import Path
 
-PATIENCE = 60  # seconds until a test is given up; nothing is asserted about how long it took
+PATIENCE = 180  # seconds until a test is given up; nothing is asserted about how long it took
 SOURCES = Path(__file__).parents[2] / "src"
 PAUSED_PROGRAM = Path(__file__).with_name("paused_program.py")
 

@@ -19,7 +19,7 @@ from postroom.store import work
 from postroom.store.connection import Connection
 
 PROGRAM = Path(__file__).with_name("worker_process.py")
-PATIENCE = 120  # seconds until a scenario is given up; nothing is asserted about how long it took
+PATIENCE = 300  # seconds until a scenario is given up; nothing is asserted about how long it took
 
 
 @dataclass

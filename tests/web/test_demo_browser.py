@@ -24,7 +24,7 @@ from web.test_connect_browser import agree
 
 pytestmark = needs_browser
 ADDRESS = "ann@example.com"
-PATIENCE = 60_000
+PATIENCE = 180_000
 PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 

@@ -18,7 +18,7 @@ from postroom.web import app, event_stream
 from web.push_server import serve
 from web.sign_in_support import build_site, create_session
 
-PATIENCE = 60
+PATIENCE = 180
 
 
 @dataclass
