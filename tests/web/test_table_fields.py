@@ -108,7 +108,7 @@ async def test_table_rows_are_changed_added_and_removed(visitor, asked, kept, ow
 
 async def test_correction_shows_actor_time_and_extracted_value(visitor, asked, owner):
     _, document = asked
-    noted = {"words": "check digits of vat_id: wrong", "passed": False, "is_severe": False}
+    noted = {"words": "check digits of vat_id: CHE1", "passed": False, "is_severe": False}
     failed = {"words": "sum: 1 is not 2", "passed": False, "is_severe": True}
     await owner.execute("UPDATE extractions SET checks = %s", [Jsonb([noted, failed])])
     form = form_of((await visitor.get(f"/documents/{document}")).text)
@@ -126,7 +126,7 @@ async def test_correction_shows_actor_time_and_extracted_value(visitor, asked, o
     [(address,)] = await (await owner.execute("SELECT address FROM members")).fetchall()
     assert actor.startswith("member:")
     assert {(who, when) for who, when, _ in corrections} == {(address, moment.isoformat())}
-    assert "Warning: check digits of “VAT ID”" in shown
+    assert "Warning: Check digits of “VAT ID” CHE1 are wrong" in shown
     assert "Failed: sum" in shown
 
 

@@ -75,10 +75,10 @@ def kind_label(kind: str) -> str:
     return humanize(kind)
 
 
-def in_sentence(name: str) -> str:
-    """A field name quoted for use inside a sentence."""
+def in_sentence(name: str, kind: str | None = None) -> str:
+    """The label of a field, quoted for use inside a sentence; without a kind, the first known label."""
     known = next((labels[name] for labels in LABELS.values() if name in labels), None)
-    return f"“{known or humanize(name)}”"
+    return f"“{LABELS.get(kind or '', {}).get(name) or known or humanize(name)}”"
 
 
 def humanize(name: str) -> str:

@@ -3,7 +3,6 @@
 Templates autoescape every value and fail on undefined names. No routes and no database.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -16,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 from postroom import __version__
 from postroom.model import Role
 from postroom.store.sessions import SessionMember
-from postroom.web import field_labels
+from postroom.web.check_texts import describe_findings
 from postroom.web.health import work_name
 
 HERE: Final = Path(__file__).parent
@@ -86,12 +85,6 @@ def folder_label(name: str) -> str:
     return name.removeprefix("CATEGORY_").capitalize() if name.isupper() else name
 
 
-def humanize_names(text: str) -> str:
-    """Replace field names inside a sentence by their labels: `issued_on` becomes "issued"."""
-    labelled = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda name: field_labels.in_sentence(name[0]), text)
-    return re.sub(r"\b(?:iban|isin|vat)\b", lambda name: name[0].upper(), labelled)
-
-
 # Bidirectional control characters make "fdp.exe" look like "exe.pdf", even inside their own element.
 _BIDI_CONTROLS: Final = dict.fromkeys(
     [*range(0x202A, 0x202F), *range(0x2066, 0x206A)], "\N{REPLACEMENT CHARACTER}"
@@ -119,7 +112,7 @@ _templates.filters.update(
     duration=duration,
     ago=ago,
     folder_label=folder_label,
-    humanize_names=humanize_names,
+    describe_findings=describe_findings,
     work_name=work_name,
 )
 

@@ -1,0 +1,43 @@
+"""Turn stored checks and review reasons into sentences with field labels and percentages.
+
+The stored text keeps field names and confidences from 0 to 1: the API and the command line show it, and
+checks of corrected fields are found by its beginning ("check digits of iban:").
+"""
+
+import re
+from typing import Final
+
+from postroom.web import field_labels
+
+_NAME: Final = r"(?P<name>[a-z][a-z0-9_]*)"
+_END: Final = r"(?=; |$)"
+_UNCERTAIN: Final = re.compile(rf"\b{_NAME} is uncertain \((?P<share>\d\.\d+)\)")
+_MISSING: Final = re.compile(rf"\b{_NAME} was not found\b")
+_CHECK_DIGITS: Final = re.compile(rf"\bcheck digits of {_NAME}: (?P<value>.+?){_END}")
+_KIND: Final = re.compile(r"\bkind: certainty (?P<share>\d\.\d+)")
+_TITLE: Final = re.compile(r"\btitle: (?P<title>“.+?”) looks like its title\b")
+_OTHER_NAMES: Final = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
+_ACRONYMS: Final = re.compile(r"\b(?:iban|isin|vat)\b")
+
+
+def describe_findings(text: str, kind: str | None = None, *, passed: bool = False) -> str:
+    """Describe a check, or the reasons of a review, of a document of `kind`."""
+
+    def label(found: re.Match[str]) -> str:
+        return field_labels.in_sentence(found["name"], kind)
+
+    shown_kind = field_labels.kind_label(kind).lower() if kind else "unknown"
+    digits = "correct" if passed else "wrong"
+    text = _UNCERTAIN.sub(lambda found: f"{label(found)} is uncertain ({_percent(found)})", text)
+    text = _MISSING.sub(lambda found: f"{label(found)} was not found", text)
+    text = _CHECK_DIGITS.sub(
+        lambda found: f"Check digits of {label(found)} {found['value']} are {digits}", text
+    )
+    text = _KIND.sub(lambda found: f"Document kind: {shown_kind} ({_percent(found)})", text)
+    text = _TITLE.sub(r"The title \g<title> suggests another kind of document", text)
+    text = _OTHER_NAMES.sub(lambda found: field_labels.in_sentence(found[0], kind), text)
+    return _ACRONYMS.sub(lambda found: found[0].upper(), text)
+
+
+def _percent(found: re.Match[str]) -> str:
+    return f"{float(found['share']):.0%}"
