@@ -108,7 +108,7 @@ async def test_login_must_end_in_the_browser_that_started_it(harness, browser):
         await other.get("/mailboxes")
         refused = await other.get("/oauth/gmail/callback", params=answer)
     assert refused.status_code == 400
-    assert "This sign-in has expired" in refused.text
+    assert "This sign-in is not valid" in refused.text
 
 
 async def test_two_logins_in_one_browser_both_succeed(harness, browser):

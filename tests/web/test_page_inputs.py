@@ -231,6 +231,30 @@ async def test_label_filter_shows_labelled_messages(visitor, owner, organization
     assert str(folders["UNREAD"]) not in shown
 
 
+async def test_lost_grant_is_reported_once_and_offers_only_what_works(visitor, owner, organization):
+    filling = TableFiller(owner, organization)
+    await filling.fill()
+    mailbox = filling.whole["mailboxes"]["id"]
+    await owner.execute(
+        """
+        UPDATE mailboxes SET health = 'token_refresh_failed', health_cause = 'consent_lost',
+            last_error = 'Connect the mailbox again.', disconnected_at = NULL, paused_at = NULL
+        """
+    )
+    await owner.execute(
+        """
+        UPDATE subscriptions SET status = 'active', replaced_at = NULL, confirmed_at = now(),
+            expires_at = now() + interval '1 day'
+        """
+    )
+    shown = (await visitor.get("/mailboxes")).text
+    assert shown.count("Reconnect the mailbox; the sync resumes") == 1
+    assert "Connect the mailbox again." not in shown
+    assert "Cannot be renewed</span>" in shown
+    assert "Sync now" not in shown + (await visitor.get(f"/mailboxes/{mailbox}")).text
+    assert ">Pause<" not in shown
+
+
 async def test_message_that_cannot_be_sanitized_in_time_is_shown_as_plain_text(visitor, owner, organization):
     filling = TableFiller(owner, organization)
     await filling.fill()

@@ -229,7 +229,7 @@ class Settings(BaseSettings):
         "Base URL of the Gmail API", _ENDPOINT_URL, "https://gmail.googleapis.com"
     )
     gmail_quota: str = _setting(
-        "Gmail quota of your Google Cloud project, in units per mailbox and minute",
+        "Gmail quota table of your Google Cloud project: new, old, or a number of units per minute",
         "new (projects created since May 2026), old, or a number of units per minute such as 12000",
         "new",
         pattern=r"^(new|old|[1-9][0-9]{3,8})$",

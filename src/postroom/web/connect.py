@@ -26,7 +26,7 @@ from postroom.web.sessions import SiteContext, get_visitor, require_role
 
 MAX_PARAMETER_LENGTH: Final = 4096
 _TITLES: Final = {
-    LoginRefusalReason.UNKNOWN: "This sign-in has expired",
+    LoginRefusalReason.UNKNOWN: "This sign-in is not valid",
     LoginRefusalReason.DENIED: "Nothing was connected",
     LoginRefusalReason.NOT_ACCEPTED: "The provider rejected the sign-in",
     LoginRefusalReason.SCOPES_MISSING: "A permission is missing",

@@ -25,6 +25,8 @@ _ENTITY_PATHS: Final = {
     "message": "/messages/",
     "thread": "/threads/",
 }
+# Events whose names do not read well as text.
+_EVENT_NAMES: Final = {"DOCUMENT_TAKEN_IN": "Document created"}
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,7 @@ async def ledger_page(
         verification=verification,
         people={**people, MACHINE: "Postroom"},
         entity_paths=_ENTITY_PATHS,
+        event_names=_EVENT_NAMES,
         now=datetime.now(UTC),
     )
 
