@@ -131,7 +131,12 @@ def _from_extraction(
 ) -> DocumentAnalysis:
     assert verdict.kind
     known = FieldCheck("kind", verdict.certainty >= _MIN_KIND_CERTAINTY, f"certainty {verdict.certainty:.2f}")
-    checks = (known, *check_text(verdict.kind, document), *check_fields(verdict.kind, extraction.fields))
+    checks = (
+        known,
+        *check_text(verdict.kind, document),
+        *extraction.checks,
+        *check_fields(verdict.kind, extraction.fields),
+    )
     return DocumentAnalysis(
         verdict.kind,
         verdict.certainty,

@@ -5,14 +5,13 @@ the candidates of `label_matching`. A matching product or sum is stronger eviden
 ranked solutions; `offline_reader` makes fields of them.
 """
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from dataclasses import replace
 from typing import Final
 
-from postroom.documents.fields import settlement
 from postroom.documents.fields.label_matching import FieldCandidate
+from postroom.documents.fields.settlement_solver import SettlementAmounts, solve_settlement
+from postroom.documents.fields.solution import DistinctNumber, Solution, indexes_near
 from postroom.documents.fields.value_parsing import ParsedValue
 from postroom.documents.kinds.document_kind import (
     DocumentKind,
@@ -22,61 +21,10 @@ from postroom.documents.kinds.document_kind import (
 )
 
 _MAX_NUMBERS: Final = 120  # unlabelled numbers beyond these are ignored
-_LIKELY_SCORE: Final = 0.6  # a number with this score probably belongs to the label
 _CERTAIN_SCORE: Final = 0.9  # a number with this score certainly belongs to the label
 _WEAK_SCORE: Final = 0.5  # the best score of a weak label
-_MAX_FEE_SHARE: Final = 0.5  # fees and taxes are a smaller share of the worth
-_MAX_FEES: Final = 7  # every combination of so many fees and taxes is tried
-
-
-@dataclass(frozen=True, slots=True)
-class DistinctNumber:
-    """One number with all its positions, and its best candidate for each field."""
-
-    size: float
-    decimals: int
-    percent: bool
-    places: tuple[ParsedValue, ...]
-    fits: Mapping[str, FieldCandidate]
-
-    def score(self, name: str) -> float:
-        found = self.fits.get(name)
-        return found.score if found else 0.0
-
-    def place(self, name: str) -> ParsedValue:
-        found = self.fits.get(name)
-        return found.value if found else self.places[0]
-
-    @property
-    def is_money(self) -> bool:
-        sure = any(fit.score >= 0.8 and fit.value.currency for fit in self.fits.values())
-        return (
-            not self.percent and self.size > 0 and (sure or any(place.decimals <= 2 for place in self.places))
-        )
-
-    @property
-    def digits(self) -> int:
-        return len(f"{self.size:.6f}".rstrip("0").replace(".", "").strip("0")) or 1
-
-
-@dataclass(frozen=True, slots=True)
-class Solution:
-    """Numbers assigned to fields, and the fields that arithmetic confirmed."""
-
-    chosen: Mapping[str, DistinctNumber] = field(default_factory=dict[str, DistinctNumber])
-    score: float = 0.0
-    agreed: tuple[str, ...] = ()  # fields confirmed by arithmetic
-    words: Mapping[str, str] = field(default_factory=dict[str, str])
-    scale: float = 1.0  # converts the left factor to the unit of the price
-
-    def plus(self, other: "Solution") -> "Solution":
-        return Solution(
-            {**self.chosen, **other.chosen},
-            self.score + other.score,
-            tuple(dict.fromkeys((*self.agreed, *other.agreed))),
-            {**self.words, **other.words},
-            self.scale * other.scale,
-        )
+_MAX_RATES: Final = 20  # exchange rates beyond these are ignored
+_MAX_PLACES: Final = 200  # of one number
 
 
 def collect_numbers(
@@ -95,7 +43,11 @@ def collect_numbers(
                 best[key][name] = each
     found = [
         DistinctNumber(
-            size, max(each.decimals for each in positions), percent, tuple(positions), best[size, percent]
+            size,
+            max(each.decimals for each in positions),
+            percent,
+            tuple(positions[:_MAX_PLACES]),
+            best[size, percent],
         )
         for (size, percent), positions in places.items()
     ]
@@ -110,6 +62,7 @@ def solve(
     direction: Mapping[str, float],
 ) -> list[Solution]:
     """Return solutions for all fields in the kind's relations, the best first."""
+    rates = list(dict.fromkeys(rates))[:_MAX_RATES]
     ways: list[Solution] = [Solution()]
     for relation in kind.relations:
         match relation:
@@ -120,10 +73,11 @@ def solve(
             case SumRelation():
                 ways = [way.plus(more) for way in ways for more in _solve_sum(relation, all_numbers)]
             case SettlementRelation():
+                amounts = SettlementAmounts(relation, all_numbers)
                 ways = [
                     way.plus(more)
                     for way in ways
-                    for more in _solve_settlement(relation, all_numbers, rates, way, direction)
+                    for more in solve_settlement(amounts, all_numbers, rates, way, direction)
                 ]
         ways = sorted(ways, key=lambda way: -way.score)[:40]
     return ways
@@ -140,13 +94,6 @@ def _choose_by_labels(names: Sequence[str], all_numbers: list[DistinctNumber]) -
         if score > 0 and name not in chosen and all_numbers[place] not in chosen.values():
             chosen[name] = all_numbers[place]
     return Solution(chosen, sum(number.score(name) for name, number in chosen.items()))
-
-
-def _indexes_near(sizes: Sequence[float], wanted: float, within: float) -> Iterator[int]:
-    place = bisect_left(sizes, wanted - within)
-    while place < len(sizes) and sizes[place] <= wanted + within:
-        yield place
-        place += 1
 
 
 def _solve_product(
@@ -170,7 +117,7 @@ def _solve_product(
                 if factor != 1 and not right.percent:
                     # Prices in hundredths and lots of a hundred count only if the labels support them.
                     loose = 0.0051 if min(left.score(names[0]), right.score(names[1])) >= 0.4 else -1.0
-                for place in _indexes_near(sizes, wanted, loose):
+                for place in indexes_near(sizes, wanted, loose):
                     result = results[place]
                     if factor != 1 and not result.score(names[2]) and result.digits < 3:
                         continue
@@ -188,15 +135,20 @@ def _converted_products(
     results: Sequence[DistinctNumber],
     rates: Sequence[float],
 ) -> Iterator[Solution]:
-    """Yield products that involve an exchange rate. Only if the labels support them."""
+    """Yield products that involve an exchange rate. Only if the labels support them.
+
+    The results are sorted by size.
+    """
+    sizes = [each.size for each in results]
     for left in (each for each in factors if each.score(names[0]) >= _WEAK_SCORE and not each.percent):
         for right in (each for each in factors if each.score(names[1]) >= _WEAK_SCORE and each is not left):
             for rate in {each for known in rates if known != 1 for each in (known, 1 / known)}:
                 factor = 0.01 if right.percent else 1.0
                 wanted = left.size * right.size * factor * rate
-                for result in results:
+                for place in indexes_near(sizes, wanted, 0.011 + 0.0001 * wanted):
+                    result = results[place]
                     off = abs(result.size - wanted)
-                    if result.size > 1 and off <= 0.011 + 0.0001 * wanted:
+                    if result.size > 1:
                         way = _product_solution(names, (left, right, result), min(off, 0.0051), factor)
                         words = f"{left.size:g} x {right.size:g}, converted, = {result.size:.2f}"
                         yield replace(way, score=way.score - 0.1, words=dict.fromkeys(names, words))
@@ -258,7 +210,7 @@ def _solve_sum(relation: SumRelation, all_numbers: list[DistinctNumber]) -> list
         *(_untaxed_solution(names, each, nothing) for each in plain if each.score(names[2]) > 0),
     ]
     for left, right in ((a, b) for a in plain for b in plain if a is not b):
-        for place in _indexes_near(sizes, left.size + right.size, 0.0051):
+        for place in indexes_near(sizes, left.size + right.size, 0.0051):
             result = plain[place]
             labels = sum(
                 number.score(name) for name, number in zip(names, (left, right, result), strict=True)
@@ -297,191 +249,3 @@ def _untaxed_solution(
         words = dict.fromkeys(names, f"{number.size:.2f} + 0.00 = {number.size:.2f}")
         return Solution({**chosen, names[1]: nothing}, score + nothing.score(names[1]) + 0.4, names, words)
     return Solution(chosen, score, (), {names[2]: "no tax is added"})
-
-
-def _solve_settlement(
-    relation: SettlementRelation,
-    all_numbers: list[DistinctNumber],
-    rates: Sequence[float],
-    way: Solution,
-    direction: Mapping[str, float],
-) -> list[Solution]:
-    money = [each for each in all_numbers if each.is_money]
-    ways = [Solution({}, 0.0)]
-    worth = way.chosen.get(relation.worth)
-    rates = [rate for rate in rates if rate != 1]
-    towards = direction.get("buy", 0.0) - direction.get("sell", 0.0)
-    extras = [
-        each for each in _fees_and_taxes(relation, money) if worth and each.size < _MAX_FEE_SHARE * worth.size
-    ]
-    reached = (
-        _reachable_amounts(relation, worth, money, [*rates, *_unlabelled_rates(all_numbers, way)], towards)
-        if worth
-        else {}
-    )
-    last = max((each.place(relation.paid).line for each in money), default=0) or 1
-    factors = [each for name, each in way.chosen.items() if name in way.agreed and each is not worth]
-    for paid in (each for each in money if each not in factors):
-        label = paid.score(relation.paid)
-        best, how = reached.get(paid.size, (0.0, ""))
-        best *= min(label / 0.8, 1.0) if paid is worth else 0.5 + min(label, 0.5)
-        if label + best > 0:
-            proven = best >= 0.85 or (best >= 0.4 and relation.worth in way.agreed)
-            if paid is worth:
-                # If a fee is charged, the worth is not the amount paid.
-                proven = label > _WEAK_SCORE and relation.worth in way.agreed and not extras
-            agreed = (relation.paid,) if proven else ()
-            score = label + best + 0.1 * paid.place(relation.paid).line / last
-            score -= 0.0 if worth is None or _is_plausible_payment(worth, paid, rates) else 0.6
-            if label >= _WEAK_SCORE and (
-                _is_converted_below(relation, paid, money, rates)
-                or _has_stronger_label_below(relation, paid, money)
-            ):
-                score -= 0.8
-            ways.append(Solution({relation.paid: paid}, score, agreed, {relation.paid: how} if how else {}))
-    if worth and relation.worth in way.agreed:
-        # Without any other candidate, the worth was paid.
-        ways.append(
-            Solution({relation.paid: worth}, 0.2, (), {relation.paid: "no other amount is labelled as paid"})
-        )
-    return sorted(ways, key=lambda each: -each.score)[:6]
-
-
-def _unlabelled_rates(numbers: list[DistinctNumber], solution: Solution) -> list[float]:
-    """Numbers that may be exchange rates: many decimals, and no field that wants them."""
-    return [
-        number.size
-        for number in numbers
-        if number.decimals >= 4
-        and number not in solution.chosen.values()
-        and 0.01 < number.size < 200
-        and max((fit.score for fit in number.fits.values()), default=0.0) < _LIKELY_SCORE
-    ]
-
-
-def _has_stronger_label_below(
-    relation: SettlementRelation, paid: DistinctNumber, money: Sequence[DistinctNumber]
-) -> bool:
-    """Check whether the amount has a weak label (as before taxes) and one below it a strong one."""
-    here = paid.place(relation.paid)
-    return paid.score(relation.paid) <= _WEAK_SCORE and any(
-        each.score(relation.paid) >= _CERTAIN_SCORE
-        and (place := each.place(relation.paid)).line > here.line
-        and place.currency == here.currency
-        and _is_plausible_payment(paid, each, ())
-        for each in money
-    )
-
-
-def _is_converted_below(
-    relation: SettlementRelation,
-    paid: DistinctNumber,
-    money: Sequence[DistinctNumber],
-    rates: Sequence[float],
-) -> bool:
-    """Check whether the amount is converted below, and an amount in that currency is labelled as paid."""
-    here = paid.place(relation.paid)
-    ends = {
-        place.currency: place.line
-        for each in money
-        if each.score(relation.paid) >= 0.3
-        for place in (each.place(relation.paid),)
-        if place.line > here.line and place.currency not in {None, here.currency}
-    }
-    changed = [paid.size * rate for rate in rates] + [paid.size / rate for rate in rates]
-    return any(
-        here.line < place.line <= ends.get(place.currency, -1)
-        and any(abs(each.size - size) <= 0.011 + 0.00003 * size for size in changed)
-        for each in money
-        for place in each.places
-    )
-
-
-def _is_plausible_payment(worth: DistinctNumber, paid: DistinctNumber, rates: Sequence[float]) -> bool:
-    """Check that fees and taxes would be a small share of the payment, in any currency."""
-    same = [worth.size, *(worth.size * rate for rate in rates), *(worth.size / rate for rate in rates)]
-    return any(0.6 * each - 30 <= paid.size <= 1.5 * each + 100 for each in same)
-
-
-def _fees_and_taxes(relation: SettlementRelation, money: Sequence[DistinctNumber]) -> list[DistinctNumber]:
-    def fits(each: DistinctNumber) -> float:
-        return max(each.score(name) for name in relation.extras)
-
-    some = [each for each in money if fits(each) >= 0.3 and fits(each) > each.score(relation.paid)]
-    return sorted(some, key=lambda each: -fits(each))[:_MAX_FEES]
-
-
-def _reachable_amounts(
-    relation: SettlementRelation,
-    worth: DistinctNumber,
-    money: Sequence[DistinctNumber],
-    rates: Sequence[float],
-    towards: float,
-) -> dict[float, tuple[float, str]]:
-    """Return the amounts that fees, taxes and conversion lead to, each with its weight and explanation."""
-    extras = _fees_and_taxes(relation, money)
-    found: dict[float, tuple[float, str]] = {worth.size: (0.45, "equal to the gross amount")}
-    bases = [worth]
-    for _ in range(3):
-        nexts: list[DistinctNumber] = []
-        for base in bases:
-            for each in money:
-                if (
-                    each.size in found
-                    or each in extras
-                    or each.place(relation.paid).line < base.place(relation.paid).line
-                ):
-                    continue
-                explanation = _explain_difference(base, each, extras, rates, towards)
-                if explanation:
-                    found[each.size] = (found[base.size][0] * 0.3 + explanation[0], explanation[1])
-                    nexts.append(each)
-        bases = nexts
-    for step in _settlement_steps(relation, worth, money, rates):
-        right_side = step.changed or (step.size - worth.size) * towards >= 0
-        explanation = (1.15 if step.changed else 0.95 if right_side else 0.5, step.words)
-        found[step.size] = max(found.get(step.size, explanation), explanation)
-    return found
-
-
-def _settlement_steps(
-    relation: SettlementRelation,
-    worth: DistinctNumber,
-    money: Sequence[DistinctNumber],
-    rates: Sequence[float],
-) -> Iterator[settlement.SettlementStep]:
-    amounts = settlement.find_amounts([place for each in money for place in each.places])
-    below = {each.line: each for each in amounts}
-    yield from settlement.find_column_totals(worth.size, below, rates)
-    interest = frozenset(
-        each.place("accrued_interest").line for each in money if each.score("accrued_interest") >= 0.5
-    )
-    starts = {worth.place(relation.worth), *worth.places}
-    for start in sorted(starts, key=lambda each: each.line)[:3]:
-        before = sum(
-            abs(float(below[line].number)) for line in interest if line < start.line and line in below
-        )
-        yield from settlement.find_row_total(start, amounts)
-        for head in dict.fromkeys((0.0, before)):
-            yield from settlement.find_running_totals(start, below, rates, interest, head=head)
-
-
-def _explain_difference(
-    base: DistinctNumber,
-    each: DistinctNumber,
-    extras: Sequence[DistinctNumber],
-    rates: Sequence[float],
-    towards: float,
-) -> tuple[float, str] | None:
-    off = each.size - base.size
-    trust = 0.9 if off * towards >= 0 else 0.5
-    for count in range(1, len(extras) + 1):
-        for some in combinations(extras, count):
-            if abs(sum(extra.size for extra in some) - abs(off)) <= 0.011:
-                return trust, f"{base.size:.2f} {'+' if off > 0 else '-'} {abs(off):.2f} = {each.size:.2f}"
-    if base.size > 1:
-        for rate in rates:
-            for changed in (base.size * rate, base.size / rate):
-                if abs(changed - each.size) <= 0.011 + 0.00003 * each.size:
-                    return 1.15, f"{base.size:.2f} converted at {rate:g} = {each.size:.2f}"
-    return None

@@ -9,6 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import accumulate
 from typing import Final
 
 from postroom.documents.files.file_reading import Box, Transcript, Word
@@ -20,6 +21,10 @@ _SEAMS: Final = re.compile(
 )
 
 
+# More than this is no invoice and no contract note. The work of a search grows with the square of a line.
+MAX_CHARACTERS: Final = 100_000
+MAX_LINES: Final = 5_000
+MAX_LINE_CHARACTERS: Final = 1_000
 _LEADER: Final = re.compile(r"[._…=]{4,}|-{6,}")
 
 
@@ -60,10 +65,14 @@ class TextLine:
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """All lines of a document; `has_layout` is false where positions were not measured (plain text)."""
+    """The lines of a document; `has_layout` is false where positions were not measured (plain text).
+
+    `excess` says what was left out of a text beyond the limits; such a document needs review.
+    """
 
     lines: tuple[TextLine, ...]
     has_layout: bool
+    excess: str = ""
 
     @property
     def text(self) -> str:
@@ -88,11 +97,23 @@ def fold_text(text: str) -> str:
 
 def build_document_text(transcript: Transcript) -> DocumentText:
     lines: list[TextLine] = []
+    room, excess = MAX_CHARACTERS, ""
     for words in transcript.lines():
+        if room <= 0 or len(lines) == MAX_LINES:
+            excess = f"only the first {len(lines):,} lines of the text were read: it is too long"
+            break
         kept = _remove_leaders(words)
-        if kept:
-            lines.append(_build_line(kept, len(lines)))
-    return DocumentText(tuple(lines), has_layout=transcript.method != "plain")
+        if (most := _count_fitting_words(kept)) < len(kept):
+            excess = f"lines of the text were cut after {MAX_LINE_CHARACTERS:,} characters"
+        if kept[:most]:
+            lines.append(_build_line(kept[:most], len(lines)))
+            room -= len(lines[-1].text)
+    return DocumentText(tuple(lines), has_layout=transcript.method != "plain", excess=excess)
+
+
+def _count_fitting_words(words: Sequence[Word]) -> int:
+    ends = accumulate(len(word.text) + 1 for word in words)
+    return sum(end <= MAX_LINE_CHARACTERS + 1 for end in ends)
 
 
 def _remove_leaders(words: Sequence[Word]) -> list[Word]:

@@ -52,7 +52,9 @@ def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Itera
 
 
 def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
-    """Check that the text is about one record and has no title of another kind of document."""
+    """Check that the whole text was read, is about one record, and has no title of another kind."""
+    if document.excess:
+        yield FieldCheck("length", passed=False, words=document.excess)
     for name in kind.required:
         if kind.fields[name].shape in _VALIDATORS:
             every = {

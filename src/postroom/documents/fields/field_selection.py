@@ -26,7 +26,9 @@ from postroom.documents.kinds.field_spec import FieldSpec
 _LABELLED_SCORE: Final = 0.5  # a date with this score belongs to the label
 _LETTERHEAD: Final = re.compile(r"(?:^|\s)[^\W\d_][\w .-]{1,30}, *(?:den |le |the )?$")
 SYMBOL: Final = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]{0,5}(?:[.:][A-Za-z]{1,5})?(?![\w.])")
-CODE: Final = re.compile(r"(?=[^\s]*\d)[A-Za-z0-9][\w./#-]*\w|\d")
+CODE: Final = re.compile(r"[A-Za-z0-9][\w./#-]*\w|\d")  # with a digit in it or behind it in the same word
+_WORD: Final = re.compile(r"\S+")
+_DIGIT: Final = re.compile(r"\d")
 _MONEY: Final = re.compile(r"\d{1,3}(?:[.,' ]\d{3})*[.,]\d{2}|\d+%")
 _DATED: Final = re.compile(r"[\s.:#°]*(\S*\d\S*(?: \S+){0,3}?)\s+(?:vom|von|du|of|dated|del|van|from)\s*$")
 # "Execution of the savings plan on", "Ordre exécuté le": an action and the word before its date.
@@ -38,6 +40,7 @@ _EXECUTION_WORDS: Final = re.compile(
 _EXECUTION_ENTRY: Final = re.compile(
     r"^[ :|-]*\w{0,12}(?:kauf|buy|sell|bought|sold|purchase|sale|achat|vente|acquisto)\b"
 )
+_NEARBY: Final = 120  # characters before a date that are searched for such words
 _MAX_DOCUMENT_AGE: Final = timedelta(days=10)  # an older date belongs to something else than the settlement
 
 
@@ -174,7 +177,7 @@ def _unlabelled_dates(
                 yield FieldCandidate(day, 1.4, "after the number in the title")
     for value in every:
         line = context.document.lines[value.line]
-        if field.in_letterhead and _LETTERHEAD.search(line.text[: value.start]):
+        if field.in_letterhead and _LETTERHEAD.search(line.text[max(value.start - _NEARBY, 0) : value.start]):
             yield FieldCandidate(value, 0.45, "after a place name")
         elif field.in_letterhead and value.line in context.titles:
             yield FieldCandidate(value, 0.55, "in the title line")
@@ -182,7 +185,9 @@ def _unlabelled_dates(
             hit.end <= value.start and (hit.field == DECOY or context.shapes.get(hit.field) == "date")
             for hit in context.hits.get(value.line, ())
         )
-        if field.has_time and _EXECUTION_WORDS.search(line.folded[: value.start]):
+        if field.has_time and _EXECUTION_WORDS.search(
+            line.folded[max(value.start - _NEARBY, 0) : value.start]
+        ):
             yield FieldCandidate(value, 0.75, "after the action")
         elif field.has_time and value.start == 0 and _EXECUTION_ENTRY.match(line.folded[value.end :]):
             yield FieldCandidate(value, 0.65, "before the action")
@@ -302,6 +307,18 @@ def pick_code(context: LabelContext, name: str, shape: re.Pattern[str] = CODE) -
     )
 
 
+def _find_codes(shape: re.Pattern[str], text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """Yield the matches; those of `CODE` only up to the last digit of their word."""
+    if shape is not CODE:
+        yield from shape.finditer(text, start, end)
+        return
+    for word in _WORD.finditer(text, start, end):
+        digits = [digit.start() for digit in _DIGIT.finditer(text, *word.span())]
+        for found in shape.finditer(text, *word.span()) if digits else ():
+            if found.start() <= digits[-1]:
+                yield found
+
+
 def _codes_for_label(
     context: LabelContext, hit: LabelHit, shape: re.Pattern[str]
 ) -> Iterator[tuple[float, str, TextLine, int, int, str]]:
@@ -322,7 +339,7 @@ def _codes_for_label(
         if index >= len(context.document.lines) or context.document.lines[index].page != line.page:
             return
         below = context.document.lines[index]
-        for found in shape.finditer(below.text):
+        for found in _find_codes(shape, below.text, 0, len(below.text)):
             box = below.box(*found.span())
             beside = (
                 abs(box.left - above.left) < 0.03
@@ -343,7 +360,7 @@ def _code_right_of(
         if other.start >= hit.end and not other.unit and (other.field != hit.field) and other.weight == 1.0
     ]
     end = min([len(line.text), *others])
-    for found in shape.finditer(line.text, hit.end, end):
+    for found in _find_codes(shape, line.text, hit.end, end):
         if found.start() > hit.end and line.text[found.start() - 1] == "(":
             continue
         if _may_be_code(context, line, *found.span()):

@@ -1,6 +1,7 @@
 """Finds the organization that issued a document by label, letterhead, sender line, footer and domain."""
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -78,6 +79,9 @@ _GENERIC: Final = re.compile(
 )
 
 
+_MAX_DOMAINS: Final = 50  # of web and mail addresses in the text
+
+
 @dataclass(frozen=True, slots=True)
 class _NameSegment:
     """A part of a line that may be a name."""
@@ -95,7 +99,8 @@ def find_issuer(context: LabelContext, name: str) -> FieldPick | None:
         return None
     scores: dict[str, float] = defaultdict(float)
     best: dict[str, tuple[float, _NameSegment, str]] = {}
-    domains = set(re.findall(r"[a-z]{4,}", " ".join(_DOMAIN.findall(document.folded))))
+    named = re.findall(r"[a-z]{4,}", " ".join(_DOMAIN.findall(document.folded)))
+    domains = set(list(dict.fromkeys(named))[:_MAX_DOMAINS])
     for segment, score, why in _name_candidates(context, name):
         key = _name_key(segment.text)
         worth = score + (0.5 if _fits_domain(segment.text, domains) else 0.0)
@@ -156,6 +161,7 @@ def _name_candidates(context: LabelContext, name: str) -> Iterator[tuple[_NameSe
             if hit.field == name:
                 yield from _labelled_names(context.document, hit)
     recipients = _recipient_lines(context.document)
+    contacts = _ContactCells(context.document)
     first = context.document.lines[0].page
     tallest = _tallest_line(context.document)
     for line in context.document.lines:
@@ -172,6 +178,7 @@ def _name_candidates(context: LabelContext, name: str) -> Iterator[tuple[_NameSe
                     context.document,
                     segment,
                     recipients,
+                    contacts,
                     tallest,
                     form=form,
                     top=top,
@@ -184,6 +191,7 @@ def _score_position(
     document: DocumentText,
     segment: _NameSegment,
     recipients: Mapping[int, Sequence[float]],
+    contacts: "_ContactCells",
     tallest: float,
     *,
     form: bool,
@@ -203,11 +211,8 @@ def _score_position(
         score, why = score + 0.35, "in the footer"
     if first and box.bottom - box.top > 0.95 * tallest and document.has_layout and segment.line.index < 12:
         score += 0.2
-    score += 0.35 if _has_contact_data_nearby(document, segment) else 0.0
-    if (
-        any(abs(left - box.left) < 0.12 for left in recipients.get(segment.line.index, ()))
-        and not segment.in_sender_line
-    ):
+    score += 0.35 if contacts.are_near(segment) else 0.0
+    if _is_near(recipients.get(segment.line.index, ()), box.left, 0.12) and not segment.in_sender_line:
         score -= 1.2
     return score, why
 
@@ -317,13 +322,28 @@ def _recipient_lines(document: DocumentText) -> dict[int, list[float]]:
             if starts_a_word and line.text[end : end + 1] in {"", " ", ":", "/", "-"}:
                 for below in range(line.index, line.index + 5):
                     found[below].append(left)
-    return found
+    return {line: sorted(lefts) for line, lefts in found.items()}
 
 
-def _has_contact_data_nearby(document: DocumentText, segment: _NameSegment) -> bool:
-    box = segment.line.box(segment.start, segment.end)
-    for line in document.lines[max(segment.line.index - 1, 0) : segment.line.index + 7]:
-        for start, end in _cells(line):
-            if abs(line.box(start, end).left - box.left) < 0.06 and _CONTACT.search(line.folded[start:end]):
-                return True
-    return False
+def _is_near(ordered: Sequence[float], wanted: float, within: float) -> bool:
+    place = bisect_left(ordered, wanted)
+    return any(abs(each - wanted) < within for each in ordered[max(place - 1, 0) : place + 1])
+
+
+class _ContactCells:
+    """The left edges of the cells with contact data, by line."""
+
+    def __init__(self, document: DocumentText) -> None:
+        self._lefts = {
+            line.index: sorted(
+                line.box(start, end).left
+                for start, end in _cells(line)
+                if _CONTACT.search(line.folded[start:end])
+            )
+            for line in document.lines
+        }
+
+    def are_near(self, segment: _NameSegment) -> bool:
+        left = segment.line.box(segment.start, segment.end).left
+        lines = range(segment.line.index - 1, segment.line.index + 7)
+        return any(_is_near(self._lefts.get(line, ()), left, 0.06) for line in lines)

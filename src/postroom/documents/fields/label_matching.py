@@ -47,7 +47,7 @@ _FILLERS: Final = frozenset(
     ]
 )
 _PROSE_WORDS: Final = 6  # so many words before a label mean running text
-_ROWS_BELOW: Final = 5
+ROWS_BELOW: Final = 5
 _IGNORED_LABEL_FACTOR: Final = 0.3  # for a label that continues an ignored one
 
 
@@ -271,7 +271,7 @@ def _candidates_below(context: LabelContext, hit: LabelHit, field: FieldSpec) ->
     # The header of a line item table: values below it belong to a row, not to the document.
     goods = field.shape == "amount" and sum(other.field == DECOY for other in context.hits[hit.line]) >= 2
     column = list(_candidates_on_next_line(context, hit, field))
-    for step in range(1, _ROWS_BELOW + 1):
+    for step in range(1, ROWS_BELOW + 1):
         index = hit.line + step
         if index >= len(context.document.lines) or context.document.lines[index].page != line.page:
             break

@@ -4,9 +4,10 @@ Also the compiler of label phrases, for other searches. It finds no values.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import groupby
 from typing import Final
 
 from postroom.documents.fields.document_text import UNREADABLE, DocumentText, TextLine, fold_text
@@ -20,6 +21,9 @@ _INCLUSION_WORDS: Final = re.compile(
     r"|without)\b[. ]*(?:in\b[. ]*)?(?:(?:of|der|die|gesetzliche|gesetzl|ges)\b[. ]*)?"
     r"(?:\d{1,2}(?:[.,]\d+)? ?% ?)?$"
 )
+
+
+_INCLUSION_CHARACTERS: Final = 80  # before a label that are searched for such words
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,15 +113,27 @@ def find_labels(document: DocumentText, kind: DocumentKind) -> tuple[LabelHit, .
             for name, search, unit in wanted
             for weight, start, end in search.find(line)
         ]
+        covered = _covered_spans(here)
         found.extend(
             hit
             for hit in here
-            if not _INCLUSION_WORDS.search(line.folded[: hit.start])
-            and not any(_covers(other, hit) for other in here)
+            if (hit.start, hit.end) not in covered
+            and not _INCLUSION_WORDS.search(
+                line.folded[max(hit.start - _INCLUSION_CHARACTERS, 0) : hit.start]
+            )
         )
     return tuple(sorted(found, key=lambda hit: (hit.line, hit.start)))
 
 
-def _covers(other: LabelHit, hit: LabelHit) -> bool:
-    longer = other.end - other.start > hit.end - hit.start
-    return longer and other.start <= hit.start and hit.end <= other.end and not other.unit
+def _covered_spans(hits: Sequence[LabelHit]) -> set[tuple[int, int]]:
+    """Return the spans that lie inside a longer label, which is not a unit."""
+    covered: set[tuple[int, int]] = set()
+    reach = -1  # the end of the longest label so far
+    for (start, end), same in groupby(
+        sorted(hits, key=lambda hit: (hit.start, -hit.end)), key=lambda hit: (hit.start, hit.end)
+    ):
+        if end <= reach:
+            covered.add((start, end))
+        if not all(hit.unit for hit in same):
+            reach = max(reach, end)
+    return covered

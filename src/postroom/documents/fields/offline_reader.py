@@ -22,7 +22,12 @@ from postroom.documents.fields import (
 )
 from postroom.documents.fields.ambiguity import mark_ambiguous
 from postroom.documents.fields.document_text import DocumentText, build_document_text
-from postroom.documents.fields.extraction_result import ConfidenceSignals, FieldExtraction, FieldValue
+from postroom.documents.fields.extraction_result import (
+    ConfidenceSignals,
+    FieldCheck,
+    FieldExtraction,
+    FieldValue,
+)
 from postroom.documents.fields.field_reader import SourceFile
 from postroom.documents.fields.field_selection import FieldPick
 from postroom.documents.fields.label_matching import (
@@ -32,6 +37,8 @@ from postroom.documents.fields.label_matching import (
     find_candidates,
 )
 from postroom.documents.fields.label_search import find_labels
+from postroom.documents.fields.solution import DistinctNumber, Solution
+from postroom.documents.fields.text_density import explain_excess
 from postroom.documents.fields.value_parsing import ParsedValue, find_values
 from postroom.documents.files.file_reading import FileReading, Transcript
 from postroom.documents.kinds.document_kind import DocumentKind, ProductRelation, Relation, SettlementRelation
@@ -66,6 +73,8 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
     found = find_values(document)
     labels = find_labels(document, kind)
     context = build_context(document, found, labels, kind)
+    if excess := explain_excess(context):
+        return FieldExtraction({}, (FieldCheck("density", passed=False, words=excess),))
     fields = kind.fields
     picks: dict[str, FieldValue] = {}
     sides = {
@@ -170,7 +179,7 @@ def _number_fields(
 
 
 def _infer_choices(
-    document: DocumentText, kind: DocumentKind, solved: amount_solver.Solution, *, converted: bool
+    document: DocumentText, kind: DocumentKind, solved: Solution, *, converted: bool
 ) -> dict[str, FieldValue]:
     """Infer the direction without words: from the sign of the payment, or from added or deducted fees."""
     found: dict[str, FieldValue] = {}
@@ -195,15 +204,13 @@ def _infer_choices(
     return found
 
 
-def _may_share_currency(one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber) -> bool:
+def _may_share_currency(one: DistinctNumber, other: DistinctNumber) -> bool:
     """Check that the numbers are not written in different currencies."""
     first, second = ({place.currency for place in each.places} - {None} for each in (one, other))
     return not first or not second or bool(first & second)
 
 
-def _infer_direction(
-    worth: amount_solver.DistinctNumber | None, paid: amount_solver.DistinctNumber
-) -> tuple[str, str] | None:
+def _infer_direction(worth: DistinctNumber | None, paid: DistinctNumber) -> tuple[str, str] | None:
     if any(place.number < 0 for place in paid.places):
         return "buy", "the payment has a minus sign"
     if worth and paid.size != worth.size and 0.9 <= paid.size / worth.size <= 1.1:
@@ -234,7 +241,7 @@ def _relation_fields(relation: Relation) -> tuple[str, ...]:
     return tuple(part for part in parts if isinstance(part, str))
 
 
-def _unit_scale(kind: DocumentKind, name: str, solved: amount_solver.Solution) -> float:
+def _unit_scale(kind: DocumentKind, name: str, solved: Solution) -> float:
     lefts = {relation.left for relation in kind.relations if isinstance(relation, ProductRelation)}
     return solved.scale if name in lefts else 1.0
 
@@ -242,11 +249,11 @@ def _unit_scale(kind: DocumentKind, name: str, solved: amount_solver.Solution) -
 def _number_field(
     document: DocumentText,
     name: str,
-    number: amount_solver.DistinctNumber,
-    solved: amount_solver.Solution,
-    every: Sequence[amount_solver.DistinctNumber],
+    number: DistinctNumber,
+    solved: Solution,
+    every: Sequence[DistinctNumber],
     *,
-    others: Sequence[amount_solver.Solution] = (),
+    others: Sequence[Solution] = (),
     shape: str,
     scale: float = 1.0,
     unsigned: bool = False,
@@ -282,9 +289,9 @@ def _number_field(
 
 def _lead_over_rivals(
     name: str,
-    number: amount_solver.DistinctNumber,
-    solved: amount_solver.Solution,
-    others: Sequence[amount_solver.Solution],
+    number: DistinctNumber,
+    solved: Solution,
+    others: Sequence[Solution],
 ) -> float:
     """Return the lead over the best solution in which this field is a different number."""
     behind = [
@@ -293,9 +300,7 @@ def _lead_over_rivals(
     return max(min(solved.score - max(behind, default=0.0), 1.0), 0.0)
 
 
-def _has_same_label(
-    document: DocumentText, name: str, one: amount_solver.DistinctNumber, other: amount_solver.DistinctNumber
-) -> bool:
+def _has_same_label(document: DocumentText, name: str, one: DistinctNumber, other: DistinctNumber) -> bool:
     """Check whether two amounts have the same label on two lines, and the other fits no other field."""
     fits = (one.fits.get(name), other.fits.get(name))
     here = fits[1] and fits[1].value
@@ -337,12 +342,12 @@ def _summed_field(document: DocumentText, fits: Sequence[FieldCandidate]) -> Fie
 
 
 def _best_number_field(
-    document: DocumentText, name: str, field: FieldSpec, every: Sequence[amount_solver.DistinctNumber]
+    document: DocumentText, name: str, field: FieldSpec, every: Sequence[DistinctNumber]
 ) -> FieldValue | None:
     best = max(every, key=lambda each: each.score(name), default=None)
     if best is None or best.score(name) <= 0:
         return None
-    return _number_field(document, name, best, amount_solver.Solution(), every, shape=field.shape)
+    return _number_field(document, name, best, Solution(), every, shape=field.shape)
 
 
 def _other_field(

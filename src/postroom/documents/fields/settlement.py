@@ -64,13 +64,16 @@ def find_column_totals(
 ) -> Iterator[SettlementStep]:
     """Yield sums of the rows above, one of which is the worth or its conversion."""
     same = {worth, *(worth * rate for rate in rates), *(worth / rate for rate in rates)}
-    lines = sorted(below)
-    for end, line in enumerate(lines):
-        wanted, total, is_stated, changed = abs(float(below[line].number)), 0.0, False, False
+    rows = [float(below[line].number) for line in sorted(below)]
+    stated = [
+        any(abs(abs(amount) - each) <= _CENT_TOLERANCE + 0.00003 * each for each in same) for amount in rows
+    ]
+    for end, last in enumerate(rows):
+        wanted, total, is_stated, changed = abs(last), 0.0, False, False
         for place in range(end - 1, max(end - _MAX_ROWS, -1), -1):
-            amount = float(below[lines[place]].number)
+            amount = rows[place]
             total += amount
-            here = any(abs(abs(amount) - each) <= _CENT_TOLERANCE + 0.00003 * each for each in same)
+            here = stated[place]
             is_stated, changed = (
                 is_stated or here,
                 changed or (here and abs(abs(amount) - worth) > _CENT_TOLERANCE),

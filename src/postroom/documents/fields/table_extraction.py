@@ -4,10 +4,10 @@
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import permutations
 from typing import Final
 
 from postroom.documents.fields.label_matching import LabelContext
@@ -45,7 +45,7 @@ def find_tax_rows(context: LabelContext, vat: Decimal | None) -> list[TaxRow]:
         numbers = _numbers(context, line.index)
         amounts = [each.number for each in numbers if not each.percent and each.decimals <= 2]
         rates = [each.number for each in numbers if each.percent or each.decimals <= 1]
-        for rate in (each for each in rates if 0 < each <= _HIGHEST_RATE):
+        for rate in dict.fromkeys(each for each in rates if 0 < each <= _HIGHEST_RATE):
             row = _tax_row(rate, amounts, vat, line.index)
             if row and (rate not in found or (found[rate].net is None and row.net is not None)):
                 found[rate] = row
@@ -53,12 +53,24 @@ def find_tax_rows(context: LabelContext, vat: Decimal | None) -> list[TaxRow]:
 
 
 def _tax_row(rate: Decimal, amounts: Sequence[Decimal], vat: Decimal | None, line: int) -> TaxRow | None:
-    for net, tax in permutations(amounts, 2):
-        if tax not in {rate, 0} and abs(net * rate / 100 - tax) <= _CENT and abs(net) > abs(tax):
-            return TaxRow(rate, net, tax, line)
+    places = {amount: place for place, amount in reversed(list(enumerate(amounts)))}
+    ordered = sorted(places)
+    for net in amounts:
+        taxes = [
+            tax
+            for tax in _values_near(ordered, net * rate / 100)
+            if tax not in {rate, 0} and abs(net) > abs(tax)
+        ]
+        if taxes:
+            return TaxRow(rate, net, min(taxes, key=places.__getitem__), line)
     if vat is not None and vat in amounts and vat != rate:
         return TaxRow(rate, None, vat, line)
     return None
+
+
+def _values_near(ordered: Sequence[Decimal], wanted: Decimal) -> Sequence[Decimal]:
+    """Return the distinct sorted values that differ by a cent or two at most."""
+    return ordered[bisect_left(ordered, wanted - _CENT) : bisect_right(ordered, wanted + _CENT)]
 
 
 def find_line_items(context: LabelContext) -> list[LineItemRow]:
@@ -77,20 +89,40 @@ def _line_items(context: LabelContext, index: int) -> Iterator[LineItemRow]:
     if len(numbers) < 3 or any(hit.field in {"net", "vat", "gross"} for hit in context.hits.get(index, ())):
         return
     for amount in reversed(numbers):
+        if amount.decimals != 2 or amount.number == 0:
+            continue
         before = [each for each in numbers if each.end <= amount.start]
-        for one, other in permutations(before, 2):
-            product = one.number * other.number
-            if (
-                amount.decimals == 2
-                and amount.number != 0
-                and abs(product - amount.number) <= _CENT
-                and one is not other
-            ):
-                quantity, price = (one, other) if other.decimals >= one.decimals else (other, one)
-                yield LineItemRow(
-                    _description(line.text, numbers), quantity.number, price.number, amount.number, index
-                )
-                return
+        factors = _find_factors(before, amount.number)
+        if factors:
+            one, other = factors
+            quantity, price = (one, other) if other.decimals >= one.decimals else (other, one)
+            yield LineItemRow(
+                _description(line.text, numbers), quantity.number, price.number, amount.number, index
+            )
+            return
+
+
+def _find_factors(numbers: Sequence[ParsedValue], product: Decimal) -> tuple[ParsedValue, ParsedValue] | None:
+    """Return the first two numbers with this product; the second is searched, not tried."""
+    places: dict[Decimal, list[int]] = {}
+    for place, each in enumerate(numbers):
+        places.setdefault(each.number, []).append(place)
+    ordered = sorted(places)
+    for place, one in enumerate(numbers):
+        if one.number == 0:
+            continue
+        low, high = sorted(((product - _CENT) / one.number, (product + _CENT) / one.number))
+        near = ordered[max(bisect_left(ordered, low) - 1, 0) : bisect_right(ordered, high) + 1]
+        others = [
+            other
+            for number in near
+            if abs(one.number * number - product) <= _CENT
+            for other in places[number][:2]
+            if other != place
+        ]
+        if others:
+            return one, numbers[min(others)]
+    return None
 
 
 def _description(text: str, numbers: Sequence[ParsedValue]) -> str:

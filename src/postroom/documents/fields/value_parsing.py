@@ -5,6 +5,7 @@ fields, and of labels only those of IBANs and exchange rates.
 """
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
@@ -71,6 +72,7 @@ _RATE_WORDS: Final = re.compile(
     r"|taux de (?:change|conversion)"
     r"|cours de change|wisselkoers|cambio divisa|tasso di cambio|\bchange\b)[^\d]{0,40}$"
 )
+_RATE_CHARACTERS: Final = 80  # beside a number that are searched for the words of an exchange rate
 _TIME: Final = re.compile(
     r"^[\s,/-]*(?P<word>um|at|a|a las|om|alle|kl\.?|(?:[a-z]*(?:zeit|time)|heure|ora|hora|tijd)\b:?)?\s*"
     r"(?:[01]?\d|2[0-3])(?::[0-5]\d(?::\d{1,2})?|(?P<point>\.[0-5]\d(?:\.\d{1,2})?))(?![\d.,])"
@@ -353,7 +355,7 @@ def _spaced_readings(
 ) -> Iterator[ParsedValue]:
     """Yield the readings in which a space groups thousands ("1 450") or separates two numbers."""
     more = _MORE_DIGITS.match(line.text[first.end :]) if spaces and len(digits) <= 3 else None
-    if more and digits.isdigit():
+    if more and digits.isdigit() and more.end() <= _MAX_NUMBER_LENGTH:
         whole = Decimal(digits + re.sub(r"\D", "", more.group()))
         yield replace(first, content=whole, end=first.end + more.end(), likely=False, currency=None)
     head, space, tail = digits.rpartition(" ")
@@ -366,26 +368,22 @@ def _spaced_readings(
 
 
 def _is_rate(line: TextLine, start: int, end: int) -> bool:
-    before, behind = line.text[:start], line.text[end:]
-    named = _RATE_WORDS.search(line.folded[:start]) and re.search(r"[.,]\d{3}", line.text[start:end])
+    nearby = max(start - _RATE_CHARACTERS, 0)
+    before, behind = line.text[nearby:start], line.text[end : end + _RATE_CHARACTERS]
+    named = _RATE_WORDS.search(line.folded[nearby:start]) and re.search(r"[.,]\d{3}", line.text[start:end])
     return bool(named or _RATE_BEFORE.search(before) or _RATE_BEHIND.match(behind))
 
 
 def _currency_beside(line: TextLine, start: int, end: int, currencies: list[ParsedValue]) -> str | None:
     """Return the currency next to the number, preferring the one behind it."""
-    behind = [
-        each
-        for each in currencies
-        if each.start >= end and not line.text[end : each.start].strip(" -,\u2014")
-    ]
-    before = [
-        each
-        for each in currencies
-        if each.end <= start and not line.text[each.end : start].strip(" -+:\u2212\u2013")
-    ]
-    for each in (*behind[:1], *before[-1:]):
-        assert isinstance(each.content, str)
-        return each.content
+    next_one = bisect_left(currencies, end, key=lambda each: each.start)
+    last_one = bisect_right(currencies, start, key=lambda each: each.end) - 1
+    for each in currencies[next_one : next_one + 1]:
+        if not line.text[end : each.start].strip(" -,\u2014"):
+            return str(each.content)
+    for each in currencies[max(last_one, 0) : last_one + 1]:
+        if not line.text[each.end : start].strip(" -+:\u2212\u2013"):
+            return str(each.content)
     return None
 
 

@@ -4,7 +4,8 @@ The group is English or continental. `value_parsing` parses numbers and dates ac
 """
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from collections.abc import Set as AbstractSet
 from datetime import date
 from typing import Final, Literal
 
@@ -58,7 +59,8 @@ def detect_month_first(text: str, folded: str, mark: str, written_out: Collectio
     ]
     by_days = {True for _, second, _ in pairs if second > 12} | {False for first, *_ in pairs if first > 12}
     if not by_days:
-        by_days = {order for each in pairs for order in _matching_orders(*each, written_out)}
+        known = {(each.year, each.month, each.day) for each in written_out}
+        by_days = {order for each in pairs for order in _matching_orders(*each, known)}
     if by_days:
         return by_days == {True}, len(by_days) == 1
     if detect_language(folded) == "continental":
@@ -76,12 +78,10 @@ def _to_full_year(written: str) -> int:
     return year if year > 99 else year + (2000 if year < 70 else 1900)
 
 
-def _matching_orders(first: int, second: int, year: int, written_out: Collection[date]) -> set[bool]:
-    """Return the readings whose date is written out elsewhere in the document."""
-    orders = set[bool]()
-    for order, (month, day) in ((True, (first, second)), (False, (second, first))):
-        if first != second and any(
-            (each.year, each.month, each.day) == (year, month, day) for each in written_out
-        ):
-            orders.add(order)
-    return orders
+def _matching_orders(
+    first: int, second: int, year: int, written_out: AbstractSet[tuple[int, int, int]]
+) -> Iterator[bool]:
+    """Yield the readings whose date is written out elsewhere in the document."""
+    for month_first, (month, day) in ((True, (first, second)), (False, (second, first))):
+        if first != second and (year, month, day) in written_out:
+            yield month_first
