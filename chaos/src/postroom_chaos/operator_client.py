@@ -1,4 +1,7 @@
-"""What an operator does to Postroom over HTTP: sign in, connect and change mailboxes, until it works."""
+"""What an operator does to Postroom over HTTP: sign in, connect and change mailboxes.
+
+Everything but the sign-in is retried until it works.
+"""
 
 import asyncio
 import re

@@ -55,6 +55,7 @@ def _read_text(path: Path) -> str:
     except OSError as error:
         raise OperatorError(
             f"{path} cannot be read: {(error.strerror or 'no reason given').lower()}."
+            " Check the path and its permissions."
         ) from None
     if not text.strip():
         raise OperatorError(f"{path} is empty. Check the path.")

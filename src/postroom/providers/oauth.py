@@ -59,7 +59,7 @@ def read_claims(id_token: str, *, audience: str) -> Mapping[str, Any]:
             leeway=300,
         )
     except jwt.InvalidTokenError as error:
-        raise LoginRejected("the provider's id token is not valid") from error
+        raise LoginRejected("The provider's ID token is not valid. Start again.") from error
     return cast("Mapping[str, Any]", found)
 
 

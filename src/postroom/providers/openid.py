@@ -98,7 +98,7 @@ class OpenIdConnect:
         )
         tokens = oauth.read_tokens(response)
         if tokens.id_token is None:
-            raise LoginRejected("the provider's response has no id token")
+            raise LoginRejected("The OpenID provider's response has no ID token. Start again.")
         claims = await self._verify(configuration, tokens.id_token, tokens.access_token, request.nonce)
         verified = claims.get("email_verified") is True
         address = claims.get("email")
@@ -136,7 +136,9 @@ class OpenIdConnect:
         try:
             return self._read_claims(configuration, keys, id_token, access_token, nonce)
         except (jwt.PyJWTError, ValueError) as error:
-            raise LoginRejected("the OpenID provider's id token is not valid for this sign-in") from error
+            raise LoginRejected(
+                "The OpenID provider's ID token is not valid for this sign-in. Start again."
+            ) from error
 
     def _read_claims(
         self,
@@ -225,4 +227,4 @@ def to_error(response: HttpResponse) -> PostroomError | None:
         )
     if response.status == 404:
         return OperatorError("There is no OpenID provider at POSTROOM_OIDC_ISSUER. Correct the URL.")
-    return LoginRejected("the OpenID provider rejected this sign-in")
+    return LoginRejected("The OpenID provider rejected this sign-in. Start again.")

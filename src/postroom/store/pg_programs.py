@@ -161,12 +161,12 @@ async def _require_backup(file: Path, environment: dict[str, str]) -> str:
     """The file's table of contents. Rejects other files before the database is touched."""
     with _report_file_errors(f"Cannot read {file}"), file.open("rb") as content:
         if content.read(len(_CUSTOM_FORMAT)) != _CUSTOM_FORMAT:
-            raise OperatorError(f"{file} was not written by `postroom db backup`. Name another file.")
+            raise OperatorError(f"{file} was not written by `postroom db backup`. Choose another file.")
     listing = await _run_program(
         "pg_restore", ["--list", _absolute_path(file)], environment, f"{file} is damaged or truncated"
     )
     if b" TABLE postroom schema_migrations " not in listing:
-        raise OperatorError(f"{file} is not a backup of Postroom. Name another file.")
+        raise OperatorError(f"{file} is not a backup of Postroom. Choose another file.")
     return listing.decode()
 
 
@@ -271,13 +271,13 @@ def _build_environment(url: str) -> dict[str, str]:
 
 
 def _find_program(name: str, environment: dict[str, str]) -> str:
-    """The wheel's program, or the system's if the URL demands TLS, which the wheel lacks."""
+    """The wheel's program, or the system's if the URL requires TLS, which the wheel lacks."""
     if environment.get("PGSSLMODE") not in _TLS_MODES:
         return binaries.find_binaries().program(name)
     path = shutil.which(name)
     if path is None:
         raise OperatorError(
-            f"The database URL demands TLS, which Postroom's own {name} does not support, and this machine "
+            f"The database URL requires TLS, which Postroom's own {name} does not support, and this machine "
             "has no other. Install PostgreSQL's client programs (package postgresql-client)."
         )
     return path

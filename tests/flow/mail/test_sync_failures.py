@@ -195,7 +195,7 @@ async def test_a_mailbox_over_which_every_worker_ends_is_shown_and_tried_again_l
     found = await mirror.get()
     assert (found.health, found.last_error.split(".")[0]) == (
         MailboxHealth.PROVIDER_ERROR,
-        "The worker crashed at every attempt to sync this mailbox",
+        "The worker crashed on every attempt to sync this mailbox",
     )
     await move_clock(3600)
     await mirror.settle()

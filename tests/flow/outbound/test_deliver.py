@@ -319,7 +319,7 @@ async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_bring
     await step()
     assert receiver.accepted == []
     assert events == ["document.changed"]
-    with pytest.raises(PermanentError, match="The feed holds positions 0 to"):
+    with pytest.raises(PermanentError, match=r"Position 99 is not in the feed\. Choose one from 0 to"):
         await webhooks.replay(database, organization, found, after=99)
     await webhooks.replay(database, organization, found, after=0)
     await step()

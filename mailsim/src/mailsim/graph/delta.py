@@ -1,7 +1,7 @@
 """The delta routes of messages and folders: the listing, then the changes, page by page.
 
 A round is a listing (the first one) or a walk along the mailbox's change log. Every round is a new generation
-of its folder's feed, and only links of the newest three generations are valid. Links are signed and contain
+of its folder's feed; links of old ones expire (`MicrosoftOptions.generations`). Links are signed and contain
 the complete state, so clients cannot add query options to them.
 """
 

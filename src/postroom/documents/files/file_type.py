@@ -1,7 +1,7 @@
-"""Detects the type of a file from its bytes, and decodes text files. Pure.
+"""Detects the type of a file from its bytes; text is decoded to recognize it. Pure.
 
 A signature alone is not enough: the structure behind it must be valid, and it must be the only signature. The
-name of a file only helps to explain a rejection. It reads no content; `pdf`, `images` and others do.
+name of a file only helps to explain a rejection. It extracts nothing; `pdf`, `images` and others do.
 """
 
 import re
@@ -151,7 +151,7 @@ def _check_pdf(content: bytes) -> str:
     if before.strip(_LEADING_BLANKS) and not before.startswith(_PRINTER_PREAMBLE):
         return "The PDF does not start at the beginning of the file, which is how files are disguised."
     if not re.match(rb"%PDF-[12]\.\d", content[len(before) :]):
-        return "The PDF version does not exist."
+        return "The PDF header has an unknown version."
     if b"endobj" not in content and b"ObjStm" not in content:
         return "The PDF is truncated before its first object."
     return ""

@@ -116,4 +116,7 @@ async def _write_and_verify(
         await context.archive.put_once(path, content, metadata)
         if sha256(await context.archive.fetch(path)).digest() == document.sha256:
             return path
-    raise PermanentError("the archive already holds a thousand other files with this name in this folder")
+    raise PermanentError(
+        "The archive already holds a thousand other files with this name in this folder."
+        " Move them elsewhere, then retry the document."
+    )

@@ -1,7 +1,7 @@
 """Read a file in the sandbox, and extract its fields with the configured reader.
 
-These are the two functions that `process` calls; it commits what they return. The database is only read, for
-what the reader has spent of its daily budget.
+`process` calls both and commits what they return. `to_viewable_file` gives the reader images of the pages.
+The database is only read, for what the reader has spent of its daily budget.
 """
 
 from collections.abc import Callable, Mapping

@@ -148,7 +148,7 @@ def _get_shared_pipeline(context: SharedStateContext, name: str) -> _SharedPipel
 async def _find_foreign_id(
     context: SharedStateContext, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage
 ) -> str:
-    """Find the id that the other scheduler uses; our own if the provider has no other any more."""
+    """Find the ID that the other scheduler uses; our own if the provider has no other any more."""
     ours = message.provider_message_id
     if pipeline.shared_state_ids == "immutable":
         return ours
@@ -156,7 +156,7 @@ async def _find_foreign_id(
         found = await context.remote(mailbox).get_mutable_ids([ours])
     except PermanentError as error:
         raise OperatorError(
-            f"Cannot translate message ids for the pipeline {pipeline.name} ({error}). Grant the application"
+            f"Cannot translate message IDs for the pipeline {pipeline.name} ({error}). Grant the application"
             ' permission to read users, or set shared_state_ids = "immutable" if the other system uses those.'
         ) from error
     return found.get(ours, ours)

@@ -76,6 +76,18 @@ class AccessTokens:
         return _MailboxTokens(self, organization, mailbox)
 
 
+_NOT_CONFIGURED: Final[Mapping[ProviderName, str]] = {
+    ProviderName.GMAIL: (
+        "A Gmail mailbox is connected, but Gmail is not configured. Set POSTROOM_GOOGLE_CLIENT_ID,"
+        " POSTROOM_GOOGLE_CLIENT_SECRET and POSTROOM_PUBSUB_TOPIC, and restart Postroom."
+    ),
+    ProviderName.OUTLOOK: (
+        "A Microsoft 365 mailbox is connected, but Microsoft 365 is not configured. Set"
+        " POSTROOM_MICROSOFT_CLIENT_ID and POSTROOM_MICROSOFT_CLIENT_SECRET, and restart Postroom."
+    ),
+}
+
+
 def application_key(provider: ProviderName, client_id: str | None) -> str:
     """Name the application an alert is about: the configured one, or a mailbox's own."""
     return f"{provider}:{client_id}" if client_id else provider.value
@@ -85,10 +97,7 @@ def get_provider(providers: Mapping[ProviderName, Provider], name: ProviderName)
     """Return a configured provider. Mailboxes of a provider can outlive its settings."""
     provider = providers.get(name)
     if provider is None:
-        raise OperatorError(
-            f"A {name} mailbox is connected, but {name} is not configured."
-            " `postroom config show` lists the settings."
-        )
+        raise OperatorError(_NOT_CONFIGURED[name])
     return provider
 
 

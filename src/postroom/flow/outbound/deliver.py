@@ -126,7 +126,7 @@ async def run(context: DeliverContext, lease: Lease) -> StepResult | None:
                 await work.finish(connection, [FinishedWork(lease, again)])
                 return None
         if sent.down:
-            raise TransientError("the webhook's receiver accepts nothing")
+            raise TransientError("The receiver rejects all deliveries.")
 
 
 async def _load_batch(context: DeliverContext, lease: Lease) -> _DeliveryBatch | None:

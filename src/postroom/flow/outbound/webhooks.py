@@ -1,6 +1,6 @@
 """Add, change, replay, test and remove outgoing webhooks. All changes are recorded in the ledger.
 
-The deliveries are made in `deliver`.
+`send_test` sends one delivery at once; all others are made in `deliver`.
 """
 
 from base64 import b64encode
@@ -103,7 +103,9 @@ async def replay(
     async with database.transaction(organization) as connection:
         bounds = await feed.get_bounds(connection)
         if not bounds.pruned <= after <= bounds.last:
-            raise PermanentError(f"The feed holds positions {bounds.pruned} to {bounds.last}.")
+            raise PermanentError(
+                f"Position {after} is not in the feed. Choose one from {bounds.pruned} to {bounds.last}."
+            )
         await webhooks.replay(connection, webhook.id, after)
         await webhooks.enable(connection, webhook.id)
         await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook.id))])

@@ -61,7 +61,7 @@ class GoogleLogin:
             )
         except InvalidGrant as error:
             raise LoginRejected(
-                "Google rejected this sign-in; its code was used already or has expired"
+                "Google rejected this sign-in: its code was already used or has expired. Start again."
             ) from error
         if response.id_token is None or response.refresh_token is None:
             raise LoginRejected(

@@ -203,7 +203,7 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
             return ProviderServerError("Google's token endpoint returned a server error.")
         case str(other):
             return LoginRejected(
-                f"Google rejected the sign-in: {other if _is_word(other) else response.status}"
+                f"Google rejected this sign-in: {other if _is_word(other) else response.status}."
             )
         case _:
             return oauth.intermediary_error(response)

@@ -93,7 +93,7 @@ class EntraLogin:
             )
         claims = oauth.read_claims(response.id_token, audience=self.client_id)
         if not (claims.get("tid") and claims.get("oid")):
-            raise LoginRejected("Microsoft's id token does not identify the user")
+            raise LoginRejected("Microsoft's ID token does not identify the user. Start again.")
         address = str(claims.get("email") or claims.get("preferred_username") or "").lower()
         granted = frozenset(response.scope.split())
         missing = {scope for scope in wanted - _IDENTITY if not granted & {scope, scope.removeprefix(_GRAPH)}}
@@ -150,14 +150,14 @@ class EntraLogin:
         return Account(f"{tenant}:{user.id}", user.id, found, by_address)
 
     async def _tenant_id(self, tenant: str) -> str:
-        """The id of a tenant that may be given as a domain; the issuer of its tokens contains it."""
+        """The ID of a tenant that may be given as a domain; the issuer of its tokens contains it."""
         if _GUID.fullmatch(tenant):
             return tenant.lower()
         path = f"{tenant}/v2.0/.well-known/openid-configuration"
         response = await self.transport.send(HttpRequest("GET", f"{self.login_url}/{path}"))
         found = _GUID.search(str(response.error_body().get("issuer", "")))
         if found is None:
-            raise TransientError("Microsoft's OpenID configuration does not contain the tenant id")
+            raise TransientError("Microsoft's OpenID configuration does not contain the tenant ID")
         return found[0].lower()
 
     async def revoke(self, token: Secret) -> RevocationResult:

@@ -258,13 +258,13 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
         return InvalidGrant(f"Microsoft reports that this account is disabled or deleted{shown}.")
     if codes & _RESTART:
         return LoginRejected(
-            f"Microsoft rejected this sign-in{shown}; its code was used already or has expired"
+            f"Microsoft rejected this sign-in{shown}: its code was already used or has expired. Start again."
         )
     if body.get("error") in {"invalid_grant", "interaction_required", "consent_required"}:
         return InvalidGrant(
             f"Microsoft requires the user to sign in again{shown}. Connect the mailbox again."
         )
-    return LoginRejected(f"Microsoft rejected the sign-in{shown}")
+    return LoginRejected(f"Microsoft rejected this sign-in{shown}.")
 
 
 def _code(response: HttpResponse) -> tuple[str, str]:

@@ -44,7 +44,7 @@ FOLDERS_SKIPPED: Final = "Some folders could not be read and will be retried. Th
 # After so many lost leases in a row without a committed page, the mailbox itself must crash its workers.
 MAX_LOST_LEASES: Final = 10
 CRASHED: Final = PermanentError(
-    "The worker crashed at every attempt to sync this mailbox. See the worker's output."
+    "The worker crashed on every attempt to sync this mailbox. See the worker's output."
 )
 
 
