@@ -168,7 +168,7 @@ def test_gmail_needs_a_proof_of_its_pushes(postroom, proof, state):
     assert done.returncode == (1 if state == "fail" else 0)
 
 
-async def test_unhealthy_mailboxes_are_reported_with_their_cause(
+async def test_mailboxes_are_reported_with_their_health_pauses_and_parked_work(
     postroom, database_url, owner, organization, make_mailbox
 ):
     mailbox = await make_mailbox(organization)
@@ -189,6 +189,16 @@ async def test_unhealthy_mailboxes_are_reported_with_their_cause(
         check = found(await asyncio.to_thread(postroom, "doctor", "--json", **given))["mailboxes"]
         assert check["state"] == state
         assert mailbox_health.DESCRIPTIONS[cause].name.lower() in check["found"]
+    await owner.execute(
+        "UPDATE mailboxes SET health = 'active', health_cause = NULL, paused_at = now() WHERE id = %s",
+        [mailbox],
+    )
+    await owner.execute(
+        "INSERT INTO work (organization_id, kind, subject, state) VALUES (%s, 'subscribe', %s, 'parked')",
+        [organization, str(mailbox)],
+    )
+    check = found(await asyncio.to_thread(postroom, "doctor", "--json", **given))["mailboxes"]
+    assert (check["state"], check["found"]) == ("warn", "1 connected; 1 paused, work parked: subscribe")
 
 
 def test_port_used_by_another_program_is_reported(postroom):

@@ -118,7 +118,7 @@ async def test_key_is_created_used_and_removed(vault, database, organization, ma
     assert f"{old}. Remove them with `postroom vault forget-key`" in said
     code, said = vault("status")
     assert code == 0
-    assert [line.split() for line in said.splitlines()[1:3]] == [[new, "seals", "1"], [old, "opens", "0"]]
+    assert [line.split() for line in said.splitlines()[1:3]] == [[new, "current", "1"], [old, "old", "0"]]
     code, said = vault("forget-key", old)
     assert code == 5
     assert re.search(r"Run this again in \d+ minutes", said)

@@ -25,7 +25,7 @@ from postroom.flow.mailboxes import mailbox_health
 from postroom.flow.storage import blob_location
 from postroom.model import MailboxHealth, OrganizationId
 from postroom.store import blobs as stored_blobs
-from postroom.store import health, mailboxes, schema_migrations
+from postroom.store import health, mailboxes, schema_migrations, work
 from postroom.store import mailbox_health as stored_health
 from postroom.store.database import open_database
 from postroom.store.embedded import binaries
@@ -214,27 +214,38 @@ async def check_blobs(settings: Settings, url: str) -> DoctorCheck:
 
 
 async def check_mailboxes(settings: Settings, url: str) -> DoctorCheck:
-    """Report mailboxes that are not healthy. Asks no provider."""
+    """Report mailboxes that are unhealthy, paused or have parked work. Asks no provider."""
     name = health.process_name("doctor")
     async with (
         open_database(url, pool_size=3, name=name) as opened,
         opened.transaction(OrganizationId(settings.organization)) as connection,
     ):
         causes = await stored_health.count_by_cause(connection)
-        connected = await mailboxes.count_connected(connection)
-    if not causes:
-        return DoctorCheck("mailboxes", DoctorCheckState.OK, f"{connected} connected, all healthy")
+        connected = [each for each in await mailboxes.list_all(connection) if each.disconnected_at is None]
+        ids = {str(mailbox.id) for mailbox in connected}
+        parked = [each for each in await work.list_parked(connection) if each.subject in ids]
+    paused = sum(mailbox.paused_at is not None for mailbox in connected)
     described = [(mailbox_health.DESCRIPTIONS[each.cause], each) for each in causes]
-    found = ", ".join(
+    findings = [
         f"{each.mailboxes} {description.name.lower()} since {each.since:%Y-%m-%d %H:%M} UTC"
         for description, each in described
+    ]
+    findings += [f"{paused} paused"] if paused else []
+    kinds = ", ".join(sorted({each.kind for each in parked}))
+    findings += [f"work parked: {kinds}"] if parked else []
+    found = f"{len(connected)} connected; {', '.join(findings) or 'all healthy'}"
+    if not causes and not parked:
+        return DoctorCheck("mailboxes", DoctorCheckState.OK, found)
+    remedies = [description.remedy for description, _ in described]
+    remedies += (
+        ["Run `postroom parked list`, fix the cause, then run `postroom parked retry`."] if parked else []
     )
     is_blocked = any(each.cause.health is MailboxHealth.OPERATOR_ERROR for each in causes)
     return DoctorCheck(
         "mailboxes",
         DoctorCheckState.FAIL if is_blocked else DoctorCheckState.WARN,
-        f"{connected} connected; {found}",
-        " ".join(dict.fromkeys(description.remedy for description, _ in described)),
+        found,
+        " ".join(dict.fromkeys(remedies)),
     )
 
 

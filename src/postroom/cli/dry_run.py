@@ -4,10 +4,11 @@ The command and its options are in `pipelines`.
 """
 
 import asyncio
+import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from postroom import config
 from postroom.cli import output, startup
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from postroom.documents.fields.field_reader import FieldReader
     from postroom.documents.fields.llm_reader import SpentToday
     from postroom.store.database import Database
+
+_MAX_COLUMN_WIDTH: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,8 +150,8 @@ async def run_stages(
     async with FileSandbox() as sandbox:
         for candidate in candidates:
             if candidate.content is None:
-                fate = "opened" if candidate.verdict.action is ScreeningAction.OPEN else "ignored"
-                results.append(_describe_screening(candidate) | {"route": {"state": fate, "reason": None}})
+                state = "opened" if candidate.verdict.action is ScreeningAction.OPEN else "ignored"
+                results.append(_describe_screening(candidate) | {"route": {"state": state, "reason": None}})
                 continue
             if candidate.content not in readings:
                 readings[candidate.content] = await _read(sandbox, candidate.content)
@@ -244,18 +247,54 @@ def print_stages(stages: dict[str, Any]) -> None:
         )
         return
     read, kind, route = stages["transcribe"], stages["classify"], stages["route"]
-    output.print_line(f"  transcribe  {read['method']}: {read['pages']} pages, {read['words']} words")
     output.print_line(
-        f"  classify    {kind['kind'] or 'skip'} ({kind['certainty']:.2f}) {kind['skip_reason'] or ''}"
+        f"  transcribe  {read['method']}: {_count(read['pages'], 'page')}, {_count(read['words'], 'word')}"
     )
+    classified = f"{kind['kind'] or 'skip'} ({kind['certainty']:.2f}) {kind['skip_reason'] or ''}"
+    output.print_line(f"  classify    {classified}".rstrip())
     if "extract" in stages:
         read = stages["extract"]
         costs = f", {read['tokens']:,} tokens, USD {read['cost_usd']:.4f}" if read["tokens"] else ""
         fallback = f" ({read['fallback_reason']})" if read["fallback_reason"] else ""
         output.print_line(f"  extract     by {read['reader']}{fallback}{costs}")
         fields = read["fields"].items()
-        rows = [[f"    {name}", each["value"], each["confidence"], each["evidence"]] for name, each in fields]
+        rows = [
+            [f"    {name}", _shorten(each["value"]), each["confidence"], _shorten(each["evidence"])]
+            for name, each in fields
+        ]
         output.print_table(["    FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
+        for name, each in fields:
+            _print_rows(name, each["value"])
         for each in stages["check"]:
             output.print_line(f"  check       {'passed' if each['passed'] else 'FAILED'} {each['words']}")
     output.print_line(f"  route       {route['state']} {route['reason'] or ''}".rstrip())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _shorten(value: Any) -> Any:
+    """A value that fits a column: the number of rows of a table, or the beginning of a long text."""
+    if isinstance(value, list):
+        return _count(len(cast("list[Any]", value)), "row")
+    return textwrap.shorten(value, _MAX_COLUMN_WIDTH, placeholder="…") if isinstance(value, str) else value
+
+
+def _print_rows(name: str, value: Any) -> None:
+    """Print a field that is a table, indented below the other fields."""
+    if not isinstance(value, list) or not value:
+        return
+    rows = cast("list[dict[str, Any]]", value)
+    columns = list(dict.fromkeys(column for row in rows for column in row))
+    output.print_line(f"    {name}")
+    output.print_table(
+        [f"      {columns[0].upper()}", *(column.upper() for column in columns[1:])],
+        [
+            [
+                f"      {_shorten(row.get(columns[0], '-'))}",
+                *(_shorten(row.get(each)) for each in columns[1:]),
+            ]
+            for row in rows
+        ],
+    )

@@ -5,6 +5,7 @@ Progress goes to standard error, by `progress`.
 
 import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
 
 import typer
 
@@ -29,7 +30,15 @@ def print_json(value: object) -> None:
 
 def to_printable(value: object) -> str:
     """Format a value for one line, with control characters and line breaks replaced."""
-    text = "-" if value is None else str(value)
+    match value:
+        case None:
+            text = "-"
+        case bool():
+            text = str(value).lower()
+        case datetime():
+            text = f"{value.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+        case _:
+            text = str(value)
     return "".join(
         character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text
     )

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Coroutine
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 import typer
 
@@ -28,6 +28,7 @@ Examples:
   postroom vault rotate""",
 )
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+_STATE_NAMES: Final = {"seals": "current", "opens": "old", "missing": "missing"}
 
 
 @group.command(
@@ -56,7 +57,9 @@ def status(*, json: JsonOption = False) -> ExitCode:
             {"vault": settings.vault, "source": keys.source, "keys": listed, "parameters": parameters}
         )
     else:
-        output.print_table(("KEY", "STATE", "VALUES"), [(key.id, key.state, key.values) for key in used])
+        output.print_table(
+            ("KEY", "STATE", "VALUES"), [(key.id, _STATE_NAMES[key.state], key.values) for key in used]
+        )
         typer.echo(f"Keys in {keys.source}; credentials in AWS SSM: {parameters}.")
     return ExitCode.FAILED if any(key.state is rotation.KeyState.MISSING for key in used) else ExitCode.OK
 
@@ -111,7 +114,9 @@ Examples:
   postroom vault forget-key 3f9c01ab 77aa02cd"""
 )
 def forget_key(
-    key_ids: Annotated[list[str], typer.Argument(help="Key IDs, as listed by `postroom vault status`.")],
+    key_ids: Annotated[
+        list[str], typer.Argument(metavar="KEY", help="Key IDs, as listed by `postroom vault status`.")
+    ],
 ) -> None:
     """Permanently remove old keys from the key file.
 

@@ -181,12 +181,6 @@ async def list_all(connection: Connection) -> list[Mailbox]:
     return await cursor.fetchall()
 
 
-async def count_connected(connection: Connection) -> int:
-    cursor = await connection.execute("SELECT count(*) FROM mailboxes WHERE disconnected_at IS NULL")
-    [row] = await cursor.fetchall()
-    return row[0]
-
-
 async def list_app_only_ids(connection: Connection) -> set[MailboxId]:
     """Mailboxes connected with an application's own credential instead of a login."""
     cursor = await connection.execute("SELECT mailbox_id FROM credentials WHERE kind <> 'delegated'")
