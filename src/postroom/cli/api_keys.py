@@ -35,12 +35,16 @@ Examples:
   postroom keys create robot --scope read --scope documents"""
 )
 def create(
-    name: Annotated[str, typer.Argument(help="Name of the key, such as its purpose.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, such as its purpose.")],
     scope: Annotated[
-        list[Scope] | None, typer.Option(help="Permission of the key; repeatable [default: read]")
+        list[Scope] | None,
+        typer.Option(metavar="|".join(Scope), help="Permission of the key; repeatable [default: read]"),
     ] = None,
     days: Annotated[
-        float | None, typer.Option(min=0.01, max=36_500, help="Days until the key expires [default: never]")
+        float | None,
+        typer.Option(
+            min=0.01, max=36_500, metavar="DAYS", help="Days until the key expires [default: never]"
+        ),
     ] = None,
     *,
     json: JsonOption = False,

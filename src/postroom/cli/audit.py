@@ -39,9 +39,9 @@ def audit(
     repair: Annotated[bool, typer.Option("--repair", help="Sync the messages that differ.")] = False,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Compare a mailbox with its provider and report missing, extra and different messages.
+    """Compare a mailbox with its provider message by message.
 
-    Exit code 1 if any difference remains.
+    Reports missing, extra and different messages. Exit code 1 if any difference remains.
     """
     return run_command(
         lambda context: _run_audit(context, mailbox_name, content=content, repair=repair, json=json)

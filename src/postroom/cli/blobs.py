@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="blobs",
-    help="Verify stored attachments and documents, or record a new location for them.",
+    help="Verify stored files, or record a new location for them.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -37,7 +37,9 @@ Examples:
 def verify(
     organization: Annotated[
         UUID | None,
-        typer.Option("--organization", help="ID of one organization [default: all]", show_default=False),
+        typer.Option(
+            "--organization", metavar="ID", help="ID of one organization [default: all]", show_default=False
+        ),
     ] = None,
     *,
     refetch: Annotated[

@@ -102,7 +102,7 @@ Examples:
   postroom db backup --overwrite /backups/postroom.dump"""
 )
 def backup(
-    file: Annotated[Path, typer.Argument(help="Backup file to write.", show_default=False)],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Backup file to write.", show_default=False)],
     *,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")] = False,
 ) -> None:
@@ -124,7 +124,10 @@ Examples:
 )
 def restore(
     file: Annotated[
-        Path, typer.Argument(help="Backup file written by `postroom db backup`.", show_default=False)
+        Path,
+        typer.Argument(
+            metavar="FILE", help="Backup file written by `postroom db backup`.", show_default=False
+        ),
     ],
     *,
     replace: Annotated[

@@ -53,10 +53,19 @@ _DELIVERY_SECONDS: Final = 4.0
 def demo(
     port: Annotated[
         int,
-        typer.Option(help="Port to listen on [default: a free one]", min=0, max=65535, show_default=False),
+        typer.Option(
+            metavar="PORT",
+            help="Port to listen on [default: a free one]",
+            min=0,
+            max=65535,
+            show_default=False,
+        ),
     ] = 0,
 ) -> None:
-    """Run Postroom against simulated providers, with its data in ./.demo."""
+    """Run Postroom against simulated providers.
+
+    Its data is in ./.demo.
+    """
     from postroom import config
     from postroom.cli import simulator_process, startup, up
     from postroom.web import listener

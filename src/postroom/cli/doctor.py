@@ -17,7 +17,7 @@ Examples:
 
 
 def doctor(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> ExitCode:
-    """Check Postroom's environment and print how to fix what is wrong.
+    """Check Postroom's environment and print how to fix problems.
 
     Exit code 1 if a check fails.
     """

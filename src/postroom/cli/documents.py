@@ -35,9 +35,13 @@ Examples:
 group.command(epilog=export.EXAMPLES)(export.export)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="ID, or start of the ID.")]
-ActorOption = Annotated[str, typer.Option("--as", help="Name of the person who decides, for the ledger.")]
+ActorOption = Annotated[
+    str, typer.Option("--as", metavar="NAME", help="Name of the person who decides, for the ledger.")
+]
 StateOption = Annotated[DocumentState | None, typer.Option("--state", help="Only documents in this state.")]
-PipelineOption = Annotated[str | None, typer.Option("--pipeline", help="Only documents of this pipeline.")]
+PipelineOption = Annotated[
+    str | None, typer.Option("--pipeline", metavar="NAME", help="Only documents of this pipeline.")
+]
 
 
 @group.command(
@@ -50,8 +54,12 @@ def add(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE", help="PDF, PNG, JPEG, TIFF, XML or zip files.")
     ],
-    pipeline: Annotated[str, typer.Option(help="Pipeline that processes the files.")] = "invoices",
-    sender: Annotated[str, typer.Option(help="Sender to record in the archive.")] = "upload@localhost",
+    pipeline: Annotated[
+        str, typer.Option(metavar="NAME", help="Pipeline that processes the files.")
+    ] = "invoices",
+    sender: Annotated[
+        str, typer.Option(metavar="ADDRESS", help="Sender to record in the archive.")
+    ] = "upload@localhost",
 ) -> ExitCode:
     """Upload files.
 
@@ -76,7 +84,9 @@ Examples:
 def list_documents(
     state: StateOption = None,
     pipeline: PipelineOption = None,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="Maximum number of documents.")] = 50,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="COUNT", help="Maximum number of documents.")
+    ] = 50,
     *,
     include_skipped: Annotated[bool, typer.Option("--all", help="Include skipped documents.")] = False,
     json: JsonOption = False,
@@ -193,7 +203,9 @@ Examples:
 )
 def reject(
     document: DocumentArgument,
-    reason: Annotated[str, typer.Option(help="Reason, in your own words.")] = "not for this pipeline",
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Reason, in your own words.")
+    ] = "not for this pipeline",
     actor: ActorOption = "command line",
 ) -> None:
     """Reject a document that does not belong in its pipeline."""
@@ -221,7 +233,10 @@ def retry(
     state: StateOption = None,
     actor: ActorOption = "command line",
 ) -> ExitCode:
-    """Reprocess documents that have no record: one document, or all in a state."""
+    """Retry failed, skipped or unreviewed documents.
+
+    Either one document, or all in a state.
+    """
     return _requeue(document, state, None, actor)
 
 
@@ -231,13 +246,13 @@ Examples:
   postroom documents reprocess --pipeline invoices --state needs_review"""
 )
 def reprocess(
-    pipeline: Annotated[str, typer.Option(help="Pipeline whose documents to process again.")],
+    pipeline: Annotated[str, typer.Option(metavar="NAME", help="Pipeline whose documents to process again.")],
     state: Annotated[
         DocumentState, typer.Option(help="Only documents in this state.")
     ] = DocumentState.NEEDS_REVIEW,
     actor: ActorOption = "command line",
 ) -> ExitCode:
-    """Process the documents of a pipeline again, for example after changing it."""
+    """Process the documents of a changed pipeline again."""
     return _requeue(None, state, pipeline, actor)
 
 

@@ -36,10 +36,12 @@ Examples:
 
 def export(
     form: Annotated[ExportFormat, typer.Option("--format", help="File format.")] = ExportFormat.JSONL,
-    kind: Annotated[str | None, typer.Option(help="Only records of this kind.")] = None,
-    output: Annotated[Path | None, typer.Option(help="File to write [default: standard output]")] = None,
+    kind: Annotated[str | None, typer.Option(metavar="NAME", help="Only records of this kind.")] = None,
+    output: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="File to write [default: standard output]")
+    ] = None,
 ) -> None:
-    """Export confirmed records, oldest first, each with the document it came from."""
+    """Export confirmed records with their documents, oldest first."""
     from postroom.cli import startup
     from postroom.documents.kinds import kind_registry as kinds
     from postroom.store import records

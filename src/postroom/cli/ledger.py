@@ -32,7 +32,9 @@ Examples:
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OrganizationOption = Annotated[
     UUID | None,
-    typer.Option("--organization", help="ID of one organization [default: all]", show_default=False),
+    typer.Option(
+        "--organization", metavar="ID", help="ID of one organization [default: all]", show_default=False
+    ),
 ]
 
 
@@ -47,7 +49,9 @@ def verify(
     organization: OrganizationOption = None,
     head: Annotated[
         str | None,
-        typer.Option("--head", help="Head printed by an earlier run; it must still be in the ledger."),
+        typer.Option(
+            "--head", metavar="HEAD", help="Head printed by an earlier run; it must still be in the ledger."
+        ),
     ] = None,
     *,
     json: JsonOption = False,
@@ -89,7 +93,8 @@ Examples:
 def show(
     organization: OrganizationOption = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=10000, help="Maximum number of entries per organization.")
+        int,
+        typer.Option(min=1, max=10000, metavar="COUNT", help="Maximum number of entries per organization."),
     ] = 20,
     *,
     json: JsonOption = False,

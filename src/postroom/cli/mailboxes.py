@@ -49,6 +49,7 @@ PolicyOption = Annotated[
 FolderOption = Annotated[
     str | None,
     typer.Option(
+        metavar="FOLDER",
         help="App-only: folder, by well-known name or ID [default: unchanged; Inbox for new mailboxes]",
         show_default=False,
     ),
@@ -82,29 +83,41 @@ Examples:
       --mailbox invoices@example.org --secret-file /run/secrets/postroom"""
 )
 def connect(
-    provider: Annotated[ProviderName, typer.Argument(help="Provider of the mailbox.")],
+    provider: Annotated[ProviderName, typer.Argument(metavar="PROVIDER", help="Provider of the mailbox.")],
     policy: PolicyOption = None,
     address: Annotated[
-        str | None, typer.Option(help="Accept this address only [default: any address]", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="Accept this address only [default: any address]", show_default=False
+        ),
     ] = None,
     *,
     app_only: Annotated[
         bool, typer.Option("--app-only", help="Use an application credential instead of a sign-in.")
     ] = False,
-    tenant: Annotated[str | None, typer.Option(help="App-only: tenant ID or domain.")] = None,
-    client_id: Annotated[str | None, typer.Option(help="App-only: application (client) ID.")] = None,
-    mailbox: Annotated[str | None, typer.Option(help="App-only: address of the mailbox.")] = None,
-    secret_file: Annotated[Path | None, typer.Option(help="App-only: file with the client secret.")] = None,
+    tenant: Annotated[
+        str | None, typer.Option(metavar="TENANT", help="App-only: tenant ID or domain.")
+    ] = None,
+    client_id: Annotated[
+        str | None, typer.Option(metavar="ID", help="App-only: application (client) ID.")
+    ] = None,
+    mailbox: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="App-only: address of the mailbox.")
+    ] = None,
+    secret_file: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="App-only: file with the client secret.")
+    ] = None,
     certificate: Annotated[
-        Path | None, typer.Option(help="App-only: PEM file with the certificate and its private key.")
+        Path | None,
+        typer.Option(metavar="FILE", help="App-only: PEM file with the certificate and its private key."),
     ] = None,
     folder: FolderOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Connect a mailbox by its owner's sign-in in a browser, or with an application credential.
+    """Connect a mailbox by sign-in or with an application credential.
 
-    For a sign-in, this prints a link, opens it if there is a display, and waits for the result. Connecting a
-    mailbox again renews its access; its sync continues where it stopped.
+    The owner signs in with a browser: this prints a link, opens it if there is a display, and waits for the
+    result. Connecting a mailbox again renews its access; its sync continues where it stopped.
     """
     options = applications.AppOnlyOptions(tenant, client_id, mailbox, secret_file, certificate, folder)
     if not app_only:
@@ -166,7 +179,7 @@ Examples:
   postroom mailboxes show 5f0c --json"""
 )
 def show(mailbox_name: MailboxArgument, *, json: JsonOption = False) -> ExitCode:
-    """Show one mailbox: its state, last error and audit, and how to reconnect it."""
+    """Show a mailbox: state, last error, audit, and how to reconnect."""
 
     async def act(context: MailboxCommandContext) -> ExitCode:
         mailbox = await find_mailbox(context, mailbox_name)
@@ -221,7 +234,9 @@ Examples:
 )
 def policy(
     mailbox_name: MailboxArgument,
-    content_policy: Annotated[ContentPolicy, typer.Argument(help="How much of the mail to keep.")],
+    content_policy: Annotated[
+        ContentPolicy, typer.Argument(metavar="POLICY", help="How much of the mail to keep.")
+    ],
     *,
     json: JsonOption = False,
 ) -> ExitCode:
@@ -257,9 +272,9 @@ def disconnect(
     yes: Annotated[bool, typer.Option("--yes", help="Purge without confirmation.")] = False,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Disconnect a mailbox: remove its subscription, revoke and delete its grant.
+    """Disconnect a mailbox.
 
-    Stored mail is kept unless --purge is given.
+    Removes its subscription, and revokes and deletes its grant. Stored mail is kept unless --purge is given.
     """
     if purge and not yes:
         if not sys.stdin.isatty():

@@ -33,7 +33,7 @@ Examples:
   postroom members link ann@example.org""",
 )
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-AddressArgument = Annotated[str, typer.Argument(help="Email address of the member.")]
+AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="Email address of the member.")]
 
 
 class MemberCommandContext(NamedTuple):
@@ -51,9 +51,14 @@ Examples:
 def add(
     address: AddressArgument,
     role: Annotated[Role, typer.Option(help="Role of the member.")] = Role.READER,
-    name: Annotated[str | None, typer.Option(help="Display name [default: derived from the address]")] = None,
+    name: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Display name [default: derived from the address]")
+    ] = None,
 ) -> None:
-    """Add a member and print a sign-in link, valid once and for one hour."""
+    """Add a member and print a sign-in link.
+
+    It is valid once and for one hour.
+    """
 
     async def act(context: MemberCommandContext) -> str:
         from postroom.flow.access import members
@@ -84,7 +89,7 @@ Examples:
   postroom members list --json | jq -r '.[].address'""",
 )
 def list_(*, json: JsonOption = False) -> None:
-    """List members with their roles, sign-in methods and when they were last seen."""
+    """List members: roles, sign-in methods, and when last seen."""
 
     async def act(context: MemberCommandContext) -> "list[Member]":
         from postroom.store import members
@@ -110,7 +115,10 @@ def list_(*, json: JsonOption = False) -> None:
 Examples:
   postroom members role ann@example.org reviewer"""
 )
-def role(address: AddressArgument, role: Annotated[Role, typer.Argument(help="Role of the member.")]) -> None:
+def role(
+    address: AddressArgument,
+    role: Annotated[Role, typer.Argument(metavar="ROLE", help="Role of the member.")],
+) -> None:
     """Change the role of a member. It takes effect with the next request."""
 
     async def act(context: MemberCommandContext) -> bool:
@@ -134,7 +142,7 @@ def password(
     address: AddressArgument,
     *,
     file: Annotated[
-        Path | None, typer.Option(help="Read the password from the first line of this file.")
+        Path | None, typer.Option(metavar="FILE", help="Read the password from the first line of this file.")
     ] = None,
     remove: Annotated[bool, typer.Option("--remove", help="Remove the password.")] = False,
 ) -> None:

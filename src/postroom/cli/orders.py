@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="orders",
-    help="Import, list and close the orders that documents are matched with.",
+    help="Import, list and close the orders of expected documents.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -41,8 +41,8 @@ The header line names the columns: reference, username (optional) and fields of 
   O-4711,ldeburna,US0378331005,buy,100,2026-02-04""",
 )
 def import_orders(
-    file: Annotated[Path, typer.Argument(help="CSV file with a header line.")],
-    kind: Annotated[str, typer.Option(help="Kind of document that fulfils the orders.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file with a header line.")],
+    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of document that fulfils the orders.")],
 ) -> None:
     """Import orders from a CSV file. Open orders that exist already are updated."""
     from postroom import config
@@ -62,7 +62,9 @@ def import_orders(
 
 @group.command(name="list", epilog="\b\nExamples:\n  postroom orders list --json")
 def list_orders(
-    kind: Annotated[str | None, typer.Option(help="Only orders for this kind of document.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(metavar="KIND", help="Only orders for this kind of document.")
+    ] = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
@@ -91,8 +93,8 @@ def list_orders(
 
 @group.command(name="close", epilog="\b\nExamples:\n  postroom orders close O-4711 --kind contract-note")
 def close_order(
-    reference: Annotated[str, typer.Argument(help="Reference of the order.")],
-    kind: Annotated[str, typer.Option(help="Kind of document that would fulfil the order.")],
+    reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="Reference of the order.")],
+    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of document that would fulfil the order.")],
 ) -> None:
     """Close an open order: no document is expected for it any more."""
     from postroom.cli import startup

@@ -18,7 +18,7 @@ Examples:
 
 group = typer.Typer(
     name="parked",
-    help="List and retry parked work: it failed for good and waits for you.",
+    help="List and retry parked work, which failed for good.",
     epilog=EXAMPLES,
     no_args_is_help=True,
 )
@@ -53,12 +53,14 @@ Examples:
   postroom parked retry sync   # all syncs"""
 )
 def retry(
-    kind: Annotated[str, typer.Argument(help="Work kind, as shown by `postroom parked list`.")],
+    kind: Annotated[
+        str, typer.Argument(metavar="KIND", help="Work kind, as shown by `postroom parked list`.")
+    ],
     subject: Annotated[
-        str | None, typer.Argument(help="Subject of the work [default: all of this kind]")
+        str | None, typer.Argument(metavar="SUBJECT", help="Subject of the work [default: all of this kind]")
     ] = None,
 ) -> ExitCode:
-    """Retry parked work now, with a fresh count of attempts."""
+    """Retry parked work now, and reset its attempt count."""
     from postroom.cli import startup
 
     count = startup.run_with_database(lambda database: _unpark(database, kind, subject))

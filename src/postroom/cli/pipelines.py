@@ -98,7 +98,9 @@ def _or_all(values: tuple[str, ...]) -> str:
 
 @group.command(epilog="\b\nExamples:\n  postroom pipelines check /etc/postroom/pipelines.toml")
 def check(
-    file: Annotated[Path | None, typer.Argument(help="Pipelines file [default: POSTROOM_PIPELINES]")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="FILE", help="Pipelines file [default: POSTROOM_PIPELINES]")
+    ] = None,
 ) -> None:
     """Check a pipelines file and report all errors with their positions."""
     from postroom import config
@@ -128,7 +130,7 @@ def try_one(
         ),
     ],
     pipeline: Annotated[
-        str | None, typer.Option(help="Only this pipeline [default: all]", show_default=False)
+        str | None, typer.Option(metavar="NAME", help="Only this pipeline [default: all]", show_default=False)
     ] = None,
     *,
     no_xml: Annotated[

@@ -39,14 +39,14 @@ Examples:
   postroom purge person jane@example.org --yes   # deletes it"""
 )
 def person(
-    address: Annotated[str, typer.Argument(help="Email address of the person.")],
+    address: Annotated[str, typer.Argument(metavar="ADDRESS", help="Email address of the person.")],
     *,
     yes: Annotated[
         bool, typer.Option("--yes", help="Delete the data. Without this, only counts are shown.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Delete what is stored about a person: mail they sent, and their address elsewhere.
+    """Delete the mail that a person sent, and their address elsewhere.
 
     Their address is removed from arrivals, the ledger and archive paths; a worker moves the archived copies.
     Mail that others sent to them, documents and records are kept. Afterwards the command searches every table

@@ -29,14 +29,19 @@ Examples:
 def search(
     words: Annotated[
         list[str],
-        typer.Argument(help="Words to find; '\"two words\"' matches a phrase, -word excludes a word."),
+        typer.Argument(
+            metavar="WORD", help="Words to find; '\"two words\"' matches a phrase, -word excludes a word."
+        ),
     ],
     mailbox: Annotated[
         str | None,
-        typer.Option("--mailbox", help="Only mail of this mailbox: address, ID or start of the ID."),
+        typer.Option(
+            "--mailbox", metavar="MAILBOX", help="Only mail of this mailbox: address, ID or start of the ID."
+        ),
     ] = None,
     limit: Annotated[
-        int, typer.Option(min=1, max=1000, help="Maximum number of messages, and of documents.")
+        int,
+        typer.Option(min=1, max=1000, metavar="COUNT", help="Maximum number of messages, and of documents."),
     ] = 20,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,

@@ -18,12 +18,18 @@ Examples:
 
 HostOption = Annotated[
     str | None,
-    typer.Option("--host", help="IP address to listen on [default: POSTROOM_HOST]", show_default=False),
+    typer.Option(
+        "--host",
+        metavar="ADDRESS",
+        help="IP address to listen on [default: POSTROOM_HOST]",
+        show_default=False,
+    ),
 ]
 PortOption = Annotated[
     int | None,
     typer.Option(
         "--port",
+        metavar="PORT",
         help="Port to listen on; 0 picks a free one [default: POSTROOM_PORT]",
         min=0,
         max=65535,
@@ -39,7 +45,7 @@ def serve(
         int | None, typer.Option(hidden=True, help="File descriptor of the supervisor's listening socket.")
     ] = None,
 ) -> None:
-    """Run the web process: pages, the API and pushes from providers.
+    """Run the web process: pages, the API and incoming pushes.
 
     It needs at least one worker (`postroom work`). `postroom up` runs both.
     """

@@ -29,7 +29,7 @@ WAIT_SECONDS = 90
 
 group = typer.Typer(
     name="subscriptions",
-    help="Manage push subscriptions, through which providers announce new mail.",
+    help="Manage subscriptions, by which providers announce mail.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -70,10 +70,10 @@ Examples:
   postroom subscriptions create jane@example.org"""
 )
 def create(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Check the public URL and the push handshake, then create missing subscriptions.
+    """Create missing subscriptions.
 
-    Workers do this on their own. This command shows at once whether it works, and needs no running worker.
-    Exit code 1 if anything failed.
+    Checks the public URL and the push handshake first. Workers do this on their own. This command shows at
+    once whether it works, and needs no running worker. Exit code 1 if anything failed.
     """
     return _run_command(lambda context: _create(context, mailbox, json=json))
 
@@ -85,7 +85,10 @@ Examples:
   postroom subscriptions renew jane@example.org"""
 )
 def renew(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Renew subscriptions now, and recreate those that are gone or use another URL."""
+    """Renew subscriptions now.
+
+    Those that are gone or use another URL are recreated.
+    """
     return _run_command(lambda context: _renew(context, mailbox, json=json))
 
 
@@ -97,7 +100,7 @@ Examples:
   postroom subscriptions list --json | jq '.[] | select(.status != "active")'""",
 )
 def list_all(*, json: JsonOption = False) -> None:
-    """List the subscriptions of all mailboxes, including recently replaced ones."""
+    """List all subscriptions, including recently replaced ones."""
     _run_command(lambda context: _list(context, json=json))
 
 
@@ -108,7 +111,7 @@ Examples:
   postroom subscriptions check --json"""
 )
 def check(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
-    """Check the public URL, the handshake, all subscriptions, and that pushes arrive.
+    """Check that pushes arrive: public URL, handshake, subscriptions.
 
     Sends a test push to the public URL for each Microsoft 365 mailbox, and renews the watch of each Gmail
     mailbox, which makes Gmail send a push. Exit code 1 if a check fails.

@@ -64,7 +64,9 @@ Examples:
 )
 def backfill(
     mailbox_name: MailboxArgument,
-    days: Annotated[float, typer.Option(min=0, max=36500, help="Number of days back from now.")],
+    days: Annotated[
+        float, typer.Option(min=0, max=36500, metavar="DAYS", help="Number of days back from now.")
+    ],
     *,
     json: JsonOption = False,
 ) -> ExitCode:

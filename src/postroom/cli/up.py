@@ -31,7 +31,9 @@ Examples:
 def up(
     host: HostOption = None,
     port: PortOption = None,
-    workers: Annotated[int, typer.Option(min=1, max=64, help="Number of worker processes.")] = 1,
+    workers: Annotated[
+        int, typer.Option(min=1, max=64, metavar="COUNT", help="Number of worker processes.")
+    ] = 1,
 ) -> None:
     """Run the database, the web process and workers until Ctrl-C.
 

@@ -43,15 +43,17 @@ Examples:
   postroom webhooks add https://app.example.org/postroom --kind document.changed --kind 'mailbox.*'"""
 )
 def add(
-    url: Annotated[str, typer.Argument(help="https URL that receives the events.")],
+    url: Annotated[str, typer.Argument(metavar="URL", help="https URL that receives the events.")],
     kind: Annotated[
         list[str] | None,
-        typer.Option(help="Event type, or a pattern such as 'document.*'; repeatable [default: all]"),
+        typer.Option(
+            metavar="TYPE", help="Event type, or a pattern such as 'document.*'; repeatable [default: all]"
+        ),
     ] = None,
     *,
     json: JsonOption = False,
 ) -> None:
-    """Add a webhook and print its signing secret, which is shown only once."""
+    """Add a webhook and print its signing secret, shown only once."""
 
     async def act(database: "Database", organization: OrganizationId) -> CreatedWebhook:
         from postroom.flow.outbound import webhooks
@@ -157,11 +159,14 @@ Examples:
 )
 def replay(
     webhook_name: WebhookArgument,
-    after: Annotated[int, typer.Option(min=0, help="Feed position; all later events are delivered again.")],
+    after: Annotated[
+        int,
+        typer.Option(min=0, metavar="POSITION", help="Feed position; all later events are delivered again."),
+    ],
 ) -> None:
-    """Deliver all events after a feed position again, and retry failed deliveries.
+    """Deliver all events after a feed position again.
 
-    Enables the webhook.
+    Also retries failed deliveries, and enables the webhook.
     """
 
     async def act(database: "Database", organization: OrganizationId) -> None:

@@ -29,6 +29,7 @@ def work(
         typer.Option(
             min=1,
             max=1000,
+            metavar="COUNT",
             help="Number of work items to run at a time [default: POSTROOM_CONCURRENCY]",
             show_default=False,
         ),
