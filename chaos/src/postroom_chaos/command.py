@@ -32,18 +32,24 @@ console = Console(soft_wrap=True)
 
 
 def run(
-    seeds: Annotated[int, typer.Option(min=1, help="Number of seeds to run.")] = 20,
+    seeds: Annotated[int, typer.Option(min=1, metavar="COUNT", help="Number of seeds to run.")] = 20,
     minutes: Annotated[
-        float | None, typer.Option(min=0, help="Start no further seed after so many minutes.")
+        float | None,
+        typer.Option(min=0, metavar="MINUTES", help="Start no further seed after this many minutes."),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Run only this seed.")] = None,
-    first: Annotated[int, typer.Option(help="Number of the first seed.")] = 1,
-    jobs: Annotated[int, typer.Option(min=1, help="Seeds that run at the same time.")] = 1,
+    seed: Annotated[int | None, typer.Option(metavar="SEED", help="Run only this seed.")] = None,
+    first: Annotated[int, typer.Option(metavar="SEED", help="Number of the first seed.")] = 1,
+    jobs: Annotated[int, typer.Option(min=1, metavar="COUNT", help="Seeds that run at the same time.")] = 1,
     seconds: Annotated[
-        float, typer.Option(min=5, help="Seconds of faults in each seed; part of the plan.")
+        float,
+        typer.Option(min=5, metavar="SECONDS", help="Seconds of faults in each seed; part of the plan."),
     ] = DEFAULT_SECONDS,
-    keep: Annotated[Path, typer.Option(help="Folder for the evidence of failed seeds.")] = Path(".chaos"),
-    report: Annotated[Path | None, typer.Option(help="Write the results of all seeds as JSON.")] = None,
+    keep: Annotated[
+        Path, typer.Option(metavar="FOLDER", help="Folder for the evidence of failed seeds.")
+    ] = Path(".chaos"),
+    report: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the results of all seeds as JSON.")
+    ] = None,
     *,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Keep the evidence of every seed.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print the plan of the seed and run nothing.")] = False,
@@ -155,6 +161,11 @@ def _print_totals(results: list[SeedResult]) -> None:
 
 
 def main() -> None:
-    application = typer.Typer(add_completion=False)
+    application = typer.Typer(
+        add_completion=False,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
     application.command(epilog=EXAMPLES)(run)
     application()
