@@ -1,16 +1,38 @@
-"""Reads and validates the app-only options of `postroom mailboxes connect`: secret or certificate.
+"""Defines, reads and validates the app-only options of `postroom mailboxes connect`.
 
-`mailboxes` defines the options and connects.
+`mailboxes` has the command itself and its other options.
 """
 
 import re
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
+
+import typer
 
 from postroom.errors import OperatorError, SettingsError
 from postroom.model import AppCredential, Secret
 
 _MAX_FILE_BYTES: Final = 64 * 1024
+TenantOption = Annotated[str | None, typer.Option(metavar="TENANT", help="App-only: tenant ID or domain.")]
+ClientIdOption = Annotated[str | None, typer.Option(metavar="ID", help="App-only: application (client) ID.")]
+AddressOption = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="App-only: address of the mailbox.")
+]
+SecretFileOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="App-only: file with the client secret.")
+]
+CertificateOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="App-only: PEM file with the certificate and its private key."),
+]
+FolderOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="App-only: folder, by well-known name or ID [default: unchanged; Inbox for new mailboxes]",
+        show_default=False,
+    ),
+]
 
 
 class AppOnlyOptions(NamedTuple):

@@ -6,7 +6,6 @@ Also opens the engine and finds the named mailbox for other commands. `flow.mail
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar
 from uuid import uuid4
 
@@ -44,14 +43,6 @@ PolicyOption = Annotated[
     ContentPolicy | None,
     typer.Option(
         help="How much of the mail to keep [default: unchanged; full for new mailboxes]", show_default=False
-    ),
-]
-FolderOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FOLDER",
-        help="App-only: folder, by well-known name or ID [default: unchanged; Inbox for new mailboxes]",
-        show_default=False,
     ),
 ]
 POLL_SECONDS = 0.5
@@ -95,23 +86,12 @@ def connect(
     app_only: Annotated[
         bool, typer.Option("--app-only", help="Use an application credential instead of a sign-in.")
     ] = False,
-    tenant: Annotated[
-        str | None, typer.Option(metavar="TENANT", help="App-only: tenant ID or domain.")
-    ] = None,
-    client_id: Annotated[
-        str | None, typer.Option(metavar="ID", help="App-only: application (client) ID.")
-    ] = None,
-    mailbox: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="App-only: address of the mailbox.")
-    ] = None,
-    secret_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="App-only: file with the client secret.")
-    ] = None,
-    certificate: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="App-only: PEM file with the certificate and its private key."),
-    ] = None,
-    folder: FolderOption = None,
+    tenant: applications.TenantOption = None,
+    client_id: applications.ClientIdOption = None,
+    mailbox: applications.AddressOption = None,
+    secret_file: applications.SecretFileOption = None,
+    certificate: applications.CertificateOption = None,
+    folder: applications.FolderOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
     """Connect a mailbox by sign-in or with an application credential.
