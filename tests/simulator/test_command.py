@@ -154,7 +154,7 @@ def test_it_runs_without_a_terminal_and_a_home_directory(tmp_path):
 def test_a_disconnecting_client_logs_no_error(sim, path):
     place = urlsplit(sim.http)
     with socket.create_connection((place.hostname, place.port)) as client:
-        client.sendall(f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{{".encode())
+        client.sendall(f"POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{{".encode())
     while not ((entries := sim.get("requests")) and entries[0]["duration_ms"]):
         pass
     assert [(entry["path"], entry["status"]) for entry in entries] == [(path, 0)]
@@ -165,7 +165,7 @@ def test_a_client_disconnecting_from_the_control_api_logs_no_error(start):
     sim = start()
     place = urlsplit(sim.http)
     with socket.create_connection((place.hostname, place.port)) as client:
-        client.sendall(b"POST /_sim/mailboxes HTTP/1.1\r\nHost: x\r\nContent-Length: 99\r\n\r\n{")
+        client.sendall(b"POST /_sim/mailboxes HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{")
     assert sim.get("mailboxes") == []
 
 

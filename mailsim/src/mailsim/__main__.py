@@ -39,6 +39,7 @@ class CommandOptions:
     manual: bool
     start: datetime | None
     supervised: bool
+    hosts: Sequence[str]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,19 +58,8 @@ def _make_parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         exit_on_error=False,
     )
+    _add_network_options(parser)
     add = parser.add_argument
-    add(
-        "--http",
-        metavar="HOST:PORT",
-        default="127.0.0.1:0",
-        help="listen on this address without TLS; port 0 picks a free port (default: %(default)s)",
-    )
-    add(
-        "--https",
-        metavar="HOST:PORT",
-        default="127.0.0.1:0",
-        help="listen on this address with TLS; port 0 picks a free port (default: %(default)s)",
-    )
     add(
         "--seed",
         metavar="N",
@@ -99,6 +89,29 @@ def _make_parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _add_network_options(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--http",
+        metavar="HOST:PORT",
+        default="127.0.0.1:0",
+        help="listen on this address without TLS; port 0 picks a free port (default: %(default)s)",
+    )
+    add(
+        "--https",
+        metavar="HOST:PORT",
+        default="127.0.0.1:0",
+        help="listen on this address with TLS; port 0 picks a free port (default: %(default)s)",
+    )
+    add(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="answer under this host name too; repeatable (default: loopback, this machine, the providers)",
+    )
+
+
 def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
     parsed, extra = _make_parser().parse_known_args(arguments)
     if extra:
@@ -114,6 +127,7 @@ def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
         manual=parsed.clock == "manual",
         start=_parse_time(parsed.start) if parsed.start else None,
         supervised=parsed.supervised,
+        hosts=parsed.allow_host,
     )
 
 
@@ -148,10 +162,10 @@ async def _run(command: CommandOptions) -> None:
     with ExitStack() as stack:
         plain = stack.enter_context(listen(command.http))
         secure = stack.enter_context(listen(command.https))
-        tls_files = stack.enter_context(issue_certificates(command.https.host))
+        tls_files = stack.enter_context(issue_certificates(command.https.host, *command.hosts))
         sim = make_simulator(command.options, Clock(manual=command.manual, start=command.start))
         sim.base_urls.update(http=listener_url(plain, "http"), https=listener_url(secure, "https"))
-        app = make_app(sim)
+        app = make_app(sim, [command.http.host, command.https.host, *command.hosts])
         gc.freeze()  # everything loaded so far is permanent; collections can skip it
         gc.set_threshold(10_000, 20, 20)
         async with serve(app, plain, secure, tls_files.server):

@@ -4,7 +4,7 @@ It wraps provider routes in the middleware, and answers unknown paths and bugs. 
 """
 
 import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -20,6 +20,7 @@ from mailsim.gmail.provider import routes as google_routes
 from mailsim.graph.provider import routes as microsoft_routes
 from mailsim.message_state import ProviderName
 from mailsim.middleware import ProviderMiddleware
+from mailsim.request_origin import refuse_foreign_requests
 from mailsim.simulator import Provider, RawResponse, Simulator
 
 RouteFactory = Callable[[Simulator], list[Route]]
@@ -29,7 +30,8 @@ GOOGLE: tuple[RouteFactory, ...] = (google_routes,)
 MICROSOFT: tuple[RouteFactory, ...] = (microsoft_routes,)
 
 
-def make_app(sim: Simulator) -> ASGIApp:
+def make_app(sim: Simulator, hosts: Collection[str] = ()) -> ASGIApp:
+    """Build the application. It answers under the names in `hosts` too."""
     routes: list[BaseRoute] = []
     factories: dict[ProviderName, tuple[RouteFactory, ...]] = {"gmail": GOOGLE, "outlook": MICROSOFT}
     for name, provider_factories in factories.items():
@@ -40,7 +42,7 @@ def make_app(sim: Simulator) -> ASGIApp:
     handler = _make_error_handler(sim)
     app = Starlette(routes=routes, exception_handlers={HTTPException: handler, Exception: handler})
     app.router.redirect_slashes = False
-    return _ignore_disconnects(app)
+    return refuse_foreign_requests(_ignore_disconnects(app), hosts)
 
 
 def _ignore_disconnects(app: ASGIApp) -> ASGIApp:
