@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from postroom.errors import PermanentError
-from postroom.flow.access import members, sign_in
+from postroom.flow.access import members, passwords, sign_in
 from postroom.model import Role, Secret
 from postroom.store import ledger
 from postroom.store import sessions as stored
@@ -176,6 +176,19 @@ async def test_parallel_password_attempts_are_all_counted(browser, ann, database
     answers = await asyncio.gather(*(enter(browser, password=each) for each in tries))
     assert {each.status_code for each in answers} == {403}
     assert (await reported(database, organization)).count("SIGN_IN_REFUSED") == 5
+
+
+async def test_sign_ins_beyond_the_queue_are_turned_away_at_once_and_not_counted(
+    browser, ann, database, organization
+):
+    strangers = (
+        enter(browser, address=f"stranger{number}@example.com") for number in range(passwords.MAX_SIGN_INS)
+    )
+    *others, own = await asyncio.gather(*strangers, enter(browser, password="wrong password"))
+    assert {each.status_code for each in others} == {403}
+    assert own.status_code == 503
+    assert "SIGN_IN_REFUSED" not in await reported(database, organization)
+    assert (await enter(browser)).status_code == 303
 
 
 async def test_lock_doubles_with_each_failure_and_success_resets_it(browser, ann, move_clock):

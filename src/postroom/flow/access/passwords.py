@@ -4,6 +4,9 @@ Also the limits on their length. No database: `members` and `sign_in` read and w
 """
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
@@ -18,11 +21,34 @@ MAX_LENGTH: Final = 1000
 _hasher: Final = PasswordHasher()
 # Each hash takes 64 MB for a moment: a burst of attempts queues instead of filling the memory.
 _MAX_CONCURRENT: Final = 2
+# More sign-ins than this at a time are turned away: a queue without end would keep every member waiting.
+MAX_SIGN_INS: Final = 20
 
 
 @cache
 def _hashing_slots(_loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
     return asyncio.Semaphore(_MAX_CONCURRENT)
+
+
+@dataclass
+class SignInQueue:
+    """Counts the sign-ins by password that wait or are checked."""
+
+    count: int = 0
+
+    def is_full(self) -> bool:
+        return self.count >= MAX_SIGN_INS
+
+    @contextmanager
+    def enter(self) -> Generator[None]:
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1
+
+
+sign_in_queue: Final = SignInQueue()
 
 
 async def hash_password(password: Secret) -> Secret:
