@@ -10,11 +10,11 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from postroom.errors import PermanentError
-from postroom.flow.access import members, passwords, sign_in
+from postroom.flow.access import members, sign_in
 from postroom.model import Role, Secret
 from postroom.store import ledger
 from postroom.store import sessions as stored
-from postroom.web import app, mailboxes
+from postroom.web import app, mailboxes, throttle
 from postroom.web.connect import MailboxPagesContext
 from postroom.web.sessions import LookupProgress, get_visitor, member_route
 from web.sign_in_support import SEALER, URL, build_site, create_session_cookie
@@ -182,7 +182,7 @@ async def test_sign_ins_beyond_the_queue_are_turned_away_at_once_and_not_counted
     browser, ann, database, organization
 ):
     strangers = (
-        enter(browser, address=f"stranger{number}@example.com") for number in range(passwords.MAX_SIGN_INS)
+        enter(browser, address=f"stranger{number}@example.com") for number in range(throttle.MAX_SIGN_INS)
     )
     *others, own = await asyncio.gather(*strangers, enter(browser, password="wrong password"))
     assert {each.status_code for each in others} == {403}

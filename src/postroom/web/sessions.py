@@ -26,6 +26,7 @@ from postroom.store.database import Database
 from postroom.store.sessions import LONGEST_DAYS, SessionMember
 from postroom.vault import Sealer
 from postroom.web import cookies, csrf, pages
+from postroom.web.throttle import SignInQueue
 
 Endpoint = Callable[[Request], Awaitable[Response]]
 
@@ -91,6 +92,7 @@ class SiteContext:
     )
 
     lookups: LookupProgress = field(default_factory=LookupProgress)
+    sign_ins: SignInQueue = field(default_factory=SignInQueue)
 
     @property
     def cookie(self) -> str:

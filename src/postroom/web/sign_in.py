@@ -18,7 +18,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.errors import LoginRejected, OperatorError, PostroomError, TransientError
-from postroom.flow.access import passwords, sign_in
+from postroom.flow.access import sign_in
 from postroom.flow.access.sign_in import NewSession
 from postroom.logs import Log
 from postroom.model import Role, Secret
@@ -73,12 +73,12 @@ async def sign_in_with_password(site: SiteContext, throttle: Throttle, request: 
     following = _safe_next_path(form.get("next"))
     if throttle.is_blocked(source):
         return _sign_in_page(request, site, following, error=_WRONG_CREDENTIALS, status=429)
-    if passwords.sign_in_queue.is_full():  # nothing is counted against the member or the source
+    if site.sign_ins.is_full():  # nothing is counted against the member or the source
         return _sign_in_page(request, site, following, error=_TOO_MANY_SIGN_INS, status=503)
     # Charged before the check and refunded on success: parallel attempts must cost as much as serial ones.
     throttle.record_rejection(source)
     address, password = form.get("address", "").strip()[:320], Secret(form.get("password", ""))
-    with passwords.sign_in_queue.enter():
+    with site.sign_ins.enter():
         signed_in = await sign_in.sign_in_by_password(
             site.database, address, password, first=site.organization, seconds=site.session_seconds
         )

@@ -1,11 +1,13 @@
-"""A throttle per source, in memory: sources that send only rejected items are blocked for a while.
+"""Limits in memory: a throttle per source of rejected items, and the number of sign-ins by password.
 
 A source that also sends valid items keeps its credit: a forger behind the same IP address cannot block it.
 """
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Final
 
 CREDIT: Final = 400.0
@@ -13,6 +15,8 @@ PER_SECOND: Final = 1.0
 # Short, because a provider may share its IP address with a forger, for example behind a proxy.
 MAX_DEBT: Final = 5.0
 MAX_SOURCES: Final = 10_000
+# More are turned away: a queue without end would keep every member waiting.
+MAX_SIGN_INS: Final = 20
 
 
 class Throttle:
@@ -45,3 +49,21 @@ class Throttle:
         self._credit.move_to_end(source)
         if len(self._credit) > MAX_SOURCES:
             self._credit.popitem(last=False)
+
+
+@dataclass
+class SignInQueue:
+    """Counts the sign-ins by password that wait or are checked: only two are checked at a time."""
+
+    count: int = 0
+
+    def is_full(self) -> bool:
+        return self.count >= MAX_SIGN_INS
+
+    @contextmanager
+    def enter(self) -> Generator[None]:
+        self.count += 1
+        try:
+            yield
+        finally:
+            self.count -= 1

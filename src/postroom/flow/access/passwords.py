@@ -4,9 +4,7 @@ Also the limits on their length. No database: `members` and `sign_in` read and w
 """
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from typing import Final
 
@@ -20,51 +18,23 @@ MIN_LENGTH: Final = 12
 MAX_LENGTH: Final = 1000
 _hasher: Final = PasswordHasher()
 # Each hash takes 64 MB for a moment: a burst of attempts queues instead of filling the memory.
-_MAX_CONCURRENT: Final = 2
-# More sign-ins than this at a time are turned away: a queue without end would keep every member waiting.
-MAX_SIGN_INS: Final = 20
-
-
-@cache
-def _hashing_slots(_loop: asyncio.AbstractEventLoop) -> asyncio.Semaphore:
-    return asyncio.Semaphore(_MAX_CONCURRENT)
-
-
-@dataclass
-class SignInQueue:
-    """Counts the sign-ins by password that wait or are checked."""
-
-    count: int = 0
-
-    def is_full(self) -> bool:
-        return self.count >= MAX_SIGN_INS
-
-    @contextmanager
-    def enter(self) -> Generator[None]:
-        self.count += 1
-        try:
-            yield
-        finally:
-            self.count -= 1
-
-
-sign_in_queue: Final = SignInQueue()
+_threads: Final = ThreadPoolExecutor(2, thread_name_prefix="password")
 
 
 async def hash_password(password: Secret) -> Secret:
     """Hash a password. Raises PermanentError if it is too short or too long."""
     if not MIN_LENGTH <= len(password.reveal()) <= MAX_LENGTH:
         raise PermanentError(f"A password must have {MIN_LENGTH} to {MAX_LENGTH} characters.")
-    async with _hashing_slots(asyncio.get_running_loop()):
-        return Secret(await asyncio.to_thread(_hasher.hash, password.reveal()))
+    loop = asyncio.get_running_loop()
+    return Secret(await loop.run_in_executor(_threads, _hasher.hash, password.reveal()))
 
 
 async def verify_password(stored_hash: Secret | None, password: Secret) -> bool:
     """Compare a password with a hash. Takes the same time without a hash, to not reveal who has one."""
     if len(password.reveal()) > MAX_LENGTH:
         return False
-    async with _hashing_slots(asyncio.get_running_loop()):
-        return await asyncio.to_thread(_verify, stored_hash, password.reveal())
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_threads, _verify, stored_hash, password.reveal())
 
 
 def _verify(stored_hash: Secret | None, password: str) -> bool:
