@@ -230,7 +230,7 @@ def test_the_meter_shows_the_peak_of_concurrent_requests(client):
     client.sim.fault("stall", mailbox=client.address, seconds=600)
     place = urlsplit(client.sim.http)
     request = (
-        f"GET {LIST[client.provider]} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {client.token}\r\n\r\n"
+        f"GET {LIST[client.provider]} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {client.token}\r\n\r\n"
     )
     with ExitStack() as stack:
         for _ in range(4):
