@@ -77,7 +77,9 @@ _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
 _NAMES: Final = frozenset(LogFields.__annotations__) | frozenset(_PATTERNS) | {"refused"}
 _FIRST: Final = ("timestamp", "level", "process", "event")
 # A long run of mixed letters and digits is a token, a key or an ID, not a word.
-_TOKEN: Final = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])(?=[0-9+/=_-]*[A-Za-z])[A-Za-z0-9+/=_-]{20,}")
+_TOKEN: Final = re.compile(
+    r"(?<![A-Za-z0-9+/=_-])(?=[A-Za-z+/=_-]*[0-9])(?=[0-9+/=_-]*[A-Za-z])[A-Za-z0-9+/=_-]{20,}"
+)
 _refused_values = 0
 
 
