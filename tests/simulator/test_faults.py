@@ -229,9 +229,8 @@ def test_the_meter_shows_the_peak_of_concurrent_requests(client):
     client.list()
     client.sim.fault("stall", mailbox=client.address, seconds=600)
     place = urlsplit(client.sim.http)
-    request = (
-        f"GET {LIST[client.provider]} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {client.token}\r\n\r\n"
-    )
+    path, token = LIST[client.provider], client.token
+    request = f"GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n"
     with ExitStack() as stack:
         for _ in range(4):
             waiting = stack.enter_context(socket.create_connection((place.hostname, place.port)))
