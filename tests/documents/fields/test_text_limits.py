@@ -47,9 +47,15 @@ def test_a_text_that_is_too_dense_needs_review_and_has_no_fields(attack, reason)
     assert found.fields == {}
 
 
-def test_a_line_that_is_too_long_is_cut_and_needs_review():
-    found = read(f"{BILL}\n{'word ' * 300}")
-    assert "length: lines of the text were cut after 1,000 characters" in found.failed_checks
+def test_a_line_that_is_too_long_is_wrapped():
+    document = build_document_text(plain_text.to_transcript("word " * 300))
+    assert [len(line.words) for line in document.lines] == [200, 100]
+    assert document.excess == ""
+
+
+def test_a_word_that_is_too_long_is_left_out_and_the_document_needs_review():
+    found = read(f"{BILL}\n{'x' * 1001}")
+    assert "length: words of more than 1,000 characters were left out" in found.failed_checks
 
 
 @pytest.mark.parametrize("line", ["word " * 190, "x"])

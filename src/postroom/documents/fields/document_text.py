@@ -9,7 +9,6 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
 from typing import Final
 
 from postroom.documents.files.file_reading import Box, Transcript, Word
@@ -21,7 +20,8 @@ _SEAMS: Final = re.compile(
 )
 
 
-# More than this is no invoice and no contract note. The work of a search grows with the square of a line.
+# More than this is no invoice and no contract note. The work of a search grows with the square of a line, so
+# longer ones are wrapped.
 MAX_CHARACTERS: Final = 100_000
 MAX_LINES: Final = 5_000
 MAX_LINE_CHARACTERS: Final = 1_000
@@ -98,22 +98,31 @@ def fold_text(text: str) -> str:
 def build_document_text(transcript: Transcript) -> DocumentText:
     lines: list[TextLine] = []
     room, excess = MAX_CHARACTERS, ""
-    for words in transcript.lines():
+    for words in (wrapped for each in transcript.lines() for wrapped in _wrap(_remove_leaders(each))):
         if room <= 0 or len(lines) == MAX_LINES:
             excess = f"only the first {len(lines):,} lines of the text were read: it is too long"
             break
-        kept = _remove_leaders(words)
-        if (most := _count_fitting_words(kept)) < len(kept):
-            excess = f"lines of the text were cut after {MAX_LINE_CHARACTERS:,} characters"
-        if kept[:most]:
-            lines.append(_build_line(kept[:most], len(lines)))
+        kept = [word for word in words if len(word.text) <= MAX_LINE_CHARACTERS]
+        if len(kept) < len(words):
+            excess = f"words of more than {MAX_LINE_CHARACTERS:,} characters were left out"
+        if kept:
+            lines.append(_build_line(kept, len(lines)))
             room -= len(lines[-1].text)
     return DocumentText(tuple(lines), has_layout=transcript.method != "plain", excess=excess)
 
 
-def _count_fitting_words(words: Sequence[Word]) -> int:
-    ends = accumulate(len(word.text) + 1 for word in words)
-    return sum(end <= MAX_LINE_CHARACTERS + 1 for end in ends)
+def _wrap(words: Sequence[Word]) -> Iterator[list[Word]]:
+    """Split a line that is longer than the limit, between words."""
+    line: list[Word] = []
+    length = 0
+    for word in words:
+        if line and length + len(word.text) > MAX_LINE_CHARACTERS:
+            yield line
+            line, length = [], 0
+        line.append(word)
+        length += len(word.text) + 1
+    if line:
+        yield line
 
 
 def _remove_leaders(words: Sequence[Word]) -> list[Word]:
