@@ -70,6 +70,7 @@ EFFECTS = (
         usual=None,
     ),
     Effect("blob.check", "Mail", "postroom.blobs.disk:DiskBlobStore.check", "BlobStore.check", usual=None),
+    _commit("folders", "Mail", within="postroom.store.folders:reconcile", usual="after"),
     _commit("sync", "Mail", within="postroom.store.blobs:record"),
     _commit("subscribe", "Mail", within="postroom.store.subscriptions:confirm"),
     Effect("work.claim", "Mail", "postroom.store.work:claim", provider="gmail", usual=None),

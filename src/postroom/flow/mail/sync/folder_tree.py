@@ -14,11 +14,14 @@ from postroom.store.cursors import CursorKind, CursorStart
 
 
 async def refresh_folders(sync_run: SyncRun) -> None:
-    """Read the folder tree; start cursors for new folders and drop those of removed ones."""
+    """Read the folder tree; start cursors for new folders and drop those of removed ones.
+
+    The tree counts as read once both are stored: a worker that dies in between leaves it to the next sync.
+    """
     remote = await sync_run.remote.list_folders()
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
         rows = await folders.reconcile(connection, sync_run.id, remote)
-        await cursors.start(connection, sync_run.id, [CursorStart(CursorKind.FOLDERS, "")])
+        await cursors.delete(connection, sync_run.id, [(CursorKind.FOLDERS, "")])
     sync_run.folders = {row.key: row for row in rows}
     wanted = sync_run.scopes()
     starts = [
@@ -40,7 +43,7 @@ async def refresh_folders(sync_run: SyncRun) -> None:
         for scope in {scope for _, scope in gone}:
             await failures.settle_unlisted(connection, sync_run.id, scope)
         await cursors.delete(connection, sync_run.id, gone)
-        await cursors.start(connection, sync_run.id, starts)
+        await cursors.start(connection, sync_run.id, [CursorStart(CursorKind.FOLDERS, ""), *starts])
         found = await cursors.list_by_mailbox(connection, sync_run.id)
     sync_run.cursors = {(row.kind, row.scope): row for row in found}
 
