@@ -6,7 +6,6 @@ The login itself is in `flow.mailboxes.connect`.
 
 from functools import partial
 from typing import Final, NamedTuple
-from urllib.parse import urlencode
 from uuid import UUID, uuid4
 
 from starlette.exceptions import HTTPException
@@ -15,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 
 from postroom.errors import LoginRejected
 from postroom.flow.mailboxes import connect, invitations, login_checks
-from postroom.flow.mailboxes.connect import ConnectContext, ConnectedMailbox
+from postroom.flow.mailboxes.connect import ConnectContext, ConnectedMailbox, authorize_path
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.flow.mailboxes.invitations import Invitation
 from postroom.flow.mailboxes.login_checks import LoginRefusal, LoginRefusalReason
@@ -115,17 +114,6 @@ def get_provider(request: Request) -> ProviderName:
         return ProviderName(request.path_params["provider"])
     except ValueError:
         raise HTTPException(404) from None
-
-
-def authorize_path(provider: ProviderName, connect_request: ConnectRequest) -> str:
-    query: dict[str, str] = {}
-    if connect_request.policy is not None:
-        query |= {"policy": connect_request.policy.value}
-    if connect_request.mailbox is not None:
-        query |= {"mailbox": str(connect_request.mailbox)}
-    if connect_request.force_consent:
-        query |= {"again": "1"}
-    return f"/oauth/{provider}/authorize?{urlencode(query)}"
 
 
 def _read_connect_request(request: Request) -> ConnectRequest:

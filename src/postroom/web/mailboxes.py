@@ -17,6 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.flow.mailboxes import lifecycle, mailbox_health
+from postroom.flow.mailboxes.connect import authorize_path
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy, MailboxId, ProviderName, Role
 from postroom.store import alerts, mailboxes
@@ -25,7 +26,7 @@ from postroom.store.sessions import SessionMember
 from postroom.store.views import mailbox_status
 from postroom.store.views.mailbox_status import MailboxStatus
 from postroom.web import pages
-from postroom.web.connect import MailboxPagesContext, authorize, authorize_path, callback
+from postroom.web.connect import MailboxPagesContext, authorize, callback
 from postroom.web.sessions import get_visitor, member_route
 
 PROVIDER_NAMES: Final[Mapping[ProviderName, str]] = {

@@ -105,9 +105,18 @@ class ConnectContext:
 
     def reconnect_url(self, mailbox: Mailbox, policy: ContentPolicy | None = None) -> str:
         """The link that reconnects a mailbox, with another policy if one is given."""
-        asked = {"policy": policy.value} if policy else {}
-        query = urlencode(asked | {"mailbox": str(mailbox.id)})
-        return f"{self.url}/oauth/{mailbox.provider}/authorize?{query}"
+        return self.url + authorize_path(mailbox.provider, ConnectRequest(policy, mailbox=mailbox.id))
+
+
+def authorize_path(provider: ProviderName, request: ConnectRequest) -> str:
+    """The path of our site that starts this login."""
+    query = {
+        "policy": request.policy,
+        "mailbox": request.mailbox and str(request.mailbox),
+        "again": "1" if request.force_consent else None,
+    }
+    given = {name: value for name, value in query.items() if value is not None}
+    return f"/oauth/{provider}/authorize?{urlencode(given)}"
 
 
 class _SealedLogin(msgspec.Struct):
