@@ -25,7 +25,12 @@ class SessionMember:
     @property
     def actor(self) -> str:
         """The ledger's actor id, which holds no personal data."""
-        return f"member:{self.member}"
+        return format_actor(self.member)
+
+
+def format_actor(member: MemberId) -> str:
+    """The member as the actor of a ledger entry."""
+    return f"member:{member}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,7 @@ async def find_account(
     """Whose session or unused link this is."""
     if token is None:
         return None
-    async with database.engine() as engine:
-        organization = await sessions.find_organization(engine, token)
+    organization = await _find_organization(database, token)
     if organization is None:
         return None
     async with database.transaction(organization) as connection:
@@ -67,8 +66,7 @@ async def find_account(
 
 
 async def sign_in_by_link(database: Database, token: Secret, *, seconds: float) -> NewSession | None:
-    async with database.engine() as engine:
-        organization = await sessions.find_organization(engine, token)
+    organization = await _find_organization(database, token)
     if organization is None:
         return None
     async with database.transaction(organization) as connection:
@@ -131,15 +129,19 @@ async def sign_in_by_identity(
 
 
 async def sign_out(database: Database, token: Secret) -> None:
-    async with database.engine() as engine:
-        organization = await sessions.find_organization(engine, token)
+    organization = await _find_organization(database, token)
     if organization is None:
         return
     async with database.transaction(organization) as connection:
         member = await sessions.end(connection, token)
         if member is not None:
-            entry = NewLedgerEntry("MEMBER_SIGNED_OUT", "member", str(member), f"member:{member}")
+            entry = NewLedgerEntry("MEMBER_SIGNED_OUT", "member", str(member), sessions.format_actor(member))
             await ledger.append_entries(connection, organization, [entry])
+
+
+async def _find_organization(database: Database, token: Secret) -> OrganizationId | None:
+    async with database.engine() as engine:
+        return await sessions.find_organization(engine, token)
 
 
 async def _start_session(
@@ -151,6 +153,8 @@ async def _start_session(
 ) -> NewSession:
     token = Secret(token_urlsafe(32))
     await sessions.begin(connection, member, token, kind="session", seconds=seconds)
-    entry = NewLedgerEntry("MEMBER_SIGNED_IN", "member", str(member), f"member:{member}", {"way": method})
+    entry = NewLedgerEntry(
+        "MEMBER_SIGNED_IN", "member", str(member), sessions.format_actor(member), {"way": method}
+    )
     await ledger.append_entries(connection, organization, [entry])
     return NewSession(organization, member, token)
