@@ -50,6 +50,15 @@ class Mailbox:
             object.__setattr__(self, name, kind(getattr(self, name)))
         object.__setattr__(self, "health_cause", HealthCause.resolve(self.health, self.health_cause))
 
+    @property
+    def has_lost_grant(self) -> bool:
+        """Whether only a reconnect can continue it."""
+        return self.disconnected_at is None and self.health is MailboxHealth.TOKEN_REFRESH_FAILED
+
+    @property
+    def can_sync(self) -> bool:
+        return self.disconnected_at is None and self.paused_at is None and not self.has_lost_grant
+
 
 _COLUMNS = """
     id, organization_id AS organization, provider, account_id, provider_user_id, address, folder,

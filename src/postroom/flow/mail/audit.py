@@ -26,7 +26,6 @@ from postroom.logs import Log
 from postroom.model import (
     ContentPolicy,
     FetchedMessage,
-    MailboxHealth,
     MailboxId,
     MessageChange,
     ObservedState,
@@ -129,7 +128,7 @@ async def run(context: SyncContext, interval_seconds: float, lease: Lease, *, re
         return
     found: AuditFindings | None = None
     again = interval_seconds * random.uniform(0.9, 1)
-    if mailbox.paused_at is None and mailbox.health is not MailboxHealth.TOKEN_REFRESH_FAILED:
+    if mailbox.can_sync:
         try:
             found = await audit_mailbox(context, mailbox, AuditDepth.SAMPLED)
         except PermanentError:  # the sync records what is wrong with the mailbox

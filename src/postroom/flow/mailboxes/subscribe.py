@@ -100,8 +100,7 @@ async def run(context: SubscribeContext, lease: Lease) -> None:
     """Create or renew the subscription of one mailbox. The last commit also finishes the lease."""
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
-    lost = mailbox is not None and mailbox.health is MailboxHealth.TOKEN_REFRESH_FAILED
-    if mailbox is None or mailbox.disconnected_at is not None or lost:
+    if mailbox is None or mailbox.disconnected_at is not None or mailbox.has_lost_grant:
         async with work.fenced_transaction(context.database, lease) as connection:
             await work.finish(connection, [FinishedWork(lease)])
         return

@@ -19,7 +19,7 @@ from postroom.flow.mail.sync.page_commit import build_started_entry
 from postroom.flow.mail.sync.sync_run import SyncContext, SyncRun
 from postroom.flow.mailboxes import mailbox_health, push_silence
 from postroom.logs import Log
-from postroom.model import HealthCause, MailboxHealth, MailboxId
+from postroom.model import HealthCause, MailboxId
 from postroom.store import (
     cursors,
     failures,
@@ -56,7 +56,7 @@ async def run(context: SyncContext, lease: Lease) -> None:
     """
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
-    if mailbox is None or not is_syncable(mailbox):
+    if mailbox is None or not mailbox.can_sync:
         await _finish_early(context, lease)
         return
     if lease.lost_leases >= MAX_LOST_LEASES:
@@ -77,11 +77,6 @@ async def run(context: SyncContext, lease: Lease) -> None:
     except Exception as error:
         await _record_failed_attempt(context, lease, mailbox, sync_run, error)
         raise
-
-
-def is_syncable(mailbox: Mailbox) -> bool:
-    lost = mailbox.health is MailboxHealth.TOKEN_REFRESH_FAILED
-    return not (lost or mailbox.paused_at or mailbox.disconnected_at)
 
 
 async def _sync_mailbox(sync_run: SyncRun) -> None:
