@@ -132,14 +132,17 @@ def render_page(request: Request, template: str, status: int = 200, /, **values:
 def role_missing_page(needed: Role) -> Response:
     """Explain to a member that an action needs a higher role."""
     advice = f"You need the role {needed}. Ask an admin of your organization for it."
-    body = _render("problem.html", title="Your role does not allow this", advice=advice)
-    return HTMLResponse(body, 403, {"cache-control": "no-store"})
+    return _forbidden_page("Your role does not allow this", advice)
 
 
 def operator_only_page() -> Response:
     """Explain to an admin of another organization that a page concerns the whole server."""
     advice = "This page is about the whole server. Only admins of the operator's organization can open it."
-    body = _render("problem.html", title="Your organization does not allow this", advice=advice)
+    return _forbidden_page("Your organization does not allow this", advice)
+
+
+def _forbidden_page(title: str, advice: str) -> Response:
+    body = _render("problem.html", title=title, advice=advice)
     return HTMLResponse(body, 403, {"cache-control": "no-store"})
 
 

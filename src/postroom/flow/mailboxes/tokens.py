@@ -51,6 +51,16 @@ MIN_REMAINING_SECONDS: Final = 30.0  # before expiry: never use a token after th
 LEASE_SECONDS: Final = 60.0
 CALL_SECONDS: Final = 40.0
 POLL_SECONDS: Final = 0.2
+_NOT_CONFIGURED: Final[Mapping[ProviderName, str]] = {
+    ProviderName.GMAIL: (
+        "A Gmail mailbox is connected, but Gmail is not configured. Set POSTROOM_GOOGLE_CLIENT_ID,"
+        " POSTROOM_GOOGLE_CLIENT_SECRET and POSTROOM_PUBSUB_TOPIC, and restart Postroom."
+    ),
+    ProviderName.OUTLOOK: (
+        "A Microsoft 365 mailbox is connected, but Microsoft 365 is not configured. Set"
+        " POSTROOM_MICROSOFT_CLIENT_ID and POSTROOM_MICROSOFT_CLIENT_SECRET, and restart Postroom."
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +84,6 @@ class AccessTokens:
 
     def for_mailbox(self, organization: OrganizationId, mailbox: MailboxId) -> TokenSource:
         return _MailboxTokens(self, organization, mailbox)
-
-
-_NOT_CONFIGURED: Final[Mapping[ProviderName, str]] = {
-    ProviderName.GMAIL: (
-        "A Gmail mailbox is connected, but Gmail is not configured. Set POSTROOM_GOOGLE_CLIENT_ID,"
-        " POSTROOM_GOOGLE_CLIENT_SECRET and POSTROOM_PUBSUB_TOPIC, and restart Postroom."
-    ),
-    ProviderName.OUTLOOK: (
-        "A Microsoft 365 mailbox is connected, but Microsoft 365 is not configured. Set"
-        " POSTROOM_MICROSOFT_CLIENT_ID and POSTROOM_MICROSOFT_CLIENT_SECRET, and restart Postroom."
-    ),
-}
 
 
 def application_key(provider: ProviderName, client_id: str | None) -> str:
