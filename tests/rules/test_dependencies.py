@@ -4,12 +4,13 @@ import ast
 import re
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from rules.source_tree import ROOT, parse
+
 SOURCES = {
     "postroom": (ROOT, ROOT / "src/postroom"),
     "mailsim": (ROOT / "mailsim", ROOT / "mailsim/src/mailsim"),
@@ -47,7 +48,7 @@ def declared_by(folder):
 
 def imported_modules(folder):
     for path in sorted(folder.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse(path)):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and not node.level:
@@ -58,6 +59,7 @@ def imported_modules(folder):
                     yield name
 
 
+@cache
 def imported_by(name, folder):
     """The distributions that hold the imported modules."""
     holders = packages_distributions()

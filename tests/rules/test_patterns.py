@@ -10,6 +10,7 @@ from pathlib import Path
 import postroom
 from growth import MOST, STEPS
 from rules.pattern_attacks import make_attacks
+from rules.source_tree import parse
 
 SOURCES = Path(postroom.__file__).parent
 SIZE = 2048
@@ -68,7 +69,7 @@ def find_written_patterns():
     """The patterns in calls of `re` inside functions, and those of typed fields, with how they are used."""
     for path in sorted(SOURCES.rglob("*.py")):
         file = path.relative_to(SOURCES).as_posix()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse(path)):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for place, call in enumerate(_calls_of_re(node)):
                     first = call.args[0]

@@ -1,12 +1,11 @@
 """docs/requirements.md explains every requirement and names tests that exist."""
 
-import ast
 import re
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from rules.source_tree import ROOT, parse
+
 COUNTS = {"C": 6, "S": 5, "N": 7, "Y": 9, "K": 8, "D": 11, "W": 6}
 TEXT = (ROOT / "docs/requirements.md").read_text()
 ROWS = re.findall(r"^\| ([A-Z]\d+) \| (.+) \| (.+) \|$", TEXT, re.MULTILINE)
@@ -22,5 +21,5 @@ def test_the_named_tests_of_a_requirement_exist(name, shown_by):
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", shown_by)
     assert named, name
     for path, function in named:
-        tree = ast.parse((ROOT / path).read_text())
-        assert function in {getattr(node, "name", None) for node in tree.body}, f"{path}::{function}"
+        names = {getattr(node, "name", None) for node in parse(ROOT / path).body}
+        assert function in names, f"{path}::{function}"
