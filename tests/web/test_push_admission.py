@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 import uvicorn
 
+from postroom.web.connection_limits import ConnectionLimits
 from postroom.web.push_admission import MAX_WAIT_SECONDS, MIN_ADMITTED, PushAdmission, build_protocol
 
 PUSH = b"POST /webhooks/gmail?token=x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
@@ -96,7 +97,11 @@ async def connections(admission, count):
     """Connections to a server with this admission, in front of an application that accepts every push."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         configuration = uvicorn.Config(
-            respond, http=build_protocol(admission), log_config=None, lifespan="off", ws="none"
+            respond,
+            http=build_protocol(admission, ConnectionLimits()),
+            log_config=None,
+            lifespan="off",
+            ws="none",
         )
         server = uvicorn.Server(configuration)
         running = asyncio.create_task(server.serve(sockets=[listening]))

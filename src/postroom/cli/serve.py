@@ -52,8 +52,9 @@ def serve(
     import uvloop
 
     from postroom.cli import startup, supervisor
-    from postroom.web import listener
+    from postroom.web import connection_limits, listener
 
+    connection_limits.raise_file_limit()
     settings = startup.load_process_settings("web", host=host, port=port)
     startup.start_tracing(settings, "web")
     if listen_file is None:

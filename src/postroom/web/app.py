@@ -10,7 +10,7 @@ from typing import Final
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -126,6 +126,7 @@ def create(
         exception_handlers={
             PostroomError: _known_error,
             HTTPException: _http_error,
+            ClientDisconnect: _client_disconnected,
             Exception: _unknown_error,
         },
     )
@@ -164,6 +165,10 @@ async def _known_error(_request: Request, error: Exception) -> Response:
 async def _http_error(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return pages.problem_page(error.status_code, error.headers)
+
+
+async def _client_disconnected(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=400)  # for the log: the connection is gone
 
 
 async def _unknown_error(_request: Request, _error: Exception) -> Response:

@@ -10,9 +10,8 @@ import time
 from collections.abc import Callable
 from typing import ClassVar, Final
 
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
-
 from postroom.logs import Log
+from postroom.web.connection_limits import ConnectionLimits, LimitedProtocol
 
 MAX_WAIT_SECONDS: Final = 1.5
 # So many pushes are always admitted: together they form one write.
@@ -75,7 +74,7 @@ class PushAdmission:
             self._logged_at, self._rejected = self._clock(), 0
 
 
-class PushAdmissionProtocol(HttpToolsProtocol):
+class PushAdmissionProtocol(LimitedProtocol):
     """The server's HTTP protocol with admission of pushes."""
 
     admission: ClassVar[PushAdmission]
@@ -85,7 +84,7 @@ class PushAdmissionProtocol(HttpToolsProtocol):
         if (
             data.startswith(_FIRST_BYTES)
             and not self.admission.has_room()
-            and self._is_idle()
+            and self.is_idle()
             and _is_whole_push(data)
         ):
             self._reject()
@@ -106,9 +105,6 @@ class PushAdmissionProtocol(HttpToolsProtocol):
         self._end_push()
         super().connection_lost(exc)
 
-    def _is_idle(self) -> bool:
-        return not (self.cycle and not self.cycle.response_complete)
-
     def _end_push(self) -> None:
         if self.push is not None:
             self.admission.end(self.push)
@@ -117,6 +113,7 @@ class PushAdmissionProtocol(HttpToolsProtocol):
     def _reject(self) -> None:
         self.admission.count_rejected()
         self._unset_keepalive_if_required()
+        self.skip_request()
         self.transport.write(_REJECTION)
         self.flow.pause_reading()
         self.timeout_keep_alive_task = self.loop.call_later(PAUSE_SECONDS, self._read_again)
@@ -129,8 +126,9 @@ class PushAdmissionProtocol(HttpToolsProtocol):
         )
 
 
-def build_protocol(admission: PushAdmission) -> type[PushAdmissionProtocol]:
-    return type("BoundPushAdmissionProtocol", (PushAdmissionProtocol,), {"admission": admission})
+def build_protocol(admission: PushAdmission, limits: ConnectionLimits) -> type[PushAdmissionProtocol]:
+    bound = {"admission": admission, "limits": limits}
+    return type("BoundPushAdmissionProtocol", (PushAdmissionProtocol,), bound)
 
 
 def _is_whole_push(data: bytes) -> bool:

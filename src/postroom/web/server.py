@@ -5,8 +5,9 @@ import gc
 import math
 import signal
 import socket
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Network, IPv6Network
 from typing import Final
 
 import uvicorn
@@ -14,6 +15,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from postroom import config
+from postroom.config import Network
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.engine import Engine
 from postroom.logs import Log
@@ -38,6 +40,7 @@ from postroom.web import (
 from postroom.web import settings as settings_page
 from postroom.web.api.operations import ApiContext
 from postroom.web.connect import MailboxPagesContext
+from postroom.web.connection_limits import ConnectionLimits
 from postroom.web.demo import DemoContext
 from postroom.web.documents import DocumentPagesContext
 from postroom.web.event_stream import EventStreams
@@ -50,6 +53,8 @@ from postroom.web.webhooks import WebhookPagesContext
 # A client gets 503 after waiting for a lock for so long. Its retry finds the lock released: the server ends
 # the transaction of a frozen process.
 SESSION_LIMITS: Final = SessionLimits(lock_seconds=5, idle_seconds=15)
+# A reverse proxy or a tunnel on this machine connects for all its clients.
+_LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 
 log = Log()
 
@@ -73,6 +78,7 @@ async def serve(engine: Engine, listening: socket.socket) -> None:
                 stop_seconds=engine.settings.stop_seconds,
                 on_stop=streams.close,
                 stop_after=outdated,
+                trusted_proxies=engine.settings.trusted_proxies or (),
             )
             if outdated.done():
                 outdated.result()
@@ -149,6 +155,7 @@ async def run_server(
     stop_seconds: float,
     on_stop: Callable[[], None] = lambda: None,
     stop_after: asyncio.Task[None] | None = None,
+    trusted_proxies: Sequence[Network] = (),
 ) -> None:
     """Serve until a signal, or the end of `stop_after`, stops the server.
 
@@ -156,7 +163,7 @@ async def run_server(
     """
     configuration = uvicorn.Config(
         application,
-        http=build_protocol(PushAdmission()),
+        http=build_protocol(PushAdmission(), ConnectionLimits((*_LOOPBACK, *trusted_proxies))),
         log_config=None,  # Postroom writes its own log
         access_log=False,
         server_header=False,

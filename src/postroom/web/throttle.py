@@ -1,6 +1,7 @@
 """Limits in memory: a throttle per source of rejected items, and the number of sign-ins by password.
 
-A source that also sends valid items keeps its credit: a forger behind the same IP address cannot block it.
+A source is an IPv4 address or a /64 network of IPv6. One that also sends valid items keeps its credit: a
+forger behind the same IP address cannot block it.
 """
 
 import time
@@ -9,6 +10,8 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
+
+from postroom.web.client_address import group_address
 
 CREDIT: Final = 400.0
 PER_SECOND: Final = 1.0
@@ -28,12 +31,15 @@ class Throttle:
         self._credit: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def is_blocked(self, source: str) -> bool:
+        source = group_address(source)
         return source in self._credit and self._get_credit(source) < 1
 
     def record_rejection(self, source: str, items: int = 1) -> None:
+        source = group_address(source)
         self._set_credit(source, max(self._get_credit(source) - items, -MAX_DEBT))
 
     def record_success(self, source: str, items: int = 1) -> None:
+        source = group_address(source)
         if source in self._credit:
             self._set_credit(source, self._get_credit(source) + items)
 
