@@ -30,6 +30,8 @@ COLUMNS = {
     ("work", "lost"): "lost_leases",
     ("work", "carried_until"): "dispatched_until",
 }
+# Columns that a migration dropped.
+DROPPED = {("members", "failed_sign_ins"), ("members", "locked_until")}
 KINDS = {
     "collect": "collect_garbage",
     "lower": "apply_policy",
@@ -76,7 +78,11 @@ def assert_kept(before: Mapping[str, list[Row]], after: Mapping[str, list[Row]])
 
 def _rename(table: str, row: Row) -> Row:
     """The row as the current schema should show it."""
-    renamed = {COLUMNS.get((table, column), column): value for column, value in row.items()}
+    renamed = {
+        COLUMNS.get((table, column), column): value
+        for column, value in row.items()
+        if (table, column) not in DROPPED
+    }
     if table in {"work", "backlogs"} and isinstance(kind := renamed["kind"], str):
         renamed["kind"] = KINDS.get(kind, kind)
     return renamed

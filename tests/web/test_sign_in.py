@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import threading
 from functools import partial
 
 import httpx2
@@ -10,13 +11,14 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
 from postroom.errors import PermanentError
-from postroom.flow.access import members, sign_in
+from postroom.flow.access import members, passwords, sign_in
 from postroom.model import Role, Secret
-from postroom.store import ledger
+from postroom.store import ledger, sign_in_failures
 from postroom.store import sessions as stored
 from postroom.web import app, mailboxes, throttle
 from postroom.web.connect import MailboxPagesContext
 from postroom.web.sessions import LookupProgress, get_visitor, member_route
+from web.push_server import serve
 from web.sign_in_support import SEALER, URL, build_site, create_session_cookie
 
 PASSWORD = "correct horse battery"
@@ -32,13 +34,14 @@ async def whoami(request):
     return PlainTextResponse(f"{get_visitor(request).address} {get_visitor(request).role}")
 
 
-def client_of(site, **options):
+def client_of(site, source="192.0.2.1", **options):
     routes = [
         member_route(site, "/who", whoami),
         member_route(site, "/review", whoami, Role.REVIEWER, methods=["POST"]),
         member_route(site, "/manage", whoami, Role.ADMIN, methods=["GET", "POST"]),
     ]
-    transport = httpx2.ASGITransport(app.create(site, routes=routes), raise_app_exceptions=False)
+    application = app.create(site, routes=routes)
+    transport = httpx2.ASGITransport(application, raise_app_exceptions=False, client=(source, 1))
     return httpx2.AsyncClient(transport=transport, base_url=site.url, **options)
 
 
@@ -169,6 +172,69 @@ async def test_five_wrong_passwords_lock_with_the_same_response_for_unknown_addr
     assert (await reported(database, organization)).count("SIGN_IN_REFUSED") == 5
     await move_clock(61)
     assert (await enter(browser)).status_code == 303
+
+
+async def test_stranger_cannot_lock_a_member_out(site, browser, ann, owner, database, organization):
+    """Neither from one source nor from many, and the ledger grows by the logarithm of their number."""
+    async with client_of(site, source="192.0.2.66") as stranger:
+        for _ in range(6):
+            await enter(stranger, password="wrong" * 3)
+        assert (await enter(stranger)).status_code == 403, "this source is locked"
+    await owner.execute(
+        """
+        INSERT INTO sign_in_failures (organization_id, member_id, source, failures, locked_until)
+        SELECT %s, %s, format('2001:db8:%%s::/64', number), 9, postroom_now() + interval '1 hour'
+        FROM generate_series(1, 3000) AS number
+        """,
+        [organization, ann.id],
+    )
+    assert (await enter(browser, password="wrong" * 3)).status_code == 403
+    assert (await enter(browser)).status_code == 303
+    assert (await reported(database, organization)).count("SIGN_IN_REFUSED") == 5
+    cursor = await owner.execute("SELECT count(*) FROM sign_in_failures")
+    assert (await cursor.fetchone())[0] <= sign_in_failures.MAX_SOURCES
+
+
+async def test_one_ipv6_network_is_one_source(site, ann):
+    for number in range(5):
+        async with client_of(site, source=f"2001:db8::{number}") as stranger:
+            await enter(stranger, password="wrong" * 3)
+    async with client_of(site, source="2001:db8::ffff") as stranger:
+        assert (await enter(stranger)).status_code == 403
+    async with client_of(site, source="2001:db8:0:1::1") as member:
+        assert (await enter(member)).status_code == 303
+
+
+async def test_check_that_waits_is_cancelled_when_its_client_disconnects(
+    site, browser, ann, database, organization
+):
+    release = threading.Event()
+    busy = [passwords._threads.submit(release.wait, 60) for _ in range(2)]
+    try:
+        async with serve(app.create(site)) as url:
+            body = b"address=ann%40example.org&password=wrong+password"
+            head = f"POST /sign-in HTTP/1.1\r\nHost: post.example\r\nOrigin: {URL}\r\n"
+            connections = []
+            for _ in range(throttle.MAX_SIGN_INS):
+                _, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+                writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+                connections.append(writer)
+            await wait_for_sign_ins(site, throttle.MAX_SIGN_INS)
+            for writer in connections:
+                writer.close()
+            await wait_for_sign_ins(site, 0)
+    finally:
+        release.set()
+    for each in busy:
+        await asyncio.wrap_future(each)
+    assert (await enter(browser)).status_code == 303
+    assert "SIGN_IN_REFUSED" not in await reported(database, organization)
+
+
+async def wait_for_sign_ins(site, count):
+    async with asyncio.timeout(30):
+        while site.sign_ins.count != count:  # noqa: ASYNC110  the queue has no event
+            await asyncio.sleep(0.01)
 
 
 async def test_parallel_password_attempts_are_all_counted(browser, ann, database, organization):

@@ -1,21 +1,15 @@
-"""The table `members`: people in an organization, their roles, password hashes and failed sign-ins.
+"""The table `members`: people in an organization, their roles and password hashes.
 
-Passwords are hashed in `flow.access.passwords`; sessions are in `sessions`.
+Passwords are hashed in `flow.access.passwords`; wrong ones are counted in `sign_in_failures`.
 """
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
 
 from psycopg.rows import class_row
 
 from postroom.model import MemberId, OrganizationId, Role, Secret
 from postroom.store.database import Connection
-
-# This many failed attempts lock the password; each further failure doubles the time.
-LOCKING_FAILURE: Final = 5
-FIRST_LOCK_SECONDS: Final = 60
-LONGEST_LOCK_SECONDS: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +21,7 @@ class Member:
     role: Role
     has_password: bool
     by_openid: bool
-    locked_until: datetime | None
+    locked_until: datetime | None  # for the sources that sent wrong passwords
     created_at: datetime
     last_seen_at: datetime | None
 
@@ -38,7 +32,8 @@ class Member:
 _READ = """
     SELECT id, organization_id AS organization, address, name, role,
         password_hash IS NOT NULL AS has_password, oidc_subject IS NOT NULL AS by_openid,
-        CASE WHEN locked_until > postroom_now() THEN locked_until END AS locked_until, created_at,
+        (SELECT max(locked_until) FROM sign_in_failures
+            WHERE member_id = members.id AND locked_until > postroom_now()) AS locked_until, created_at,
         (SELECT max(last_seen_at) FROM sessions WHERE member_id = members.id) AS last_seen_at
     FROM members
 """
@@ -107,11 +102,11 @@ async def bind_openid(connection: Connection, member: MemberId, issuer: str, sub
 
 
 async def set_password(connection: Connection, member: MemberId, hashed: Secret | None) -> None:
-    """Set or remove the password. This also removes a lock."""
+    """Set or remove the password. This also removes all locks."""
     await connection.execute(
-        "UPDATE members SET password_hash = %s, failed_sign_ins = 0, locked_until = NULL WHERE id = %s",
-        [hashed.reveal() if hashed else None, member],
+        "UPDATE members SET password_hash = %s WHERE id = %s", [hashed.reveal() if hashed else None, member]
     )
+    await connection.execute("DELETE FROM sign_in_failures WHERE member_id = %s", [member])
 
 
 async def set_role(connection: Connection, member: MemberId, role: Role) -> bool:
@@ -133,43 +128,3 @@ async def count_other_admins(connection: Connection, member: MemberId) -> int:
         "SELECT id FROM members WHERE role = 'admin' ORDER BY id FOR UPDATE", []
     )
     return sum(row[0] != member for row in await cursor.fetchall())
-
-
-@dataclass(frozen=True, slots=True)
-class PasswordAttempt:
-    """The hash to verify a password against, and whether a wrong password locks the member."""
-
-    password_hash: Secret
-    locks_member: bool
-
-
-async def count_attempt(connection: Connection, member: MemberId) -> PasswordAttempt | None:
-    """Count an attempt as failed before it is checked, so that parallel attempts cannot evade the limit.
-
-    None if the member has no password or is locked.
-    """
-    cursor = await connection.execute(
-        """
-        UPDATE members SET failed_sign_ins = failed_sign_ins + 1,
-            locked_until = CASE WHEN failed_sign_ins + 1 >= %(locking)s THEN postroom_now() + least(
-                %(first)s * 2 ^ least(failed_sign_ins + 1 - %(locking)s, 20), %(longest)s
-            ) * interval '1 second' END
-        WHERE id = %(member)s AND password_hash IS NOT NULL
-            AND (locked_until IS NULL OR locked_until <= postroom_now())
-        RETURNING password_hash, locked_until IS NOT NULL
-        """,
-        {
-            "locking": LOCKING_FAILURE,
-            "first": FIRST_LOCK_SECONDS,
-            "longest": LONGEST_LOCK_SECONDS,
-            "member": member,
-        },
-    )
-    row = await cursor.fetchone()
-    return PasswordAttempt(Secret(row[0]), row[1]) if row else None
-
-
-async def reset_failures(connection: Connection, member: MemberId) -> None:
-    await connection.execute(
-        "UPDATE members SET failed_sign_ins = 0, locked_until = NULL WHERE id = %s", [member]
-    )

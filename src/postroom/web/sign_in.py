@@ -25,6 +25,8 @@ from postroom.model import Role, Secret
 from postroom.ports import IdentityProvider, IdentityRequest
 from postroom.vault import sealed_values
 from postroom.web import cookies, csrf, forms, pages, sessions
+from postroom.web.client_address import group_address
+from postroom.web.disconnects import run_while_connected
 from postroom.web.sessions import SiteContext, member_route
 from postroom.web.throttle import Throttle
 
@@ -78,10 +80,16 @@ async def sign_in_with_password(site: SiteContext, throttle: Throttle, request: 
     # Charged before the check and refunded on success: parallel attempts must cost as much as serial ones.
     throttle.record_rejection(source)
     address, password = form.get("address", "").strip()[:320], Secret(form.get("password", ""))
+    checking = sign_in.sign_in_by_password(
+        site.database,
+        address,
+        password,
+        source=group_address(source),
+        first=site.organization,
+        seconds=site.session_seconds,
+    )
     with site.sign_ins.enter():
-        signed_in = await sign_in.sign_in_by_password(
-            site.database, address, password, first=site.organization, seconds=site.session_seconds
-        )
+        signed_in = await run_while_connected(request, checking)
     if signed_in is None:
         return _sign_in_page(request, site, following, error=_WRONG_CREDENTIALS, status=403)
     throttle.record_success(source)

@@ -9,7 +9,7 @@ A session:  sign-in link (once) ─┐
             password ────────────┼──▶ active ──┬── sign-out, new password, member removed ──▶ ended
             OpenID identity ─────┘             └── too old ──▶ expired
 
-A member's password:  set ──▶ wrong too often ──▶ locked for a while ──▶ set
+A member's password, per source:  open ──▶ wrong too often ──▶ locked for a while ──▶ open
 
 Every change is recorded in the ledger.
 """

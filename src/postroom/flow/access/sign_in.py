@@ -11,7 +11,7 @@ from typing import Final, Literal
 from postroom.flow.access import passwords
 from postroom.model import MemberId, OrganizationId, Secret
 from postroom.ports import OpenIdIdentity
-from postroom.store import ledger, members, sessions
+from postroom.store import ledger, members, sessions, sign_in_failures
 from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry
@@ -21,6 +21,8 @@ from postroom.store.sessions import TokenAccount
 LINK_SECONDS: Final = 3600
 # One address may be a member of several organizations. The limit bounds the time of a sign-in.
 _MAX_ORGANIZATIONS: Final = 3
+# Of one member, in a day.
+_RECORDED_FAILURES: Final = 100
 
 SignInMethod = Literal["link", "password", "openid"]
 
@@ -75,9 +77,12 @@ async def sign_in_by_link(database: Database, token: Secret, *, seconds: float) 
 
 
 async def sign_in_by_password(
-    database: Database, address: str, password: Secret, *, first: OrganizationId, seconds: float
+    database: Database, address: str, password: Secret, *, source: str, first: OrganizationId, seconds: float
 ) -> NewSession | None:
-    """Sign in by password. A failure does not reveal whether address, password or a lock caused it."""
+    """Sign in by password. A failure does not reveal whether address, password or a lock caused it.
+
+    Wrong passwords lock the member for their `source` only.
+    """
     async with database.engine() as engine:
         found = await members.list_organizations(engine, address)
     found.sort(key=lambda organization: organization != first)
@@ -85,21 +90,30 @@ async def sign_in_by_password(
     for organization in found[:_MAX_ORGANIZATIONS]:
         async with database.transaction(organization) as connection:
             member = await members.find_by_address(connection, address)
-            attempt = await members.count_attempt(connection, member.id) if member else None
+            attempt = await sign_in_failures.count_attempt(connection, member.id, source) if member else None
         if member is None or attempt is None:
             continue
         checked = True
         right = await passwords.verify_password(attempt.password_hash, password)
         async with database.transaction(organization) as connection:
             if right:
-                await members.reset_failures(connection, member.id)
+                await sign_in_failures.reset(connection, member.id, source)
                 return await _start_session(connection, organization, member.id, "password", seconds)
-            payload = {"locked": attempt.locks_member}
-            entry = NewLedgerEntry("SIGN_IN_REFUSED", "member", str(member.id), payload=payload)
-            await ledger.append_entries(connection, organization, [entry])
+            if _is_recorded(attempt.member_failures):
+                payload = {"locked": attempt.locks_source, "failures": attempt.member_failures}
+                entry = NewLedgerEntry("SIGN_IN_REFUSED", "member", str(member.id), payload=payload)
+                await ledger.append_entries(connection, organization, [entry])
     if not checked:
         await passwords.verify_password(None, password)
     return None
+
+
+def _is_recorded(failures: int) -> bool:
+    """Whether the ledger records this failure of a member: of many, only each that doubles their number.
+
+    The ledger is kept forever, and strangers can fail from as many sources as they have.
+    """
+    return failures <= _RECORDED_FAILURES or failures.bit_count() == 1
 
 
 async def sign_in_by_identity(
