@@ -1,5 +1,7 @@
 import asyncio
 import json
+import os
+import pwd
 import shutil
 import socket
 import subprocess
@@ -14,6 +16,7 @@ from postroom.cli import doctor_checks
 from postroom.cli.doctor_checks import DoctorCheckState
 from postroom.flow.mailboxes import mailbox_health
 from postroom.store.health import DatabaseServer
+from store.embedded_homes import needs_root
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -26,10 +29,45 @@ def test_doctor_passes_on_a_new_machine_and_creates_nothing(postroom, tmp_path):
     done = postroom("doctor", "--json", POSTROOM_PORT="0")
     assert done.returncode == 0
     checks = found(done)
-    assert {name for name, check in checks.items() if check["state"] != "ok"} == {"public url"}
-    expected = {"python", "settings", "home", "disk", "database", "vault", "address", "public url"}
+    assert {name for name, check in checks.items() if check["state"] != "ok"} <= {"public url", "account"}
+    expected = {"account", "python", "settings", "home", "disk", "database", "vault", "address", "public url"}
     assert set(checks) == expected
     assert not (tmp_path / "home").exists()
+
+
+@needs_root
+@pytest.mark.parametrize("owner", ["nobody", "postgres"])
+def test_account_of_other_services_is_a_warning(tmp_path, owner):
+    if owner not in {entry.pw_name for entry in pwd.getpwall()}:
+        pytest.skip(f"this machine has no user {owner}")
+    create_data_directory(tmp_path, pwd.getpwnam(owner).pw_uid)
+    check = doctor_checks.check_account(tmp_path)
+    assert check.state is DoctorCheckState.WARN
+    assert f"every process of {owner} can read" in check.found
+    assert "useradd --system postroom" in check.remedy
+
+
+@needs_root
+def test_process_of_another_service_in_the_account_is_a_warning(tmp_path):
+    """A process in the server's directory is the server's own."""
+    data = create_data_directory(tmp_path, uid := 54_321)
+    options = {"user": uid, "group": uid, "extra_groups": [], "stdin": subprocess.PIPE}
+    with subprocess.Popen(["cat"], cwd=data, **options) as own:
+        assert doctor_checks.check_account(tmp_path).state is DoctorCheckState.OK
+        with subprocess.Popen(["cat"], cwd="/", **options) as foreign:
+            check = doctor_checks.check_account(tmp_path)
+            assert check.state is DoctorCheckState.WARN
+            assert "other processes of user id 54321 now: 1" in check.found
+            foreign.stdin.close()
+        own.stdin.close()
+
+
+def create_data_directory(home, uid):
+    """The database's directory of a home, as root has it."""
+    data = home / "postgres" / "data"
+    data.mkdir(parents=True)
+    os.chown(data, uid, uid)
+    return data
 
 
 def test_doctor_checks_a_running_database(postroom, database_url):

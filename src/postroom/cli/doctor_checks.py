@@ -28,7 +28,8 @@ from postroom.store import blobs as stored_blobs
 from postroom.store import health, mailboxes, schema_migrations, work
 from postroom.store import mailbox_health as stored_health
 from postroom.store.database import open_database
-from postroom.store.embedded import binaries
+from postroom.store.embedded import binaries, server_account
+from postroom.store.embedded.database_home import DatabaseHome, account_name
 from postroom.vault import Sealer
 from postroom.web import listener
 from postroom.wiring import documents, secrets, storage
@@ -64,6 +65,8 @@ def run_checks() -> Iterator[DoctorCheck]:
     if settings.database_url is None:
         yield check_home(startup.resolve_home(settings))
         yield check_disk(startup.resolve_home(settings))
+        if (account := check_account(startup.resolve_home(settings))) is not None:
+            yield account
     yield from check_database(settings)
     yield check_vault(settings)
     if settings.queue != "postgres":
@@ -109,6 +112,29 @@ def check_home(path: Path) -> DoctorCheck:
 def _nearest_existing(path: Path) -> Path:
     """The path, or its nearest parent that exists and is visible to this user."""
     return next(candidate for candidate in (path, *path.parents) if os.access(candidate, os.F_OK))
+
+
+def check_account(path: Path) -> DoctorCheck | None:
+    """Check that no other service shares the account of the embedded server. None if there is no account."""
+    home = DatabaseHome(Path(os.path.realpath(path)) / "postgres")
+    try:
+        account = server_account.choose_account(home)
+    except PostroomError:
+        return None  # the check of the database explains it
+    name = account_name(account.uid)
+    found = f"the embedded database runs as {name}, and every process of {name} can read the mail in it"
+    others = server_account.count_other_processes(account, home) if account.is_other else 0
+    if name not in server_account.SHARED_ACCOUNTS and not others:
+        return DoctorCheck("account", DoctorCheckState.OK, found)
+    found += f"; other processes of {name} now: {others}" if others else "; other services use this account"
+    if account.is_other:
+        remedy = (
+            "Create an account for Postroom (`useradd --system postroom`). If the database exists, stop "
+            f"Postroom and run `chown -R postroom {home.data}`."
+        )
+    else:
+        remedy = "Run Postroom as a user of its own, or set POSTROOM_DATABASE_URL."
+    return DoctorCheck("account", DoctorCheckState.WARN, found, remedy)
 
 
 def check_disk(path: Path) -> DoctorCheck:
