@@ -64,11 +64,12 @@ _PATTERNS: Final[Mapping[str, re.Pattern[str]]] = {
     "level": re.compile(r"[a-z]{1,10}"),
     "logger": re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,80}"),
     "message": re.compile(r"[^@\x00-\x1f]{1,400}"),
-    "method": re.compile(r"[A-Z]{1,10}"),
+    "method": re.compile(r"[A-Z][A-Z-]{0,15}"),
     "outcome": re.compile(r"[a-z][a-z_]{0,31}"),
     "process": re.compile(r"[a-z]{1,20}"),
     "reason": re.compile(r"[a-z][a-z ]{2,60}"),
-    "route": re.compile(r"/[a-z_/{}.]{0,80}"),
+    # The path of a route, never that of a request. Digits only in a version.
+    "route": re.compile(r"/|(/(v[0-9]{1,2}|[a-z_.{}:-]{1,40})){1,8}"),
     "signal": re.compile(r"SIG[A-Z0-9]{1,10}"),
     "state": re.compile(r"[a-z][a-z_]{0,31}"),
     "timestamp": re.compile(r"[0-9T:.\-]{10,30}Z"),
@@ -208,8 +209,8 @@ def _filter_value(name: str, value: object) -> object:
     if isinstance(value, timedelta):
         return value.total_seconds()
     shape = _PATTERNS.get(name)
-    if isinstance(value, str) and shape is not None and shape.fullmatch(value) and not _TOKEN.search(value):
-        return value
+    if isinstance(value, str) and shape is not None and shape.fullmatch(value):
+        return value if name == "route" or not _TOKEN.search(value) else REFUSED
     return REFUSED
 
 
