@@ -8,6 +8,7 @@ import signal
 import pytest
 
 import databases
+from postroom.flow.mail import push_rejections
 from postroom.flow.mail.push import VERIFIED_PER_TURN, ReceivedPush, SubscriptionIndex, verify_pushes
 from postroom.flow.mail.push_rejections import PushRejections
 from postroom.model import Notification, ProviderName, Secret, WorkKind
@@ -162,6 +163,25 @@ async def test_rejections_are_written_later_if_the_database_is_down(
     await owner.execute("ALTER TABLE ledger DROP CONSTRAINT none")
     await noted.write()
     assert len(await refusals(owner)) == 4
+
+
+async def test_a_day_of_forged_pushes_adds_a_bounded_number_of_entries(
+    web, owner, make_organization, subscription
+):
+    """From as many sources as strangers like, to a known subscription and to unknown ones."""
+    noted = PushRejections(web, await make_organization())
+    async with web.engine() as engine:
+        [known] = await notifications.find_subscriptions(engine, [subscription.id], [])
+    seconds, pushes = 0.0, 0
+    while seconds < 86_400:
+        for number in range(500):
+            noted.count(known, ProviderName.OUTLOOK, f"2001:db8:{number:x}::1")
+            noted.count(None, ProviderName.GMAIL, f"2001:db8:{number:x}::2")
+        pushes += 1000
+        seconds += noted.compute_pause(await noted.write())
+    counts = [count for _, count, _ in await refusals(owner)]
+    assert len(counts) <= 1.1 * push_rejections.MAX_ENTRIES_PER_DAY
+    assert sum(counts) == pushes, "every one is counted"
 
 
 async def test_slow_body_times_out(server):

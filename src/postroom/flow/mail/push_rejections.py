@@ -1,8 +1,9 @@
 """Count rejected notifications, and record them in the ledger of the organization they concern.
 
 A notification for an unknown subscription concerns the operator, whose organization is in the settings. The
-ledger is append-only, so a flood becomes one entry per subject and source every ten seconds. No request
-waits for this. What is rejected is decided in `push` and by the provider's adapter.
+ledger is append-only and kept forever, so a flood becomes one entry per subject and source, and each entry
+delays the next ones: strangers add at most `MAX_ENTRIES_PER_DAY`. No request waits for this. What is rejected
+is decided in `push` and by the provider's adapter.
 """
 
 import asyncio
@@ -22,8 +23,10 @@ from postroom.store.notifications import PushSubscription
 
 EVENT: Final = "NOTIFICATION_REFUSED"
 WRITE_INTERVAL_SECONDS: Final = 10.0
+MAX_ENTRIES_PER_DAY: Final = 2880
+_SECONDS_PER_ENTRY: Final = 86_400 / MAX_ENTRIES_PER_DAY
 # More sources than this are recorded as one; fewer for unknown subscriptions, which anyone can make up.
-MAX_SOURCES: Final = 1000
+MAX_SOURCES: Final = 100
 MAX_UNKNOWN_SOURCES: Final = 20
 
 log = Log()
@@ -78,17 +81,26 @@ class PushRejections:
         try:
             while True:
                 await self._has_counts.wait()
+                written = 0
                 with suppress(DatabaseUnavailable, TransientError):
-                    await self.write()
-                await asyncio.sleep(self._interval_seconds)
+                    written = await self.write()
+                await asyncio.sleep(self.compute_pause(written))
         finally:
             with suppress(DatabaseUnavailable, TransientError):
                 await self.write()
 
-    async def write(self) -> None:
-        """Write the counts, one transaction per organization. What cannot be written stays counted."""
+    def compute_pause(self, written: int) -> float:
+        """The seconds until the next write, after so many entries."""
+        return max(self._interval_seconds, written * _SECONDS_PER_ENTRY)
+
+    async def write(self) -> int:
+        """Write the counts, one transaction per organization; how many entries it wrote.
+
+        What cannot be written stays counted.
+        """
         self._has_counts.clear()
         taken, self._counts = self._counts, Counter()
+        entries = len(taken)
         self._different.clear()
         unknown = sum(count for item, count in taken.items() if item.entity == "provider")
         if unknown:
@@ -110,6 +122,7 @@ class PushRejections:
             if taken:
                 self._counts.update(taken)
                 self._has_counts.set()
+        return entries
 
 
 def _build_entry(rejected: _RejectedItem, count: int) -> NewLedgerEntry:
