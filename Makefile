@@ -47,7 +47,8 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 lock: $(VENV)/.dev ## compile the hash-locked requirements
 	@$(INSTALL) uv
 	$(LOCK) pyproject.toml --extra demo --group build -o requirements/runtime.txt
-	$(LOCK) pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -o requirements/dev.txt
+	$(LOCK) pyproject.toml $(addprefix --extra ,aws gcs llm otel parquet) --group build -c requirements/runtime.txt -o requirements/extras.txt
+	$(LOCK) pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -c requirements/extras.txt -o requirements/dev.txt
 
 chromium:
 	@scripts/chromium

@@ -107,3 +107,35 @@ def test_one_library_reads_and_signs_tokens(name):
         "python-jose",
         "pyjwt",
     } <= {"pyjwt"}
+
+
+LOCKS = {"runtime": {"demo"}, "extras": {"aws", "gcs", "llm", "otel", "parquet"}}
+
+
+def read_lock(name):
+    """The version and the hashes of each package in a list."""
+    found = {}
+    text = (ROOT / "requirements" / f"{name}.txt").read_text().replace("\\\n", " ")
+    for line in text.splitlines():
+        if line and not line.lstrip().startswith("#"):
+            package, version, rest = re.match(r"([\w.-]+)==(\S+)(.*)", line).groups()
+            found[normalized(package)] = version, re.findall(r"--hash=sha256:[0-9a-f]{64}(?= |$)", rest)
+    return found
+
+
+@pytest.mark.parametrize("name", [*LOCKS, "dev"])
+def test_every_locked_package_has_a_hash(name):
+    assert [package for package, (_, hashes) in read_lock(name).items() if not hashes] == []
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_lists_for_users_hold_all_dependencies_in_the_tested_versions(name):
+    locked, tested = read_lock(name), read_lock("dev")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    extras = project["project"]["optional-dependencies"]
+    assert set(extras) == set().union(*LOCKS.values())
+    needed = [*project["project"]["dependencies"], *project["dependency-groups"]["build"]]
+    needed += [each for extra in LOCKS[name] for each in extras[extra]]
+    names = {normalized(re.match(r"[\w.-]+", each)[0]) for each in needed} - {"mailsim"}
+    assert names - set(locked) == set()
+    assert locked == {package: tested.get(package) for package in locked}
