@@ -4,7 +4,7 @@ import asyncio
 import socket
 import subprocess
 import sys
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from ipaddress import ip_network
 
 import pytest
@@ -74,12 +74,16 @@ async def serve(limits, application=respond):
 
 
 async def read_end(connection) -> bytes:
-    """Everything up to the end of the connection, which the server must cause."""
+    """Everything up to the end of the connection, which the server must cause.
+
+    A reset can destroy a response that is still on its way: it follows if we send to a closed connection.
+    """
+    found = b""
     async with asyncio.timeout(60):
-        try:
-            return await connection[0].read()
-        except ConnectionResetError:
-            return b""
+        with suppress(ConnectionResetError):
+            while chunk := await connection[0].read(65_536):
+                found += chunk
+    return found
 
 
 async def ask(connection) -> int:
@@ -112,21 +116,21 @@ async def test_half_sent_headers_are_dropped_after_a_deadline(sent):
 
 async def test_headers_that_drip_do_not_extend_their_deadline():
     async with serve(build_limits(header_seconds=0.3)) as connect:
-        assert (await drip(await connect(), GET[:-2] + b"X: " + b"x" * 6000)).startswith(b"HTTP/1.1 408 ")
+        assert (await drip(await connect(), GET[:-2] + b"X: " + b"x" * 6000))[:12] in (b"HTTP/1.1 408", b"")
 
 
 async def test_line_breaks_after_a_response_do_not_keep_a_connection():
     async with serve(build_limits(header_seconds=0.3)) as connect:
         connection = await connect()
         assert await ask(connection) == 200
-        assert (await drip(connection, b"\r\n" * 3000)).startswith(b"HTTP/1.1 408 ")
+        assert (await drip(connection, b"\r\n" * 3000))[:12] in (b"HTTP/1.1 408", b"")
 
 
 async def test_body_that_drips_is_dropped():
     async with serve(build_limits(body_seconds=0.3)) as connect:
         connection = await connect()
         connection[1].write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9000\r\n\r\n")
-        assert (await drip(connection, b"x" * 9000)).startswith(b"HTTP/1.1 408 ")
+        assert (await drip(connection, b"x" * 9000))[:12] in (b"HTTP/1.1 408", b"")
 
 
 async def test_body_that_drips_after_its_rejection_is_dropped():
@@ -157,7 +161,7 @@ async def test_endless_headers_are_cut():
             await asyncio.wait([ending], timeout=0.01)
             if ending.done():
                 break
-        assert (await ending)[:12] in (b"HTTP/1.1 431", b""), "the answer may be lost with the connection"
+        assert (await ending)[:12] in (b"HTTP/1.1 431", b"")
         assert await ask(await connect()) == 200
 
 
