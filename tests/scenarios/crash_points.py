@@ -21,7 +21,7 @@ class Effect:
     that is replaced by one that kills its process, in its `call`-th call. `port`: the method whose effect it
     is, as "Class.method"; none for a commit. Of a commit, `kind` is the kind of work whose step commits, or
     `within` is a function that is called in the transaction. `usual` is the crash point that every test run
-    includes, the harder one of the two; `make soak` runs all.
+    includes, the harder one of the two, for one effect of each scenario or so; `make soak` runs all.
     """
 
     name: str
@@ -72,7 +72,7 @@ EFFECTS = (
     Effect("blob.check", "Mail", "postroom.blobs.disk:DiskBlobStore.check", "BlobStore.check", usual=None),
     _commit("folders", "Mail", within="postroom.store.folders:reconcile", usual="after"),
     _commit("sync", "Mail", within="postroom.store.blobs:record"),
-    _commit("subscribe", "Mail", within="postroom.store.subscriptions:confirm"),
+    _commit("subscribe", "Mail", within="postroom.store.subscriptions:confirm", usual=None),
     Effect("work.claim", "Mail", "postroom.store.work:claim", provider="gmail", usual=None),
     Effect("subscription.renew", "Renewal", f"{_GRAPH}.adapter:GraphMailbox.renew", "RemoteMailbox.renew"),
     Effect(
@@ -88,6 +88,7 @@ EFFECTS = (
         "MovedUrl",
         f"{_GRAPH}.adapter:GraphMailbox.unsubscribe",
         "RemoteMailbox.unsubscribe",
+        usual=None,
     ),
     Effect(
         "archive.put_once",
@@ -103,11 +104,11 @@ EFFECTS = (
         usual=None,
     ),
     _commit("process_document", "Document", kind="process_document", call=2),
-    _commit("archive", "Document", kind="archive"),
+    _commit("archive", "Document", kind="archive", usual=None),
     Effect("work.finish", "Document", "postroom.store.work:finish", usual=None),
-    Effect("blob.put", "Upload", "postroom.blobs.disk:DiskBlobStore.put", "BlobStore.put"),
+    Effect("blob.put", "Upload", "postroom.blobs.disk:DiskBlobStore.put", "BlobStore.put", usual=None),
     _commit("upload", "Upload", within="postroom.store.blobs:record", usual=None),
-    _commit("watch_folder", "WatchedImport", within="postroom.store.blobs:record"),
+    _commit("watch_folder", "WatchedImport", within="postroom.store.blobs:record", usual=None),
     Effect(
         "webhook.post",
         "Deliver",
@@ -115,7 +116,7 @@ EFFECTS = (
         "WebhookSender.post",
         call=2,
     ),
-    _commit("deliver", "Deliver", within="postroom.store.webhooks:record_outcomes"),
+    _commit("deliver", "Deliver", within="postroom.store.webhooks:record_outcomes", usual=None),
     _commit("seal", "Deliver", kind="seal", usual=None),
     Effect(
         "key.create",
@@ -143,21 +144,22 @@ EFFECTS = (
         f"{_GMAIL}.login:GoogleLogin.revoke",
         "ProviderLogin.revoke",
         provider="gmail",
+        usual=None,
     ),
-    Effect("vault.delete", "Disconnect", "postroom.vault.ssm:SsmVault.delete", "Vault.delete"),
+    Effect("vault.delete", "Disconnect", "postroom.vault.ssm:SsmVault.delete", "Vault.delete", usual=None),
     _commit("disconnect", "Disconnect", within="postroom.store.credentials:delete", usual="after"),
-    _commit("change_policy", "LowerPolicy", within="postroom.store.mailboxes:set_policy", usual="after"),
+    _commit("change_policy", "LowerPolicy", within="postroom.store.mailboxes:set_policy", usual=None),
     _commit("purge_person", "PurgePerson", within="postroom.store.purged_people:add", usual="after"),
-    Effect("key.add", "RotateKey", "postroom.vault.keys:KeyFile.add", "KeyFile.add"),
+    Effect("key.add", "RotateKey", "postroom.vault.keys:KeyFile.add", "KeyFile.add", usual=None),
     Effect(
         "key.remove",
         "ForgetKey",
         "postroom.vault.keys:KeyFile.remove",
         "KeyFile.remove",
-        usual="before",
+        usual=None,
     ),
     _commit("rotate_key", "RotateKey", within="postroom.store.credentials:reseal_grant", usual=None),
-    Effect("queue.send", "Queue", "postroom.sqs:SqsQueue.send", "SqsQueue.send"),
+    Effect("queue.send", "Queue", "postroom.sqs:SqsQueue.send", "SqsQueue.send", usual=None),
     Effect("queue.receive", "Queue", "postroom.sqs:SqsQueue.receive", "SqsQueue.receive", usual=None),
     Effect("queue.delete", "Queue", "postroom.sqs:SqsQueue.delete", "SqsQueue.delete", usual=None),
 )

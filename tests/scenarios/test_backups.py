@@ -8,6 +8,7 @@ import pytest
 from cli.conftest import environment as command_environment
 from cli.conftest import launcher  # noqa: F401  a fixture of these tests, too
 from databases import session
+from postroom.model import ProviderName
 from scenarios.mirror_check import assert_mirrors
 from scenarios.mirrored_mailbox import environment
 
@@ -58,6 +59,7 @@ async def assert_complete(url, sim, box):
         await assert_mirrors(connection, sim, box.address, box.mailbox)
 
 
+@pytest.mark.parametrize("provider", [ProviderName.OUTLOOK])
 async def test_blobs_older_than_the_database_are_fetched_again(
     box, sim, run, new_home, tmp_path, database_url, empty_database_url
 ):
@@ -82,6 +84,7 @@ async def test_blobs_older_than_the_database_are_fetched_again(
     await assert_complete(empty_database_url, sim, box)
 
 
+@pytest.mark.parametrize("provider", [ProviderName.GMAIL])
 async def test_blobs_newer_than_the_database_are_reported_and_used_again(
     box, sim, run, new_home, tmp_path, database_url, empty_database_url
 ):

@@ -53,6 +53,7 @@ def visitor(running):
         yield client, is_well
 
 
+@pytest.mark.soak
 def test_whatever_part_is_killed_comes_back(demo, tmp_path):
     data = tmp_path / ".demo/postgres/data"
     parts = {
@@ -113,6 +114,7 @@ def kill_and_wait_for_another(pids_of, pid):
     wait_until(lambda: len(pids_of(pid)) == len(before) and before[0] not in pids_of(pid))
 
 
+@pytest.mark.soak
 def test_killed_at_any_moment_it_starts_again_five_times_in_a_row(demo, tmp_path):
     # At once, while the database is made, while it is filled, while children start, when all is ready.
     for moment in ("", "creating the database", "Applying migration 0001", '{"timestamp"', "Postroom: "):

@@ -71,8 +71,8 @@ async def killed_again_and_again(
 
 
 async def test_a_first_sync_that_is_killed_again_and_again_ends_complete(room, owner, worker, provider):
-    box = await room.mailbox(provider, messages=600, days=20)
-    await killed_again_and_again(box, owner, worker, messages=600, kills=3, most_seconds=0.05)
+    box = await room.mailbox(provider, messages=300, days=20)
+    await killed_again_and_again(box, owner, worker, messages=300, kills=2, most_seconds=0.05)
 
 
 @pytest.mark.soak
@@ -86,12 +86,12 @@ async def test_a_first_sync_of_twenty_thousand_messages_killed_fifty_times_ends_
 
 async def test_workers_side_by_side_mirror_several_mailboxes(room, owner, worker):
     boxes = [
-        await room.mailbox(provider, messages=60, days=20) for provider in ProviderName for _ in range(2)
+        await room.mailbox(provider, messages=30, days=20) for provider in ProviderName for _ in range(2)
     ]
     people = [MailboxUser(room.world.sim, box.address, seed) for seed, box in enumerate(boxes)]
     with ExitStack() as stack:
         programs = [stack.enter_context(worker()) for _ in range(2)]
-        for _ in range(3):
+        for _ in range(2):
             for person, box in zip(people, boxes, strict=True):
                 await asyncio.to_thread(person.act, 5)
                 await box.wake()

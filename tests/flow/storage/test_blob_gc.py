@@ -205,7 +205,7 @@ async def test_writers_and_collectors_at_once_lose_nothing(
             await asyncio.sleep(0.002)
 
     tasks = [asyncio.create_task(write()) for _ in range(4)] + [asyncio.create_task(forget())]
-    for _ in range(15):
+    for _ in range(6):
         # Half a grace of a day would do for marks; the objects themselves are old in any case.
         await _age(store, organization)
         await collected()
