@@ -164,12 +164,6 @@ EFFECTS = (
     Effect("queue.delete", "Queue", "postroom.sqs:SqsQueue.delete", "SqsQueue.delete", usual=None),
 )
 
-# Crash points after which something is left over, and what.
-KNOWN_FAULTS = dict.fromkeys(
-    ("vault.store:after", "commit.connect:before"),
-    "the grant of a mailbox that was never stored stays in AWS SSM",
-)
-
 # Every other method of the ports: it changes nothing outside, or only by one of the effects above.
 WITHOUT_EFFECT = frozenset(
     {

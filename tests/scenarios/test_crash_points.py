@@ -8,7 +8,7 @@ from cli.launcher import Launcher
 from flow.simulated_world import TOPIC
 from providers.receiver import receiving
 from scenarios import crash_documents, crash_mailboxes
-from scenarios.crash_points import EFFECTS, KNOWN_FAULTS
+from scenarios.crash_points import EFFECTS
 from scenarios.crash_world import CrashWorld, build_crash
 from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
@@ -69,11 +69,9 @@ async def world(sim, database_url, owner, organization, tmp_path, launcher, scen
 def parameters():
     for effect in EFFECTS:
         for when in ("before", "after"):
-            name = f"{effect.name}:{when}"
             marks = [] if when == effect.usual else [pytest.mark.soak]
-            if name in KNOWN_FAULTS:
-                marks.append(pytest.mark.xfail(reason=KNOWN_FAULTS[name], raises=AssertionError))
-            yield pytest.param(effect, when, id=f"{name}-{effect.scenario}-{effect.provider}", marks=marks)
+            name = f"{effect.name}:{when}-{effect.scenario}-{effect.provider}"
+            yield pytest.param(effect, when, id=name, marks=marks)
 
 
 @pytest.mark.parametrize("effect, when", [*parameters()])

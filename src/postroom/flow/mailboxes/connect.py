@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from secrets import token_urlsafe
 from typing import Final
 from urllib.parse import urlencode
-from uuid import UUID, uuid4
+from uuid import UUID, uuid5
 
 import msgspec
 
@@ -382,42 +382,47 @@ async def _store_mailbox(
     completed: NewLedgerEntry | None = None,
 ) -> ConnectedMailbox:
     """Store the grant in the vault, which may take a network call, then the rest in one transaction."""
-    while True:
-        async with context.database.transaction(organization) as connection:
-            account = await mailboxes.resolve_account(connection, provider, account)
-            known = await mailboxes.find_by_account(connection, provider, account.account_id)
-        expected = known.id if known else MailboxId(uuid4())
-        new_policy, new_folder = _choose_policy_and_folder(known, policy, folder, credential.kind)
-        location = SecretLocation(organization, expected, "grant")
-        stored_grant = await context.vault.store(location, credential.grant)
-        access = context.sealer.seal(replace(location, field="access").context, credential.tokens.access)
-        async with context.database.transaction(organization) as connection:
-            before = known.policy if known else new_policy
-            await policies.block_commits(connection, organization, expected, before=before, after=new_policy)
-            found, is_new = await mailboxes.connect(
-                connection, provider, account, new_id=expected, policy=new_policy, folder=new_folder
-            )
-            if found.id == expected:
-                if known is not None:
-                    await _apply_changed_settings(connection, known, found, completed)
-                await credentials.save(
-                    connection,
-                    expected,
-                    kind=credential.kind,
-                    grant=stored_grant,
-                    scopes=credential.scopes,
-                    tenant_id=credential.tenant_id,
-                    client_id=credential.client_id,
-                    access=access,
-                    access_seconds=credential.tokens.expires_in_seconds,
-                )
-                await _record_connection(connection, found, credential, is_new=is_new, completed=completed)
-        if found.id == expected:
-            if policies.is_lowered(before, new_policy):
-                await policies.remove_disallowed(context.database, organization, expected)
-            return ConnectedMailbox(found, is_new)
-        # The same account was connected concurrently under another id; that mailbox has its own grant.
-        await context.vault.delete(location, stored_grant)
+    async with context.database.transaction(organization) as connection:
+        account = await mailboxes.resolve_account(connection, provider, account)
+        known = await mailboxes.find_by_account(connection, provider, account.account_id)
+    id_ = known.id if known else _derive_mailbox_id(organization, provider, account)
+    new_policy, new_folder = _choose_policy_and_folder(known, policy, folder, credential.kind)
+    before = known.policy if known else new_policy
+    location = SecretLocation(organization, id_, "grant")
+    stored_grant = await context.vault.store(location, credential.grant)
+    access = context.sealer.seal(replace(location, field="access").context, credential.tokens.access)
+    async with context.database.transaction(organization) as connection:
+        await policies.block_commits(connection, organization, id_, before=before, after=new_policy)
+        found, is_new = await mailboxes.connect(
+            connection, provider, account, new_id=id_, policy=new_policy, folder=new_folder
+        )
+        if found.id != id_:  # an earlier version, which chose ids at random, connected it at the same time
+            raise TransientError("This account was connected by another process just now. Connect it again.")
+        if known is not None:
+            await _apply_changed_settings(connection, known, found, completed)
+        await credentials.save(
+            connection,
+            id_,
+            kind=credential.kind,
+            grant=stored_grant,
+            scopes=credential.scopes,
+            tenant_id=credential.tenant_id,
+            client_id=credential.client_id,
+            access=access,
+            access_seconds=credential.tokens.expires_in_seconds,
+        )
+        await _record_connection(connection, found, credential, is_new=is_new, completed=completed)
+    if policies.is_lowered(before, new_policy):
+        await policies.remove_disallowed(context.database, organization, id_)
+    return ConnectedMailbox(found, is_new)
+
+
+def _derive_mailbox_id(organization: OrganizationId, provider: ProviderName, account: Account) -> MailboxId:
+    """The id of a new mailbox, the same at every attempt: the vault names grants by it.
+
+    A login that is repeated after a crash overwrites the grant that the first one left in the vault.
+    """
+    return MailboxId(uuid5(organization, f"{provider}/{account.account_id}"))
 
 
 def _choose_policy_and_folder(
