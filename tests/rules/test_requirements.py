@@ -1,4 +1,4 @@
-"""docs/requirements.md explains every requirement and names tests that exist."""
+"""Requirements and threats each name tests, and these tests exist."""
 
 import re
 
@@ -7,17 +7,28 @@ import pytest
 from rules.source_tree import ROOT, parse
 
 COUNTS = {"C": 6, "S": 5, "N": 7, "Y": 9, "K": 8, "D": 11, "W": 6}
-TEXT = (ROOT / "docs/requirements.md").read_text()
-ROWS = re.findall(r"^\| ([A-Z]\d+) \| (.+) \| (.+) \|$", TEXT, re.MULTILINE)
+
+
+def read_rows(path, name):
+    """The first and the last cell of the rows of three cells."""
+    return re.findall(rf"^\| ({name}) \| .+ \| (.+) \|$", (ROOT / path).read_text(), re.MULTILINE)
+
+
+REQUIREMENTS = read_rows("docs/requirements.md", r"[A-Z]\d+")
+THREATS = [row for row in read_rows("docs/security.md", ".+") if row != ("threat", "test")]
 
 
 def test_every_requirement_is_explained_once():
     expected = [f"{initial}{number}" for initial, count in COUNTS.items() for number in range(1, count + 1)]
-    assert [name for name, _, _ in ROWS] == expected
+    assert [name for name, _ in REQUIREMENTS] == expected
 
 
-@pytest.mark.parametrize("name, shown_by", [(name, tests) for name, _, tests in ROWS])
-def test_the_named_tests_of_a_requirement_exist(name, shown_by):
+def test_threats_are_found():
+    assert len(THREATS) > 20
+
+
+@pytest.mark.parametrize("name, shown_by", [*REQUIREMENTS, *THREATS])
+def test_the_named_tests_of_a_requirement_or_threat_exist(name, shown_by):
     named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", shown_by)
     assert named, name
     for path, function in named:
