@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
 
-.PHONY: help demo test check coverage format bench soak chaos clean lock chromium proof
+.PHONY: help demo test check coverage format bench soak chaos clean lock chromium proof sbom
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -44,6 +44,9 @@ chaos: $(VENV)/.dev ## the whole system while everything fails [SEEDS=20 JOBS=1 
 proof: $(VENV)/.dev ## 200 chaos seeds and every planted bug; writes docs/proof.md (takes hours)
 	@scripts/proof --seeds 200 --jobs 2
 
+sbom: ## dist/sbom.json (CycloneDX) and dist/licenses.txt
+	@$(PYTHON) scripts/sbom
+
 clean: ## remove the environment and everything made by these commands
 	rm -rf $(VENV) .demo .chaos .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -54,6 +57,7 @@ lock: $(VENV)/.dev ## compile the hash-locked requirements
 	$(LOCK) pyproject.toml --extra demo --group build -o requirements/runtime.txt
 	$(LOCK) pyproject.toml $(addprefix --extra ,aws gcs llm otel parquet) --group build -c requirements/runtime.txt -o requirements/extras.txt
 	$(LOCK) pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -c requirements/extras.txt -o requirements/dev.txt
+	$(LOCK) --group sbom --group build -o requirements/sbom.txt
 
 chromium:
 	@scripts/chromium
