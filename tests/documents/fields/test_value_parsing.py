@@ -35,6 +35,32 @@ def test_amounts_are_parsed_by_the_document_convention(text, number):
     assert found(text, "number") == [Decimal(number)]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Total -£150.00",
+        "Total -€150.00",
+        "Total - € 150.00",
+        "Total -EUR 150.00",
+        "Total EUR -150.00",
+        "Total (150.00)",
+        "Total (£150.00)",
+        "Total (150.00 EUR)",
+        "Total 150.00-",
+        "Total 150.00- EUR",
+        "Total £150.00 CR",
+        "Total \u2212150.00",
+    ],
+)
+def test_a_sign_is_found_in_every_position(text):
+    assert found(text, "number") == [Decimal("-150.00")]
+
+
+@pytest.mark.parametrize("text", ["Total (20.00 %)", "Note (1)", "Item (see 150.00)", "INV-EUR 150.00"])
+def test_what_only_looks_like_a_sign_is_none(text):
+    assert all(number > 0 for number in found(text, "number"))
+
+
 def test_three_digits_after_a_separator_follow_the_other_numbers():
     assert found("Anteile 1.216 Kurs 162.83", "number")[0] == Decimal("1.216")
     assert found("Anteile 1.216 Kurs 162,83", "number")[0] == Decimal(1216)

@@ -85,6 +85,15 @@ _GLUED: Final = re.compile(
     r"(?<=[€£$¥=])(?=[-\d])|(?<=EUR|CHF|USD|GBP)(?=[-\d])|(?<=\d)(?=EUR|CHF|USD|GBP|Stk|Stück)"
     r"|(?<=\d-)(?=EUR|CHF|USD|GBP)|(?<==)(?=\d)"
 )
+# Signs that are not beside the digits: a minus before the currency, parentheses, "CR" for a credit.
+_CURRENCY_MARK: Final = r"(?:[A-Z]{0,3}[€£$¥]|[A-Z]{3})"
+_MINUS_BEFORE_CURRENCY: Final = re.compile(
+    rf"(?:^|(?<=[\s(:|]))[-\u2212\u2013](?P<gap>\s?){_CURRENCY_MARK}\s?$"
+)
+_OPENED: Final = re.compile(rf"\(\s?(?:{_CURRENCY_MARK}\s?)?$")
+_CLOSED: Final = re.compile(rf"^\s?(?:{_CURRENCY_MARK}\s?)?\)")
+_CREDIT: Final = re.compile(r"^\s?C[Rr]\b")
+_SIGN_CHARACTERS: Final = 10  # beside a number that are searched for its sign
 _ISIN: Final = re.compile(r"(?<![A-Z0-9])([A-Z]{2}[A-Z0-9]{9}\d)(?![A-Z0-9])")
 _IBAN: Final = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]){11,30})")
 _VAT_ID: Final = re.compile(
@@ -320,7 +329,6 @@ def _number_readings(
     marks: _NumberMarks,
     spaces: bool,
 ) -> Iterator[ParsedValue]:
-    negative = bool(found["minus"]) or (found["sign"] or "").strip() in {"-", "\u2212", "\u2013"}
     rest = line.text[end:].lstrip("-, ")
     first = ParsedValue(
         "number",
@@ -336,8 +344,9 @@ def _number_readings(
     spellings = spellings[:1] if found["none"] else spellings
     decided = marks.comma is not None or first.percent or first.rate or first.currency in WITHOUT_CENTS
     decided = decided or any(mark in found["digits"] for mark in marks.thousands)
-    doubt = f"the separator in {found['digits']} may mark thousands or decimals"
-    doubt = "" if decided or len(spellings) == 1 else doubt
+    negative, doubt = _find_sign(line, found, first)
+    if not decided and len(spellings) > 1:
+        doubt = f"the separator in {found['digits']} may mark thousands or decimals"
     for likely, digits in spellings:
         amount = Decimal(digits)
         yield replace(
@@ -348,6 +357,23 @@ def _number_readings(
             ambiguity=doubt,
         )
     yield from _spaced_readings(line, found["digits"], first, marks=marks, spaces=spaces)
+
+
+def _find_sign(line: TextLine, found: re.Match[str], number: ParsedValue) -> tuple[bool, str]:
+    """Whether the number is negative, and why that is doubtful if it is."""
+    if found["minus"] or (found["sign"] or "").strip() in {"-", "\u2212", "\u2013"}:
+        return True, ""
+    before = line.text[max(number.start - _SIGN_CHARACTERS, 0) : number.start]
+    behind = line.text[number.end : number.end + _SIGN_CHARACTERS]
+    written = line.text[number.start : number.end]
+    if minus := _MINUS_BEFORE_CURRENCY.search(before):
+        return True, f"the dash before {written} may be a minus or punctuation" if minus["gap"] else ""
+    is_money = number.currency is not None or re.search(r"[.,]\d{2}$", written)
+    if is_money and not number.percent and _OPENED.search(before) and _CLOSED.search(behind):
+        return True, f"the parentheses around {written} may mean a minus"
+    if _CREDIT.search(behind):
+        return True, f"“CR” behind {written} may mark a credit"
+    return False, ""
 
 
 def _spaced_readings(
