@@ -28,6 +28,8 @@ from postroom.documents.kinds.field_spec import FieldShape
 _HEAD_LINES: Final = 40  # lines that may contain a title
 _MAX_TITLE_WORDS: Final = 6
 _CENT_TOLERANCE: Final = Decimal("0.02")
+# A date or a currency in doubt has a low confidence; these have a check that fails.
+_DECISIVE_SHAPES: Final = NUMBER_SHAPES | {"code"}
 _VALIDATORS: Final = {"isin": is_valid_isin, "iban": is_valid_iban}
 
 
@@ -38,7 +40,7 @@ def check_fields(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> tuple[
         *_check_relations(kind, known, proven),
         *_check_all_check_digits(kind, known),
         *_check_date_order(known),
-        *_check_number_scale(kind, fields),
+        *_check_readings(kind, fields),
     )
 
 
@@ -150,10 +152,15 @@ def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck |
     return None
 
 
-def _check_number_scale(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
+def _check_readings(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
     for name, field in fields.items():
-        if field.ambiguity and kind.fields[name].shape in NUMBER_SHAPES:
-            yield FieldCheck(f"thousands or decimal separator in {name}", passed=False, words=field.ambiguity)
+        if field.ambiguity and kind.fields[name].shape in _DECISIVE_SHAPES:
+            yield FieldCheck(name_reading_check(name), passed=False, words=field.ambiguity)
+
+
+def name_reading_check(name: str) -> str:
+    """The name of the check that a field has only one reading."""
+    return f"one reading of {name}"
 
 
 def _check_date_order(values: Mapping[str, Any]) -> Iterator[FieldCheck]:

@@ -11,6 +11,7 @@ from datetime import date, timedelta
 from typing import Any, Final
 
 from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban, is_valid_isin
+from postroom.documents.fields.currencies import CURRENCIES
 from postroom.documents.fields.document_text import TextLine
 from postroom.documents.fields.label_matching import (
     FieldCandidate,
@@ -27,6 +28,12 @@ _LABELLED_SCORE: Final = 0.5  # a date with this score belongs to the label
 _LETTERHEAD: Final = re.compile(r"(?:^|\s)[^\W\d_][\w .-]{1,30}, *(?:den |le |the )?$")
 SYMBOL: Final = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]{0,5}(?:[.:][A-Za-z]{1,5})?(?![\w.])")
 CODE: Final = re.compile(r"[A-Za-z0-9][\w./#-]*\w|\d")  # with a digit in it or behind it in the same word
+# What may continue a code: "2026 0117", "26 / 441", "2026-11 / 12"; and capitals before it: "HF 2026".
+_CODE_REST: Final = re.compile(r"(?: ?[/\u2013-] ?| )([A-Za-z0-9./#-]+)(?!\S)")
+_CODE_CAPITALS: Final = re.compile(r"(?:^|(?<=[\s:.#°]))[A-Z]{1,4} ?$")
+# Words of labels, and currencies.
+_OTHER_CAPITALS: Final = frozenset("DE DEL DU ID N NO NR NUM OF REF VOM VON".split()) | set(CURRENCIES)  # noqa: SIM905
+_MAX_GAP: Final = 1.2  # characters: what is farther away belongs to another column
 _WORD: Final = re.compile(r"\S+")
 _DIGIT: Final = re.compile(r"\d")
 _MONEY: Final = re.compile(r"\d{1,3}(?:[.,' ]\d{3})*[.,]\d{2}|\d+%")
@@ -57,6 +64,7 @@ class FieldPick:
     why: str
     checked: bool = False
     is_repeated: bool = False
+    ambiguity: str = ""
 
 
 def pick_best(found: Sequence[FieldCandidate], *, count: Counter[Any] | None = None) -> FieldPick | None:
@@ -292,8 +300,11 @@ def pick_code(context: LabelContext, name: str, shape: re.Pattern[str] = CODE) -
     if not found:
         return None
     found.sort(key=lambda each: -each[0])
-    score, code, line, start, end, why = found[0]
-    others = [each[0] for each in found if each[1] != code]
+    score, short, line, start, end, why = found[0]
+    others = [each[0] for each in found if each[1] != short]
+    if shape is CODE:
+        start, end = _extend_code(context, line, start, end)
+    code = line.text[start:end]
     again = sum(each.text.count(code) for each in context.document.lines) > 1
     return FieldPick(
         code,
@@ -304,7 +315,37 @@ def pick_code(context: LabelContext, name: str, shape: re.Pattern[str] = CODE) -
         min(score - max(others, default=0.0), 1.0),
         why,
         is_repeated=again,
+        ambiguity="" if code == short or again else f"it may also be only “{short}”",
     )
+
+
+def _extend_code(context: LabelContext, line: TextLine, start: int, end: int) -> tuple[int, int]:
+    """Extend a code by what is written beside it with a space: "2026" to "HF 2026 0117"."""
+    hits = context.hits.get(line.index, ())
+    while rest := _CODE_REST.match(line.text, end):
+        is_label = any(hit.start < rest.end(1) and rest.start(1) < hit.end for hit in hits)
+        if is_label or not _DIGIT.search(rest.group(1)) or not _may_be_code(context, line, *rest.span(1)):
+            break
+        if not _is_beside(context, line, (start, end), rest.span(1)):
+            break
+        end = rest.end(1)
+    floor = max((hit.end for hit in hits if hit.end <= start), default=0)
+    capitals = _CODE_CAPITALS.search(line.text[floor:start])
+    if capitals and capitals.group().strip() not in _OTHER_CAPITALS:
+        left = floor + capitals.start()
+        if _is_beside(context, line, (left, left + len(capitals.group().strip())), (start, end)):
+            start = left
+    return start, end
+
+
+def _is_beside(context: LabelContext, line: TextLine, left: tuple[int, int], right: tuple[int, int]) -> bool:
+    """Whether only a space or a mark is between two parts of a line, as far as positions are known."""
+    if not context.document.has_layout:
+        return True
+    one, other = line.box(*left), line.box(*right)
+    width = (one.right - one.left) / (left[1] - left[0])
+    marks = len(line.text[left[1] : right[0]].replace(" ", ""))
+    return other.left - one.right <= (_MAX_GAP + 2 * marks) * width
 
 
 def _find_codes(shape: re.Pattern[str], text: str, start: int, end: int) -> Iterator[re.Match[str]]:

@@ -113,7 +113,8 @@ def _picked_field(document: DocumentText, each: FieldPick, shape: str) -> FieldV
     signals = ConfidenceSignals(
         shape, each.label, each.margin, checked=each.checked, is_repeated=each.is_repeated
     )
-    return _field_value(each.value, signals, each.why, **_position(document, each.line, each.start, each.end))
+    position = _position(document, each.line, each.start, each.end)
+    return _field_value(each.value, signals, each.why, ambiguity=each.ambiguity, **position)
 
 
 def _choice_field(
