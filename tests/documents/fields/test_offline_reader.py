@@ -402,3 +402,36 @@ def test_a_receipt_has_a_total_and_an_unlabelled_date():
     assert fields["issued_on"].value == date(2018, 3, 23)
     assert fields["issued_on"].confidence < 0.95
     assert fields["gross"].value == Decimal("26.10")
+
+
+@pytest.mark.parametrize(
+    "items, net, vat, gross, rows",
+    [
+        ("Steel shelf 10 12.50 125.00", "125.00", "VAT 20% 25.00", "150.00", [(20, "25.00")]),
+        (
+            "Shelf 10 10.00 100.00\nBracket 10 1.00 10.00",
+            "110.00",
+            "VAT 20% 22.00",
+            "132.00",
+            [(20, "22.00")],
+        ),
+        ("Screw 10 1000.00 10000.00", "10000.00", "VAT 19% 1900.00", "11900.00", [(19, "1900.00")]),
+        ("Rent 100.00 10.00", "110.00", "VAT 20% 22.00", "132.00", [(20, "22.00")]),
+    ],
+)
+def test_a_quantity_is_no_tax_rate(items, net, vat, gross, rows):
+    fields = read(
+        f"Northwind Fixtures Ltd\nInvoice\nInvoice number INV-118\nInvoice date March 4, 2026\n{items}\n"
+        f"Subtotal {net}\n{vat}\nTotal {gross} GBP\n",
+        INVOICE,
+    )
+    assert [(each.rate, str(each.vat)) for each in fields["vat_rates"].value] == rows
+
+
+def test_tax_rows_that_do_not_add_up_are_left_out():
+    fields = read(
+        "Northwind Fixtures Ltd\nInvoice\nInvoice number INV-118\nInvoice date March 4, 2026\n"
+        "10 % 100.00 10.00\nSubtotal 110.00\nVAT 22.00\nTotal 132.00 GBP\n",
+        INVOICE,
+    )
+    assert "vat_rates" not in fields

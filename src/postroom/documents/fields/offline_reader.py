@@ -431,7 +431,7 @@ def _tax_rate_field(context: LabelContext, vat: FieldValue | None) -> FieldValue
     rows = table_extraction.find_tax_rows(context, vat.value if vat else None)
     if not rows:
         return None
-    right = vat is not None and sum((row.vat for row in rows), Decimal(0)) == vat.value
+    right = vat is not None
     line = context.document.lines[rows[0].line]
     label = 1.0 if all(row.net is not None for row in rows) else 0.5
     signals = ConfidenceSignals("rates", label, 1.0 if right else _UNRIVALLED_MARGIN, agreed=right)

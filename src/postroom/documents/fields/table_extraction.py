@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import combinations
 from typing import Final
 
 from postroom.documents.fields.label_matching import LabelContext
@@ -15,6 +16,7 @@ from postroom.documents.fields.value_parsing import ParsedValue
 
 _HIGHEST_RATE: Final = Decimal(30)
 _CENT: Final = Decimal("0.02")
+_MAX_RATES: Final = 8  # of one document; more are found by chance
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,17 +41,31 @@ def _numbers(context: LabelContext, line: int) -> list[ParsedValue]:
 
 
 def find_tax_rows(context: LabelContext, vat: Decimal | None) -> list[TaxRow]:
-    """Find lines with a rate and its net and tax amounts, else a rate beside the total tax."""
+    """Find lines with a rate and its net and tax amounts, else a rate beside the total tax.
+
+    If the total tax is known, only rows that add up to it: other lines may fit by chance.
+    """
     found: dict[Decimal, TaxRow] = {}
     for line in context.document.lines:
         numbers = _numbers(context, line.index)
         amounts = [each.number for each in numbers if not each.percent and each.decimals <= 2]
-        rates = [each.number for each in numbers if each.percent or each.decimals <= 1]
+        is_item = next(_line_items(context, line.index), None) is not None  # its quantity is no rate
+        rates = [each.number for each in numbers if each.percent or (each.decimals <= 1 and not is_item)]
         for rate in dict.fromkeys(each for each in rates if 0 < each <= _HIGHEST_RATE):
             row = _tax_row(rate, amounts, vat, line.index)
             if row and (rate not in found or (found[rate].net is None and row.net is not None)):
                 found[rate] = row
-    return sorted(found.values(), key=lambda row: row.rate)
+    rows = sorted(found.values(), key=lambda row: row.rate)
+    return rows if vat is None else _select_sum(rows, vat)
+
+
+def _select_sum(rows: Sequence[TaxRow], vat: Decimal) -> list[TaxRow]:
+    """The largest set of rows that adds up to the total tax; none if no set does."""
+    for count in range(len(rows), 0, -1):
+        for chosen in combinations(rows[:_MAX_RATES], count):
+            if sum((row.vat for row in chosen), Decimal(0)) == vat:
+                return list(chosen)
+    return []
 
 
 def _tax_row(rate: Decimal, amounts: Sequence[Decimal], vat: Decimal | None, line: int) -> TaxRow | None:
