@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -86,6 +87,18 @@ async def test_an_empty_page_has_no_words(readers):
     reading = await readers.read(sample_files.encoded(sample_files.blank(), "PNG"))
     assert reading.transcript.words == ()
     assert len(reading.transcript.pages) == 1
+
+
+def list_open_files(pid):
+    return [file.readlink().name for file in Path(f"/proc/{pid}/fd").iterdir()]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may list the files of a confined process")
+async def test_the_ocr_engine_records_nothing_for_its_vendor(readers):
+    await readers.read(sample_files.encoded(sample_files.blank(), "PNG"))
+    opened = list_open_files(readers.ocr_processes[0].process.pid)
+    assert opened
+    assert [file for file in opened if file.endswith((".db", "-shm", "-wal"))] == []
 
 
 async def test_a_killed_ocr_process_is_replaced_and_the_page_read(readers):

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from postroom.documents.files.file_reading import OcrPage, Rotation, to_rotation
 from postroom.documents.files.line_layout import PlacedWord, arrange_in_lines
+from postroom.documents.sandbox import confinement, system_calls
 from postroom.documents.sandbox.file_limits import MAX_PAGE_PIXELS, STRIP_RATIO
 from postroom.documents.sandbox.ipc import (
     BITMAP_HEADER,
@@ -83,6 +84,14 @@ class OcrEngine:
         cv2.setNumThreads(1)
         self.numpy: Any = np
         self.engine: Any = RapidOCR(params=dict(ENGINE_OPTIONS))
+
+    def warm_up(self) -> None:
+        """Read a page with one word, because a confined process can load no file later."""
+        import cv2
+
+        page = self.numpy.full((200, 400, 3), 255, self.numpy.uint8)
+        cv2.putText(page, "Sample", (40, 120), cv2.FONT_HERSHEY_SIMPLEX, 2.0, (0, 0, 0), 3)
+        self.read_page(BITMAP_HEADER.pack(400, 200) + page.tobytes(), 0)
 
     def read_page(self, bitmap: bytes, page: int) -> OcrPage:
         """Read the words of a page, rotated so that they are upright."""
@@ -183,7 +192,9 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     engine = OcrEngine()
-    control.send(encode(TaskReport(0, SUCCEEDED)))
+    engine.warm_up()
+    measures = confinement.confine_process(int(sys.argv[2]), system_calls.build_ocr_filter())
+    control.send(encode(TaskReport(0, SUCCEEDED, ", ".join(measures))))
     while True:
         message, files, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 2)
         if not message:

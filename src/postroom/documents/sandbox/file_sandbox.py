@@ -5,6 +5,7 @@ runs in the process of the caller and never parses a file there; `child_tasks` a
 """
 
 import asyncio
+import fcntl
 import os
 import signal
 import stat
@@ -26,6 +27,7 @@ from postroom.documents.files.file_reading import (
     TranscriptPage,
 )
 from postroom.documents.files.html_sanitizer import MessageHtml, encode_message_html
+from postroom.documents.sandbox import confinement
 from postroom.documents.sandbox.file_limits import STRIP_RATIO, FileLimits
 from postroom.documents.sandbox.helper_process import HelperProcess
 from postroom.documents.sandbox.ipc import (
@@ -75,6 +77,7 @@ class FileSandbox:
             self.idle_ocr.put_nowait(process)
 
     async def __aenter__(self) -> Self:
+        confinement.hide_memory()  # of this process, which holds secrets
         return self
 
     async def __aexit__(
@@ -103,8 +106,7 @@ class FileSandbox:
 
     async def sanitize_html(self, html: MessageHtml) -> str:
         """Return the HTML of a message without scripts and remote content."""
-        with _memory_file() as source:
-            write_all(source, encode_message_html(html))
+        with _sealed_file(encode_message_html(html)) as source:
             return (await self._run_for_result(TaskRequest(0, "sanitize_html"), source)).decode()
 
     async def _run_for_result(self, request: TaskRequest, source: int) -> bytes:
@@ -209,9 +211,8 @@ def _rotate_page(page: TranscriptPage, rotation: Rotation) -> TranscriptPage:
 def _open_content(content: bytes | Path, limits: FileLimits) -> Generator[int]:
     """Open the content as a file; reject it if it is too large."""
     if isinstance(content, bytes):
-        with _memory_file() as file:
-            _check_size(len(content), limits)
-            write_all(file, content)
+        _check_size(len(content), limits)
+        with _sealed_file(content) as file:
             yield file
         return
     file = os.open(content, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -233,8 +234,18 @@ def _check_size(size: int, limits: FileLimits) -> None:
 
 
 @contextmanager
+def _sealed_file(content: bytes) -> Generator[int]:
+    """A memory file that no process can change any more."""
+    with _memory_file() as file:
+        write_all(file, content)
+        seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+        fcntl.fcntl(file, fcntl.F_ADD_SEALS, seals)
+        yield file
+
+
+@contextmanager
 def _memory_file() -> Generator[int]:
-    file = os.memfd_create("document", os.MFD_CLOEXEC)
+    file = os.memfd_create("document", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         yield file
     finally:

@@ -103,8 +103,9 @@ class HelperProcess:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             pass_fds=[theirs],
-            # Not the worker's environment, which holds secrets.
-            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            # Not the worker's environment, which holds secrets. Without the second variable, onnxruntime
+            # keeps a database of events for its vendor in the home directory.
+            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "ORT_DISABLE_TELEMETRY": "1"},
             start_new_session=True,
         )
 

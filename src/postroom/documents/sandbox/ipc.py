@@ -47,7 +47,8 @@ class TaskRequest:
 class TaskReport:
     """The end of a task: the exit status of its child, or the negative number of the signal that ended it.
 
-    Number 0 is not a task: the process has loaded its libraries and is ready.
+    Number 0 is not a task: the process has loaded its libraries and is ready; its reason lists how it is
+    confined.
     """
 
     number: int

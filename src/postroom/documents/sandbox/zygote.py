@@ -1,7 +1,8 @@
 """The zygote: a process that has loaded every library and forks one child with limits for each file.
 
 It holds no secrets: it starts with an empty environment, receives open files from the worker and never looks
-into them itself. It ends when the worker ends, and its children end with it.
+into them itself. It is confined before it receives the first; its children are confined further. It ends when
+the worker ends, and its children end with it.
 """
 
 import contextlib
@@ -19,7 +20,7 @@ from typing import Final, Never
 import msgspec
 
 from postroom.documents.files import html_sanitizer
-from postroom.documents.sandbox import child_tasks
+from postroom.documents.sandbox import child_tasks, confinement, system_calls
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import (
     MAX_MESSAGE_BYTES,
@@ -37,7 +38,7 @@ from postroom.documents.sandbox.ipc import (
 )
 from postroom.errors import UnreadableFile
 
-_TASKS: Final[Mapping[str, Callable[[bytes, TaskRequest, FileLimits], bytes | memoryview]]] = {
+TASKS: Final[Mapping[str, Callable[[bytes, TaskRequest, FileLimits], bytes | memoryview]]] = {
     "read": child_tasks.read_file,
     "bitmap": child_tasks.render_bitmap,
     "image": child_tasks.render_webp,
@@ -52,8 +53,11 @@ def main() -> None:
     child_tasks.warm_up(limits)
     gc.freeze()  # otherwise children would copy memory pages only to update reference counts
     gc.disable()
-    control.send(encode(TaskReport(0, SUCCEEDED)))
-    _Zygote(control, limits).serve()
+    zygote = _Zygote(control, limits)
+    zygote.prepare()
+    measures = confinement.confine_process(int(sys.argv[2]), system_calls.build_zygote_filter())
+    control.send(encode(TaskReport(0, SUCCEEDED, ", ".join(measures))))
+    zygote.serve()
 
 
 class _Zygote:
@@ -67,13 +71,17 @@ class _Zygote:
         exit_writer.setblocking(False)
         self.exit_reader, self.exit_writer = exit_reader, exit_writer
         self.selector = selectors.DefaultSelector()
+        self.child_filter = system_calls.build_child_filter()
 
-    def serve(self) -> None:
+    def prepare(self) -> None:
+        """Set up what a confined process cannot."""
         signal.signal(signal.SIGCHLD, _wake)
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the worker, which ends this process
         signal.set_wakeup_fd(self.exit_writer.fileno(), warn_on_full_buffer=False)
         self.selector.register(self.control, selectors.EVENT_READ)
         self.selector.register(self.exit_reader, selectors.EVENT_READ)
+
+    def serve(self) -> None:
         while True:
             for key, _ in self.selector.select():
                 if key.fileobj is self.control:
@@ -124,6 +132,7 @@ class _Zygote:
             exit_with_parent(parent)
             self.close_inherited()
             apply_limits(self.limits.for_task(request.task))
+            confinement.restrict_system_calls(self.child_filter)
             status = run_task(request, source, target, self.limits)
         finally:
             os._exit(status)
@@ -162,7 +171,7 @@ def apply_limits(limits: FileLimits) -> None:
 def run_task(request: TaskRequest, source: int, target: int, limits: FileLimits) -> int:
     """Write the task's result, or the reason why there is none; return the exit status."""
     try:
-        result = _TASKS[request.task](read_all(source), request, limits)
+        result = TASKS[request.task](read_all(source), request, limits)
         write_all(target, result)
     except UnreadableFile as refusal:
         write_all(target, str(refusal).encode())
