@@ -80,7 +80,7 @@ class DocumentPostroom:
         world = self.room.world
         chosen = self.reviewing.pipelines[pipeline]
         kept = self.engine.blobs
-        [taken] = await upload.add(world.database, kept, world.organization, chosen, given)
+        [taken] = await upload.add(world.database, kept, self.readers, world.organization, chosen, given)
         return taken
 
     async def read(self, *contents: bytes, pipeline: str = "invoices", suffix: str = "xml") -> list[Document]:

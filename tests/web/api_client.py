@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 import httpx2
 
 from postroom.config import Settings
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.flow.access import api_keys
 from postroom.model import Scope
 from postroom.web import api, app, event_stream
@@ -22,10 +23,11 @@ async def open_api_application(database, organization, home, **options):
     async with (
         open_engine(settings, database, url=URL) as engine,
         event_stream.open_streams(database) as streams,
+        FileSandbox(parallel=1) as sandbox,
     ):
         site = build_site(database, organization)
         context = ApiContext(
-            engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review
+            engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review, sandbox
         )
         yield app.create(site, routes=api.routes(site, context, **options)), engine.blobs
 

@@ -283,6 +283,7 @@ async def _add_files(
     database: "Database", files: list[Path], pipeline: str, sender: str
 ) -> list[tuple[str, str | None, str, bool]]:
     from postroom import config
+    from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.flow.documents import upload
     from postroom.flow.documents.upload import Upload
     from postroom.model import OrganizationId
@@ -298,26 +299,27 @@ async def _add_files(
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, "Postroom")
     blobs, results = storage.build_blob_store(settings), list[tuple[str, str | None, str, bool]]()
-    for file in files:
-        name = upload.clean_file_name(file.name)
-        try:
-            file_upload = Upload(name, file.read_bytes(), sender)
-            prepared = await upload.prepare(blobs, organization, chosen_pipeline, file_upload)
-            async with database.transaction(organization) as connection:
-                taken = await upload.commit(connection, organization, prepared)
-        except OSError as error:
-            results.append((name, None, f"cannot be read: {error.strerror}", False))
-        except PermanentError as error:
-            results.append((name, None, str(error), False))
-        else:
-            results += [
-                (name, str(item.document), "queued" if item.is_new else "already known", True)
-                for item in taken
-            ]
-            results += [
-                (name, None, f"ignored: {upload.describe_ignored(item, within=name)}", True)
-                for item in prepared.left
-            ]
+    async with FileSandbox(parallel=1) as sandbox:
+        for file in files:
+            name = upload.clean_file_name(file.name)
+            try:
+                file_upload = Upload(name, file.read_bytes(), sender)
+                prepared = await upload.prepare(blobs, sandbox, organization, chosen_pipeline, file_upload)
+                async with database.transaction(organization) as connection:
+                    taken = await upload.commit(connection, organization, prepared)
+            except OSError as error:
+                results.append((name, None, f"cannot be read: {error.strerror}", False))
+            except PermanentError as error:
+                results.append((name, None, str(error), False))
+            else:
+                results += [
+                    (name, str(item.document), "queued" if item.is_new else "already known", True)
+                    for item in taken
+                ]
+                results += [
+                    (name, None, f"ignored: {upload.describe_ignored(item, within=name)}", True)
+                    for item in prepared.left
+                ]
     return results
 
 

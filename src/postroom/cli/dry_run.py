@@ -3,14 +3,13 @@
 The command and its options are in `pipelines`.
 """
 
-import asyncio
 import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from postroom import config
+from postroom import config, interrupts
 from postroom.cli import output, startup
 from postroom.documents import record_matching
 from postroom.documents.analysis import DocumentAnalysis, analyze_with
@@ -23,7 +22,7 @@ from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import PermanentError
 from postroom.flow.documents import extraction, intake, screen, unpack, upload
 from postroom.flow.documents.screen import ScreeningAction, ScreeningVerdict
-from postroom.flow.documents.upload import Upload
+from postroom.flow.documents.upload import Upload, UploadedFile
 from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import OrganizationId
 from postroom.ports import BlobStore
@@ -69,9 +68,14 @@ def screen_file(file: Path, pipelines: Sequence[Pipeline]) -> list[DryRunFile]:
             ),
             inner.content,
         )
-        for inner in upload.screen_upload(new_upload)
+        for inner in interrupts.run_async(_screen_upload(new_upload))
         for pipeline in pipelines
     ]
+
+
+async def _screen_upload(new_upload: Upload) -> list[UploadedFile]:
+    async with FileSandbox(parallel=1) as sandbox:
+        return await upload.screen_upload(sandbox, new_upload)
 
 
 def screen_message(message_id: int, pipelines: Sequence[Pipeline]) -> list[DryRunFile]:
@@ -116,7 +120,8 @@ async def _screen_attachment(
         if verdict.action is ScreeningAction.TAKE:
             files = [(file.name, media_type, verdict, content)]
         else:
-            members = await asyncio.to_thread(unpack.unpack_container, content, file)
+            async with FileSandbox(parallel=1) as sandbox:
+                members = await unpack.unpack_container(sandbox, content, file)
             files += [
                 (f"{file.name}/{member.name}", member.media_type, member.verdict, member.content)
                 for member in members

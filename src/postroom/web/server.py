@@ -102,7 +102,9 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
             push_routes=push_routes,
             routes=[
                 *event_stream.routes(site, streams),
-                *api.routes(site, _build_api_context(engine, streams), per_minute=settings.api_per_minute),
+                *api.routes(
+                    site, _build_api_context(engine, streams, sandbox), per_minute=settings.api_per_minute
+                ),
                 *mail.routes(MailPagesContext(site, engine.blobs, sandbox)),
                 *documents.routes(DocumentPagesContext(site, engine.blobs, sandbox, engine.review)),
                 *mailboxes.routes(MailboxPagesContext(engine.connect, engine.tokens, site)),
@@ -134,8 +136,10 @@ def _build_site(engine: Engine) -> SiteContext:
     )
 
 
-def _build_api_context(engine: Engine, streams: EventStreams) -> ApiContext:
-    return ApiContext(engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review)
+def _build_api_context(engine: Engine, streams: EventStreams, sandbox: FileSandbox) -> ApiContext:
+    return ApiContext(
+        engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review, sandbox
+    )
 
 
 def _is_demo(engine: Engine) -> bool:

@@ -106,8 +106,8 @@ def build_handlers(
         max_attempts=settings.max_attempts,
         sharing=sharing if any(pipeline.shared_state for pipeline in pipelines.values()) else None,
     )
-    watching = WatchContext(database, blobs, pipelines, folders)
-    unpacking = UnpackContext(database, blobs, pipelines)
+    watching = WatchContext(database, blobs, pipelines, folders, sandbox)
+    unpacking = UnpackContext(database, blobs, pipelines, sandbox)
     handlers = {
         # The step counts its own attempts: a document that kills its worker must end as failed.
         WorkKind.PROCESS_DOCUMENT: WorkHandler(partial(process.run, processing)),

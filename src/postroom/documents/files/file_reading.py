@@ -85,10 +85,11 @@ class EmbeddedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """Everything that was read from one file."""
+    """Everything that was read from one file. `media_type` is what its bytes show."""
 
     transcript: Transcript
     embedded: tuple[EmbeddedFile, ...] = ()
+    media_type: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,7 +62,10 @@ class AttachedFile:
 
 @dataclass(frozen=True, slots=True)
 class UnpackedFile:
-    """A file from a container; `containers` names the containers around it, the outermost first."""
+    """A file from a container; `containers` names the containers around it, the outermost first.
+
+    `unsupported` is the reason why its type is not supported.
+    """
 
     name: str
     file_type: FileType
@@ -71,6 +74,7 @@ class UnpackedFile:
     media_type: str = ""
     is_inline: bool = False
     content_id: str | None = None
+    unsupported: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +84,14 @@ class SkippedEntry:
     name: str
     containers: tuple[str, ...]
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerEntry:
+    """Either an unpacked file or a skipped entry, for the way from a child to the worker."""
+
+    unpacked: UnpackedFile | None = None
+    skipped: SkippedEntry | None = None
 
 
 # Lists the files inside the bytes of a container. A message among them is given as its bytes.
@@ -145,9 +157,16 @@ class _Unpacker:
             if refusal := self._count(len(file.content)):
                 yield SkippedEntry(name, containers, refusal)
                 continue
-            inner_type = detect(file.content, file.name).file_type
+            detected = detect(file.content, file.name)
             yield UnpackedFile(
-                name, inner_type, file.content, containers, file.media_type, file.is_inline, file.content_id
+                name,
+                detected.file_type,
+                file.content,
+                containers,
+                file.media_type,
+                file.is_inline,
+                file.content_id,
+                detected.reason,
             )
 
     def _zip_entries(
@@ -189,7 +208,8 @@ class _Unpacker:
             )
         if len(content) != entry.file_size:
             return SkippedEntry(name, containers, "The file is not as large as the ZIP file says.")
-        return UnpackedFile(name, detect(content, name).file_type, content, containers)
+        detected = detect(content, name)
+        return UnpackedFile(name, detected.file_type, content, containers, unsupported=detected.reason)
 
     def _count(self, size: int) -> str:
         """Count a file, or return why it exceeds the limits."""

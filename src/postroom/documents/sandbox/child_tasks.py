@@ -1,19 +1,26 @@
-"""The tasks of a sandboxed child: read its file, render a page for OCR or a browser, and the warm-up.
+"""The tasks of a sandboxed child: read or unpack its file, render a page, and the warm-up.
 
 `zygote` forks the child and limits it. The task that sanitizes HTML is in `files.html_sanitizer`.
 """
 
 import codecs
+import contextlib
+import encodings.aliases
 import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Final, assert_never
 
 import msgspec
 from PIL import Image
 
 from postroom.documents.files import html_sanitizer, images, pdf, plain_text
+from postroom.documents.files.container_decoders import CONTAINER_DECODERS
 from postroom.documents.files.file_reading import EmbeddedFile, FileReading, PartialReading, Transcript
-from postroom.documents.files.file_type import FileType, decode_text, detect
+from postroom.documents.files.file_type import DetectedType, FileType, decode_text, detect
 from postroom.documents.files.html_sanitizer import MessageHtml
+from postroom.documents.files.unpack import ContainerEntry, UnpackedFile, unpack
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import BITMAP_HEADER, TaskRequest
 from postroom.errors import UnreadableFile
@@ -28,14 +35,33 @@ _SAMPLE_PDF: Final = (
     b"trailer<</Root 1 0 R>>\n%%EOF"
 )
 
+_SAMPLE_MESSAGE: Final = (
+    b"From: =?iso-8859-1?q?a?= <a@example.com>\r\nDate: Mon, 1 Jan 2024 10:00:00 +0100\r\nSubject: a\r\n"
+    b"Content-Type: multipart/mixed; boundary=b\r\n\r\n--b\r\nContent-Type: text/html\r\n\r\n<p>a\r\n--b\r\n"
+    b'Content-Disposition: attachment; filename="a.txt"\r\nContent-Transfer-Encoding: base64\r\n\r\nYQ==\r\n'
+    b"--b--\r\n"
+)
+
 
 def read_file(content: bytes, _request: TaskRequest, limits: FileLimits) -> bytes:
     """Read everything that needs no OCR."""
-    return msgspec.msgpack.encode(_read_by_type(content, limits))
-
-
-def _read_by_type(content: bytes, limits: FileLimits) -> PartialReading:
     detected = detect(content)
+    partial = _read_by_type(content, detected, limits)
+    reading = replace(partial.reading, media_type=detected.file_type.value)
+    return msgspec.msgpack.encode(replace(partial, reading=reading))
+
+
+def unpack_container(content: bytes, request: TaskRequest, _limits: FileLimits) -> bytes:
+    """Unpack a ZIP file, a message or a winmail.dat file."""
+    return msgspec.msgpack.encode(
+        [
+            ContainerEntry(unpacked=each) if isinstance(each, UnpackedFile) else ContainerEntry(skipped=each)
+            for each in unpack(content, request.name, CONTAINER_DECODERS)
+        ]
+    )
+
+
+def _read_by_type(content: bytes, detected: DetectedType, limits: FileLimits) -> PartialReading:
     match detected.file_type:
         case FileType.PDF:
             return pdf.read(content, limits)
@@ -87,11 +113,22 @@ def _render_page(content: bytes, request: TaskRequest, limits: FileLimits) -> Im
     raise UnreadableFile(detected.reason or "The file has no pages to show.")
 
 
+def _sample_containers() -> Iterator[bytes]:
+    """ZIP files with each compression method, and a message."""
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA):
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w", method) as archive:
+            archive.writestr("a.txt", "Sample")
+        yield packed.getvalue()
+    yield _SAMPLE_MESSAGE
+
+
 def warm_up(limits: FileLimits) -> None:
     """Load and initialize what a child needs, because a child can open no file itself."""
     images.limit_pixels()
-    for encoding in ("utf-16", "utf-16-le", "utf-8-sig", "cp1252"):
-        codecs.lookup(encoding)
+    for encoding in sorted(set(encodings.aliases.aliases.values())):
+        with contextlib.suppress(LookupError):  # those of another operating system
+            codecs.lookup(encoding)
     read_file(_SAMPLE_PDF, TaskRequest(0, "read"), limits)
     render_webp(_SAMPLE_PDF, TaskRequest(0, "image", fit_within=(20, 20)), limits)
     for pillow_format in images.PILLOW_FORMATS.values():
@@ -99,5 +136,7 @@ def warm_up(limits: FileLimits) -> None:
         Image.new("RGB", (8, 8)).save(encoded, pillow_format)
         render_bitmap(encoded.getvalue(), TaskRequest(0, "bitmap", fit_within=(20, 20)), limits)
     detect(b"<a/>")
+    for container in _sample_containers():
+        unpack_container(container, TaskRequest(0, "unpack", name="a"), limits)
     sample_html = html_sanitizer.encode_message_html(MessageHtml("<p>a", {}))
     html_sanitizer.sanitize(sample_html, TaskRequest(0, "sanitize_html"), limits)

@@ -27,6 +27,7 @@ from postroom.documents.files.file_reading import (
     TranscriptPage,
 )
 from postroom.documents.files.html_sanitizer import MessageHtml, encode_message_html
+from postroom.documents.files.unpack import ContainerEntry, SkippedEntry, UnpackedFile, sanitize_name
 from postroom.documents.sandbox import confinement
 from postroom.documents.sandbox.file_limits import STRIP_RATIO, FileLimits
 from postroom.documents.sandbox.helper_process import HelperProcess
@@ -47,6 +48,7 @@ _OCR_SIDE_PIXELS: Final = 2400
 _OCR_STRIP_PIXELS: Final = (1200, 12_000)
 _OCR_SECONDS: Final = 300.0
 _decode_partial_reading: Final = msgspec.msgpack.Decoder(PartialReading).decode
+_decode_entries: Final = msgspec.msgpack.Decoder(list[ContainerEntry]).decode
 _decode_ocr_page: Final = msgspec.msgpack.Decoder(OcrPage).decode
 
 
@@ -95,6 +97,13 @@ class FileSandbox:
                 for page in partial.pages_without_text
             }
         return _merge_ocr(partial.reading, found) if found else partial.reading
+
+    async def unpack(self, content: bytes, name: str) -> list[UnpackedFile | SkippedEntry]:
+        """List the files inside a container. Raises UnreadableFile with the reason where that fails."""
+        with _open_content(content, self.limits) as source:
+            request = TaskRequest(0, "unpack", name=sanitize_name(name))
+            entries = _decode_entries(await self._run_for_result(request, source))
+        return [found for entry in entries if (found := entry.unpacked or entry.skipped)]
 
     async def page_image(
         self, content: bytes | Path, *, page: int, width: int, rotation: Rotation = 0

@@ -36,11 +36,12 @@ class TaskRequest:
     """
 
     number: int
-    task: Literal["read", "bitmap", "image", "sanitize_html", "ocr", "cancel"]
+    task: Literal["read", "unpack", "bitmap", "image", "sanitize_html", "ocr", "cancel"]
     page: int = 0
     # The size in pixels that the upright page image must fit into.
     fit_within: tuple[int, int] = (0, 0)
     rotation: Rotation = 0
+    name: str = ""  # of a container
 
 
 @dataclass(frozen=True, slots=True)

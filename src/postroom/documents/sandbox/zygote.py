@@ -40,6 +40,7 @@ from postroom.errors import UnreadableFile
 
 TASKS: Final[Mapping[str, Callable[[bytes, TaskRequest, FileLimits], bytes | memoryview]]] = {
     "read": child_tasks.read_file,
+    "unpack": child_tasks.unpack_container,
     "bitmap": child_tasks.render_bitmap,
     "image": child_tasks.render_webp,
     "sanitize_html": html_sanitizer.sanitize,

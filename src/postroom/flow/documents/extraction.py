@@ -65,7 +65,7 @@ async def extract_fields(
 def to_viewable_file(sandbox: "FileSandbox", reading: FileReading, content: bytes) -> "SourceFile | None":
     """The file with images of its first pages; None for a type without pages."""
     from postroom.documents.fields.field_reader import SourceFile
-    from postroom.documents.files.file_type import FileType, detect
+    from postroom.documents.files.file_type import FileType
 
     async def render_pages() -> list[bytes]:
         return [
@@ -73,6 +73,5 @@ def to_viewable_file(sandbox: "FileSandbox", reading: FileReading, content: byte
             for number, page in enumerate(reading.transcript.pages[:MAX_PAGE_IMAGES])
         ]
 
-    media_type = detect(content).file_type
-    has_pages = media_type in {FileType.PDF, FileType.TIFF, FileType.PNG, FileType.JPEG}
-    return SourceFile(media_type, content, render_pages) if has_pages else None
+    has_pages = reading.media_type in {FileType.PDF, FileType.TIFF, FileType.PNG, FileType.JPEG}
+    return SourceFile(reading.media_type, content, render_pages) if has_pages else None

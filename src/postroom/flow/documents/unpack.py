@@ -1,23 +1,19 @@
 """The work `unpack`: take in the files inside a zip file, a forwarded message or `winmail.dat`.
 
 Each file is screened first. Uploads use `unpack_container` without the work. The part of such a file extends
-the container's: "2/0" is the first file inside part 2. Zip files are read in `documents.files.unpack`.
+the container's: "2/0" is the first file inside part 2. A sandboxed child decodes the container.
 """
 
-import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING
 
-from postroom import mime
-from postroom.documents.files import unpack
-from postroom.documents.files.file_type import FileType, detect
-from postroom.documents.files.unpack import AttachedFile, ContainerDecoders, SkippedEntry, UnpackedFile
+from postroom.documents.files.unpack import SkippedEntry, UnpackedFile
 from postroom.documents.pipelines import Pipelines
+from postroom.errors import UnreadableFile
 from postroom.flow.documents import intake, screen
 from postroom.flow.documents.screen import AttachmentFacts, ScreeningAction
 from postroom.flow.storage.blob_reading import read_blob
-from postroom.mime import tnef
 from postroom.model import StepResult
 from postroom.ports import Blob, BlobStore
 from postroom.store import blobs as stored
@@ -26,12 +22,16 @@ from postroom.store.database import Database
 from postroom.store.documents import IncomingMessage, StoredAttachment, Verdict
 from postroom.store.work import Lease
 
+if TYPE_CHECKING:
+    from postroom.documents.sandbox.file_sandbox import FileSandbox
+
 
 @dataclass(frozen=True)
 class UnpackContext:
     database: Database
     blobs: BlobStore
     pipelines: Pipelines
+    sandbox: "FileSandbox"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ async def run(context: UnpackContext, lease: Lease) -> StepResult:
     if container is None or container.sha256 is None:
         return StepResult()  # the message or its bytes were removed
     content = await read_blob(context.blobs, lease.organization, container.sha256)
-    inside = await asyncio.to_thread(unpack_container, content, container)
+    inside = await unpack_container(context.sandbox, content, container)
     kept = [
         (each, await context.blobs.put(lease.organization, each.content))
         for each in inside
@@ -64,10 +64,15 @@ async def run(context: UnpackContext, lease: Lease) -> StepResult:
     return StepResult()
 
 
-def unpack_container(content: bytes, container: StoredAttachment) -> list[ScreenedFile]:
-    """Unpack a container and screen each file in it."""
+async def unpack_container(
+    sandbox: "FileSandbox", content: bytes, container: StoredAttachment
+) -> list[ScreenedFile]:
+    """Unpack a container and screen each file in it. A container that cannot be read is one skipped file."""
     name = container.name or ("message.eml" if container.kind == "item" else "container")
-    found = unpack.unpack(content, name, CONTAINER_DECODERS)
+    try:
+        found = await sandbox.unpack(content, name)
+    except UnreadableFile as error:
+        found = [SkippedEntry(name, (), str(error))]
     return [_screen_file(f"{container.part}/{number}", each) for number, each in enumerate(found)]
 
 
@@ -88,31 +93,11 @@ def _screen_file(part: str, found: UnpackedFile | SkippedEntry) -> ScreenedFile:
     verdict = screen.screen_attachment(file)
     if verdict.action is ScreeningAction.OPEN:
         # Everything that can be opened was opened before this point.
-        verdict = screen.ScreeningVerdict(ScreeningAction.IGNORE, detect(found.content, found.name).reason)
+        verdict = screen.ScreeningVerdict(ScreeningAction.IGNORE, found.unsupported)
     taken = found.content if verdict.action is ScreeningAction.TAKE else None
     return ScreenedFile(
         part, found.name, intake.choose_media_type(file.detected, found.media_type), verdict, taken
     )
-
-
-def iterate_files(message: bytes) -> Iterator[AttachedFile]:
-    """Iterate over the attached files of a message; an attached message is yielded as bytes."""
-    for each in mime.parse(message).attachments:
-        if each.kind != "reference":
-            name = each.file_name or ("message.eml" if each.kind == "item" else "")
-            yield AttachedFile(name, each.media_type, each.content, each.is_inline, each.content_id)
-
-
-def iterate_tnef_files(stream: bytes) -> Iterator[AttachedFile]:
-    """Yield the files inside a winmail.dat attachment."""
-    for file in tnef.extract_files(stream):
-        yield AttachedFile(file.name or "", file.media_type or "", file.content)
-
-
-CONTAINER_DECODERS: Final[ContainerDecoders] = {
-    FileType.MESSAGE: iterate_files,
-    FileType.TNEF: iterate_tnef_files,
-}
 
 
 async def _record_files(

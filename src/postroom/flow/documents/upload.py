@@ -4,12 +4,11 @@
 `watch`.
 """
 
-import asyncio
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from postroom.documents.pipelines import Pipeline
 from postroom.errors import PermanentError
@@ -21,6 +20,9 @@ from postroom.store import blobs as stored
 from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.documents import Arrival, ArrivalSource, DocumentIntake, StoredAttachment
+
+if TYPE_CHECKING:
+    from postroom.documents.sandbox.file_sandbox import FileSandbox
 
 MAX_LISTED_REASONS: Final = 5  # of ignored files
 UPLOADER: Final = "upload@localhost"  # the sender, if none is given
@@ -60,21 +62,26 @@ class PreparedUpload:
 async def add(
     database: Database,
     blobs: BlobStore,
+    sandbox: "FileSandbox",
     organization: OrganizationId,
     pipeline: Pipeline,
     upload: Upload,
 ) -> list[DocumentIntake]:
     """Take in a file, or the files inside it. Raises PermanentError if none is accepted."""
-    prepared = await prepare(blobs, organization, pipeline, upload)
+    prepared = await prepare(blobs, sandbox, organization, pipeline, upload)
     async with database.transaction(organization) as connection:
         return await commit(connection, organization, prepared)
 
 
 async def prepare(
-    blobs: BlobStore, organization: OrganizationId, pipeline: Pipeline, upload: Upload
+    blobs: BlobStore,
+    sandbox: "FileSandbox",
+    organization: OrganizationId,
+    pipeline: Pipeline,
+    upload: Upload,
 ) -> PreparedUpload:
     """Store the accepted bytes. Without a commit, garbage collection removes them."""
-    found = await asyncio.to_thread(screen_upload, upload)
+    found = await screen_upload(sandbox, upload)
     kept = [
         (each.name, each.media_type, await blobs.put(organization, each.content))
         for each in found
@@ -110,7 +117,7 @@ def clean_file_name(name: str) -> str:
     return "".join(" " if unicodedata.category(each) == "Cc" else each for each in text)
 
 
-def screen_upload(upload: Upload) -> list[UploadedFile]:
+async def screen_upload(sandbox: "FileSandbox", upload: Upload) -> list[UploadedFile]:
     """Screen an upload and the files inside it. Raises PermanentError if none is accepted."""
     name = clean_file_name(upload.name)
     detected = screen.detect_type(upload.content[: screen.HEAD_BYTES])
@@ -127,14 +134,16 @@ def screen_upload(upload: Upload) -> list[UploadedFile]:
         case ScreeningAction.IGNORE:
             raise PermanentError(f"{name} was not accepted: {verdict.reason}.")
         case ScreeningAction.OPEN:
-            return _unpack_upload(upload, name, detected)
+            return await _unpack_upload(sandbox, upload, name, detected)
 
 
-def _unpack_upload(upload: Upload, name: str, detected: str) -> list[UploadedFile]:
+async def _unpack_upload(
+    sandbox: "FileSandbox", upload: Upload, name: str, detected: str
+) -> list[UploadedFile]:
     container = StoredAttachment("", "file", name, "", len(upload.content), False, None, None, detected)
     found = [
         UploadedFile(each.name, each.media_type, each.verdict.reason, each.content)
-        for each in unpack.unpack_container(upload.content, container)
+        for each in await unpack.unpack_container(sandbox, upload.content, container)
     ]
     if all(each.content is None for each in found):
         why = "; ".join(describe_ignored(each, within=name) for each in found[:MAX_LISTED_REASONS])

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from postroom.documents.pipelines import Pipeline, Pipelines
@@ -26,6 +26,9 @@ from postroom.store import organizations, watched_files, work
 from postroom.store.database import Database
 from postroom.store.work import Lease, WorkRequest
 
+if TYPE_CHECKING:
+    from postroom.documents.sandbox.file_sandbox import FileSandbox
+
 log = Log()
 UNKNOWN_SENDER: Final = "folder@localhost"  # if the path names no sender
 MAX_FILES_PER_RUN: Final = 50
@@ -37,6 +40,7 @@ class WatchContext:
     blobs: BlobStore
     pipelines: Pipelines
     folders: Mapping[str, WatchedFolder]  # by pipeline
+    sandbox: "FileSandbox"
 
 
 async def keep_scheduled(database: Database, organization: OrganizationId, context: Sequence[str]) -> None:
@@ -99,7 +103,9 @@ async def _take_in(
     else:
         try:
             given = _to_upload(file, await folder.read(file))
-            prepared = await upload.prepare(context.blobs, lease.organization, pipeline, given)
+            prepared = await upload.prepare(
+                context.blobs, context.sandbox, lease.organization, pipeline, given
+            )
             async with work.fenced_transaction(context.database, lease) as connection:
                 await upload.commit(connection, lease.organization, prepared)
                 await watched_files.record_outcome(connection, pipeline.name, file)

@@ -85,9 +85,11 @@ async def upload_document(call: ApiCall[NoParameters, UploadQuery, bytes]) -> li
     pipeline = call.context.review.pipelines.get(call.query.pipeline)
     if pipeline is None:
         raise not_found("pipeline")
-    database, organization = call.context.connect.database, call.caller.organization
+    context, organization = call.context, call.caller.organization
     file = Upload(call.query.file_name, call.body, call.query.sender)
-    results = await upload.add(database, call.context.blobs, organization, pipeline, file)
+    results = await upload.add(
+        context.connect.database, context.blobs, context.sandbox, organization, pipeline, file
+    )
     async with call.transaction() as connection:
         documents = [await views.get_document(connection, result.document) for result in results]
     return [document for document in documents if document is not None]

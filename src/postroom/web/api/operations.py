@@ -14,6 +14,7 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar, get_args, g
 import msgspec
 from starlette.requests import Request
 
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.flow.documents.review import ReviewContext
 from postroom.flow.mailboxes.connect import ConnectContext
 from postroom.flow.outbound.deliver import DeliverContext
@@ -50,6 +51,7 @@ class ApiContext:
     remote: Callable[[Mailbox], RemoteMailbox]
     deliver: DeliverContext
     review: ReviewContext
+    sandbox: FileSandbox
 
 
 @dataclass(frozen=True, slots=True)
