@@ -12,8 +12,10 @@ from threading import Thread
 
 import pytest
 
+from documents.sandbox import old_kernel
 from postroom.cli import doctor_checks
 from postroom.cli.doctor_checks import DoctorCheckState
+from postroom.documents.sandbox.confinement import UNPRIVILEGED_ID, Confinement, Measure
 from postroom.flow.mailboxes import mailbox_health
 from postroom.store.health import DatabaseServer
 from store.embedded_homes import needs_root
@@ -30,7 +32,18 @@ def test_doctor_passes_on_a_new_machine_and_creates_nothing(postroom, tmp_path):
     assert done.returncode == 0
     checks = found(done)
     assert {name for name, check in checks.items() if check["state"] != "ok"} <= {"public url", "account"}
-    expected = {"account", "python", "settings", "home", "disk", "database", "vault", "address", "public url"}
+    expected = {
+        "account",
+        "python",
+        "sandbox",
+        "settings",
+        "home",
+        "disk",
+        "database",
+        "vault",
+        "address",
+        "public url",
+    }
     assert set(checks) == expected
     assert not (tmp_path / "home").exists()
 
@@ -68,6 +81,40 @@ def create_data_directory(home, uid):
     data.mkdir(parents=True)
     os.chown(data, uid, uid)
     return data
+
+
+def test_doctor_says_how_document_processes_are_confined(postroom):
+    sandbox = found(postroom("doctor", "--json", POSTROOM_PORT="0"))["sandbox"]
+    assert sandbox["state"] == "ok"
+    uid = UNPRIVILEGED_ID if os.getuid() == 0 else os.getuid()
+    for part in (
+        "seccomp",
+        "Landlock ABI ",
+        "no new privileges",
+        "hidden memory",
+        f"uid {uid}",
+        "namespaces",
+    ):
+        assert part in sandbox["found"]
+
+
+def test_measures_that_the_kernel_lacks_are_a_warning_with_a_remedy(environment_of, tmp_path):
+    settings = {"POSTROOM_PORT": "0", "POSTROOM_HOME": str(tmp_path / "home")}
+    program = [sys.executable, old_kernel.__file__, "-m", "postroom", "doctor", "--json"]
+    done = subprocess.run(
+        program, check=False, env=environment_of(**settings), capture_output=True, text=True
+    )
+    sandbox = found(done)["sandbox"]
+    assert (done.returncode, sandbox["state"]) == (0, "warn")
+    assert sandbox["found"].endswith("; not in force: Landlock, seccomp")
+    assert "Linux 5.13" in sandbox["remedy"]
+    assert "seccomp" in sandbox["remedy"]
+
+
+def test_root_that_may_not_change_its_user_is_a_warning():
+    confined = Confinement((Measure.NO_NEW_PRIVILEGES,), 0, 0)
+    assert "CAP_SETUID" in doctor_checks.describe_confinement(confined, is_root=True).remedy
+    assert "own user" not in doctor_checks.describe_confinement(confined, is_root=False).found
 
 
 def test_doctor_checks_a_running_database(postroom, database_url):

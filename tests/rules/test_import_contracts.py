@@ -15,6 +15,8 @@ ALLOWED = {
     "psycopg psycopg_pool": {"postroom.store"},
     "starlette uvicorn": {"postroom.web"},
     "postroom.providers": {"postroom.engine", "postroom.wiring", "postroom.providers"},
+    "bz2 lxml lzma tarfile xml zipfile postroom.documents.files.container_decoders"
+    " postroom.documents.sandbox.child_tasks": {"postroom.documents"},
     "aiohttp": {"postroom.engine", "postroom.wiring", "postroom.providers"},
 }
 

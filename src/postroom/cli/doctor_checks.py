@@ -9,7 +9,7 @@ import platform
 import shutil
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -20,7 +20,9 @@ from urllib.parse import urlsplit
 from postroom import config, interrupts
 from postroom.cli import startup
 from postroom.config import Settings
-from postroom.errors import OperatorError, PostroomError, SettingsError, TransientError
+from postroom.documents.sandbox.confinement import Confinement, Measure
+from postroom.documents.sandbox.file_sandbox import FileSandbox
+from postroom.errors import OperatorError, PostroomError, SettingsError, TransientError, UnreadableFile
 from postroom.flow.mailboxes import mailbox_health
 from postroom.flow.storage import blob_location
 from postroom.model import MailboxHealth, OrganizationId
@@ -37,6 +39,14 @@ from postroom.wiring import documents, secrets, storage
 MIN_FREE_BYTES: Final = 200_000_000
 LOW_FREE_BYTES: Final = 2_000_000_000
 MAX_CLOCK_SKEW_SECONDS: Final = 5
+_NEWER_KERNEL: Final = "Use Linux 5.13 or newer, and a container runtime that does not hide its features."
+_CONFINEMENT_REMEDIES: Final[Mapping[Measure, str]] = {
+    Measure.NO_NEW_PRIVILEGES: _NEWER_KERNEL,
+    Measure.HIDDEN_MEMORY: _NEWER_KERNEL,
+    Measure.OWN_USER: "Run Postroom as an ordinary user, or grant it CAP_SETUID and CAP_SETGID.",
+    Measure.LANDLOCK: f"{_NEWER_KERNEL} Name landlock in the kernel's parameter lsm=.",
+    Measure.SECCOMP: "Use x86_64 or aarch64, and a kernel and container runtime that permit seccomp filters.",
+}
 
 
 class DoctorCheckState(StrEnum):
@@ -62,6 +72,7 @@ def run_checks() -> Iterator[DoctorCheck]:
         yield from (_to_failed_check("settings", line) for line in str(error).splitlines())
         return
     yield DoctorCheck("settings", DoctorCheckState.OK, "valid")
+    yield interrupts.run_async(check_sandbox())
     if settings.database_url is None:
         yield check_home(startup.resolve_home(settings))
         yield check_disk(startup.resolve_home(settings))
@@ -83,6 +94,39 @@ def check_python() -> DoctorCheck:
     if sys.version_info < (3, 11) or sys.implementation.name != "cpython":
         return DoctorCheck("python", DoctorCheckState.FAIL, found, "Use CPython 3.11 or newer.")
     return DoctorCheck("python", DoctorCheckState.OK, found)
+
+
+async def check_sandbox() -> DoctorCheck:
+    """Start a document process and report how the kernel confines it."""
+    if sys.platform != "linux":
+        found = f"documents cannot be read on {sys.platform}"
+        return DoctorCheck("sandbox", DoctorCheckState.FAIL, found, "Run Postroom on Linux.")
+    try:
+        async with FileSandbox(parallel=1) as sandbox:
+            confinement = await sandbox.check_confinement()
+    except (TransientError, UnreadableFile) as error:
+        return _to_failed_check("sandbox", str(error))
+    return describe_confinement(confinement, is_root=os.geteuid() == 0)
+
+
+def describe_confinement(confinement: Confinement, *, is_root: bool) -> DoctorCheck:
+    """Name the measures in force, and warn about those that this kernel or container refused."""
+    details = {Measure.LANDLOCK: f" ABI {confinement.landlock_version}"}
+    in_force = [f"{measure}{details.get(measure, '')}" for measure in confinement.measures]
+    found = f"document processes have {', '.join((*in_force, f'uid {confinement.uid}'))}, no own namespaces"
+    missing = [
+        measure
+        for measure in Measure
+        if measure not in confinement.measures and (is_root or measure is not Measure.OWN_USER)
+    ]
+    if not missing:
+        return DoctorCheck("sandbox", DoctorCheckState.OK, found)
+    return DoctorCheck(
+        "sandbox",
+        DoctorCheckState.WARN,
+        f"{found}; not in force: {', '.join(missing)}",
+        " ".join(dict.fromkeys(_CONFINEMENT_REMEDIES[measure] for measure in missing)),
+    )
 
 
 def check_home(path: Path) -> DoctorCheck:

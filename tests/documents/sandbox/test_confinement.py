@@ -3,15 +3,19 @@
 import asyncio
 import errno
 import os
+import pwd
 import signal
 import socket
 import struct
+import subprocess
+import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from documents.files import hostile_files
+from documents.sandbox import old_kernel
 from postroom.documents.sandbox import confinement, file_sandbox, system_calls
 from postroom.documents.sandbox.confinement import Measure
 from postroom.documents.sandbox.file_sandbox import FileSandbox
@@ -118,16 +122,59 @@ async def test_zygote_and_child_are_confined():
             status = read_status(pid)
             assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
             assert int(status["CapEff"], 16) == 0
-            assert set(status["Uid"].split()) == {"65534" if os.getuid() == 0 else str(os.getuid())}
+            assert set(status["Uid"].split()) == {
+                str(confinement.UNPRIVILEGED_ID if os.getuid() == 0 else os.getuid())
+            }
             # The kernel gives the files of a process whose memory is hidden to root.
             assert owner_of_environment(pid) == 0
         task.cancel()
+
+
+def test_no_account_has_the_user_of_document_processes():
+    """The embedded database may run as the usual user without rights, 65534."""
+    assert confinement.UNPRIVILEGED_ID not in {account.pw_uid for account in pwd.getpwall()}
 
 
 def test_no_process_can_change_the_bytes_of_a_file_that_is_read():
     with file_sandbox._sealed_file(b"content") as file:
         assert fails(os.pwrite, file, b"C", 0)
         assert fails(os.ftruncate, file, 0)
+
+
+async def test_the_reported_measures_are_those_of_the_kernel():
+    async with FileSandbox() as sandbox:
+        reported = await sandbox.check_confinement()
+        status = read_status(sandbox.zygote.process.pid)
+    assert (Measure.SECCOMP in reported.measures) == (status["Seccomp"] == "2")
+    assert (Measure.NO_NEW_PRIVILEGES in reported.measures) == (status["NoNewPrivs"] == "1")
+    assert (Measure.OWN_USER in reported.measures) == (os.getuid() == 0)
+    assert (Measure.LANDLOCK in reported.measures) == (reported.landlock_version > 0)
+    assert set(status["Uid"].split()) == {str(reported.uid)}
+
+
+READ_A_FILE = """
+import asyncio, sys
+from postroom.documents.sandbox.file_sandbox import FileSandbox
+
+async def main():
+    async with FileSandbox(parallel=1) as sandbox:
+        reading = await sandbox.read(sys.stdin.buffer.read())
+        print(reading.transcript.text)
+        print(", ".join((await sandbox.check_confinement()).measures))
+
+asyncio.run(main())
+"""
+
+
+def test_files_are_read_on_a_kernel_without_seccomp_and_landlock():
+    program = [sys.executable, old_kernel.__file__, "-c", READ_A_FILE]
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(program, input=GOOD, env=environment, capture_output=True, check=True)
+    *words, measures = done.stdout.decode().splitlines()
+    assert words
+    assert measures == ", ".join(
+        ["no new privileges", "hidden memory", *(["own user"] if os.getuid() == 0 else [])]
+    )
 
 
 async def test_the_worker_hides_its_memory():
@@ -162,9 +209,9 @@ def test_without_seccomp_landlock_still_forbids_files_tcp_and_signals():
     worker = os.getpid()
     with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def attack(measures):
-            assert Measure.LANDLOCK in measures
-            assert Measure.SECCOMP not in measures
+        def attack(confined):
+            assert Measure.LANDLOCK in confined.measures
+            assert Measure.SECCOMP not in confined.measures
             client = socket.socket()
             assert fails(Path("/etc/hostname").read_bytes)
             assert fails(client.connect, server.getsockname())
@@ -180,7 +227,7 @@ def test_a_filter_for_another_architecture_kills_the_process():
     wrong = struct.pack("<I", 0x40000003)
     foreign = program[:12] + wrong + program[16:]
 
-    def run(_measures):
+    def run(_confined):
         confinement.restrict_system_calls(foreign)
         os.getppid()
         return 7

@@ -26,7 +26,6 @@ from postroom.documents.sandbox.ipc import (
     TaskRequest,
     decode_request,
     encode,
-    exit_with_parent,
     read_all,
     write_all,
 )
@@ -188,13 +187,13 @@ def _bounding_box(corners: Any) -> tuple[float, float, float, float]:
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    exit_with_parent(int(sys.argv[2]))
+    confinement.exit_with_parent(int(sys.argv[2]))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY_BYTES, _MEMORY_BYTES))
     engine = OcrEngine()
     engine.warm_up()
-    measures = confinement.confine_process(int(sys.argv[2]), system_calls.build_ocr_filter())
-    control.send(encode(TaskReport(0, SUCCEEDED, ", ".join(measures))))
+    confined = confinement.confine_process(int(sys.argv[2]), system_calls.build_ocr_filter())
+    control.send(encode(TaskReport(0, SUCCEEDED, confinement=confined)))
     while True:
         message, files, _, _ = socket.recv_fds(control, MAX_MESSAGE_BYTES, 2)
         if not message:

@@ -8,14 +8,17 @@ needs (seccomp, see `system_calls`). `file_limits` are about amounts; this is ab
 import contextlib
 import ctypes
 import os
+import signal
 import struct
+import sys
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from postroom.documents.sandbox.ipc import exit_with_parent
-
-# The conventional user without rights, by number: a container may have no names.
-_UNPRIVILEGED_ID: Final = 65534
+# By the conventions of distributions this number belongs to no account. The usual account without rights,
+# 65534, has processes on many systems: the embedded database may be among them.
+UNPRIVILEGED_ID: Final = 61_000
+_PR_SET_PDEATHSIG: Final = 1
 _PR_SET_DUMPABLE: Final = 4
 _PR_SET_SECCOMP: Final = 22
 _PR_SET_NO_NEW_PRIVS: Final = 38
@@ -45,14 +48,23 @@ class Measure(StrEnum):
     SECCOMP = "seccomp"
 
 
+@dataclass(frozen=True, slots=True)
+class Confinement:
+    """How a process is confined: the measures that the kernel accepted, and their details."""
+
+    measures: tuple[Measure, ...]
+    uid: int
+    landlock_version: int  # 0 without Landlock
+
+
 class _Program(ctypes.Structure):
     """`struct sock_fprog`."""
 
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def confine_process(parent: int, system_calls: bytes | None) -> tuple[Measure, ...]:
-    """Confine this process for good and return the measures that the kernel accepted.
+def confine_process(parent: int, system_calls: bytes | None) -> Confinement:
+    """Confine this process for good and return how the kernel does it.
 
     It ends with its parent even so: a change of user resets that, and it is set again.
     """
@@ -60,11 +72,20 @@ def confine_process(parent: int, system_calls: bytes | None) -> tuple[Measure, .
         Measure.OWN_USER: _give_up_root(),
         Measure.NO_NEW_PRIVILEGES: _forbid_new_privileges(),
         Measure.HIDDEN_MEMORY: hide_memory(),
-        Measure.LANDLOCK: _forbid_access(),
     }
+    uid, landlock_version = os.getuid(), _forbid_access()
     exit_with_parent(parent)
+    in_force[Measure.LANDLOCK] = landlock_version > 0
     in_force[Measure.SECCOMP] = restrict_system_calls(system_calls)
-    return tuple(measure for measure in Measure if in_force[measure])
+    measures = tuple(measure for measure in Measure if in_force[measure])
+    return Confinement(measures, uid, landlock_version)
+
+
+def exit_with_parent(parent: int) -> None:
+    """Have the kernel kill this process when its parent ends, however that happens."""
+    _system.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
+    if os.getppid() != parent:
+        sys.exit(1)  # the parent ended before the call above
 
 
 def hide_memory() -> bool:
@@ -89,17 +110,20 @@ def _give_up_root() -> bool:
     """Change to a user without rights, if this process may: it runs as root."""
     with contextlib.suppress(OSError):
         os.setgroups([])
-        os.setresgid(_UNPRIVILEGED_ID, _UNPRIVILEGED_ID, _UNPRIVILEGED_ID)
-        os.setresuid(_UNPRIVILEGED_ID, _UNPRIVILEGED_ID, _UNPRIVILEGED_ID)
+        os.setresgid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
+        os.setresuid(UNPRIVILEGED_ID, UNPRIVILEGED_ID, UNPRIVILEGED_ID)
         return True
     return False
 
 
-def _forbid_access() -> bool:
-    """Forbid to open or change any file, to use TCP, and to signal processes other than own children."""
+def _forbid_access() -> int:
+    """Forbid to open or change any file, to use TCP, and to signal processes other than own children.
+
+    Returns the version of Landlock that is in force; 0 without one.
+    """
     version = _system.syscall(_LANDLOCK_CREATE_RULESET, None, ctypes.c_size_t(0), _LANDLOCK_VERSION_FLAG)
     if version < 1:
-        return False
+        return 0
     bits = max(count for since, count in _LANDLOCK_FILE_BITS.items() if since <= version)
     handled = struct.pack("<Q", (1 << bits) - 1)
     if version >= _LANDLOCK_TCP_VERSION:
@@ -109,8 +133,8 @@ def _forbid_access() -> bool:
     # A ruleset without rules: nothing of what it handles is allowed.
     ruleset = _system.syscall(_LANDLOCK_CREATE_RULESET, handled, ctypes.c_size_t(len(handled)), 0)
     if ruleset < 0:
-        return False
+        return 0
     try:
-        return _system.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0
+        return version if _system.syscall(_LANDLOCK_RESTRICT_SELF, ruleset, 0) == 0 else 0
     finally:
         os.close(ruleset)

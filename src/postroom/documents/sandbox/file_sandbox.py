@@ -29,6 +29,7 @@ from postroom.documents.files.file_reading import (
 from postroom.documents.files.html_sanitizer import MessageHtml, encode_message_html
 from postroom.documents.files.unpack import ContainerEntry, SkippedEntry, UnpackedFile, sanitize_name
 from postroom.documents.sandbox import confinement
+from postroom.documents.sandbox.confinement import Confinement
 from postroom.documents.sandbox.file_limits import STRIP_RATIO, FileLimits
 from postroom.documents.sandbox.helper_process import HelperProcess
 from postroom.documents.sandbox.ipc import (
@@ -97,6 +98,12 @@ class FileSandbox:
                 for page in partial.pages_without_text
             }
         return _merge_ocr(partial.reading, found) if found else partial.reading
+
+    async def check_confinement(self) -> Confinement:
+        """Run a child and return how it is confined. Raises TransientError if none starts."""
+        await self.sanitize_html(MessageHtml("", {}))
+        assert self.zygote.confinement
+        return self.zygote.confinement
 
     async def unpack(self, content: bytes, name: str) -> list[UnpackedFile | SkippedEntry]:
         """List the files inside a container. Raises UnreadableFile with the reason where that fails."""

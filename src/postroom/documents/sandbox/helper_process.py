@@ -13,6 +13,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import replace
 
+from postroom.documents.sandbox.confinement import Confinement
 from postroom.documents.sandbox.ipc import MAX_MESSAGE_BYTES, TaskReport, TaskRequest, decode_report, encode
 from postroom.errors import TransientError
 
@@ -30,6 +31,7 @@ class HelperProcess:
         self.process: asyncio.subprocess.Process | None = None
         self.control: socket.socket | None = None
         self.is_ready = False
+        self.confinement: Confinement | None = None  # as the process reported when it was ready
         self.pending: dict[int, asyncio.Future[TaskReport]] = {}
         self.numbers = itertools.count(1)
         self.start_lock = asyncio.Lock()
@@ -127,6 +129,7 @@ class HelperProcess:
             return
         report = decode_report(message)
         self.is_ready = True
+        self.confinement = report.confinement or self.confinement
         pending = self.pending.get(report.number)
         if pending and not pending.done():
             pending.set_result(report)

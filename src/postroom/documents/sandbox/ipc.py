@@ -3,17 +3,15 @@
 It starts no process: `helper_process` does.
 """
 
-import ctypes
 import os
-import signal
 import struct
-import sys
 from dataclasses import dataclass
 from typing import Final, Literal
 
 import msgspec
 
 from postroom.documents.files.file_reading import Rotation
+from postroom.documents.sandbox.confinement import Confinement
 
 # Exit statuses of a child: it wrote a result; it wrote the reason why there is none; it ran out of memory.
 SUCCEEDED: Final = 0
@@ -24,8 +22,6 @@ MAX_MESSAGE_BYTES: Final = 4096
 MAX_RESULT_BYTES: Final = 160_000_000
 # Width and height, before the pixels of a bitmap: three bytes each (red, green, blue), from the top left.
 BITMAP_HEADER: Final = struct.Struct("<II")
-
-_PR_SET_PDEATHSIG: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +44,18 @@ class TaskRequest:
 class TaskReport:
     """The end of a task: the exit status of its child, or the negative number of the signal that ended it.
 
-    Number 0 is not a task: the process has loaded its libraries and is ready; its reason lists how it is
-    confined.
+    Number 0 is not a task: the process has loaded its libraries and is ready; it says how it is confined.
     """
 
     number: int
     status: int
     reason: str = ""
+    confinement: Confinement | None = None
 
 
 encode = msgspec.msgpack.encode
 decode_request = msgspec.msgpack.Decoder(TaskRequest).decode
 decode_report = msgspec.msgpack.Decoder(TaskReport).decode
-
-
-def exit_with_parent(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, however that happens."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
-    if os.getppid() != parent:
-        sys.exit(1)  # the parent ended before the call above
 
 
 def read_all(file: int) -> bytes:

@@ -32,7 +32,6 @@ from postroom.documents.sandbox.ipc import (
     TaskRequest,
     decode_request,
     encode,
-    exit_with_parent,
     read_all,
     write_all,
 )
@@ -49,15 +48,15 @@ TASKS: Final[Mapping[str, Callable[[bytes, TaskRequest, FileLimits], bytes | mem
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
-    exit_with_parent(int(sys.argv[2]))
+    confinement.exit_with_parent(int(sys.argv[2]))
     limits = msgspec.json.decode(sys.argv[3], type=FileLimits)
     child_tasks.warm_up(limits)
     gc.freeze()  # otherwise children would copy memory pages only to update reference counts
     gc.disable()
     zygote = _Zygote(control, limits)
     zygote.prepare()
-    measures = confinement.confine_process(int(sys.argv[2]), system_calls.build_zygote_filter())
-    control.send(encode(TaskReport(0, SUCCEEDED, ", ".join(measures))))
+    confined = confinement.confine_process(int(sys.argv[2]), system_calls.build_zygote_filter())
+    control.send(encode(TaskReport(0, SUCCEEDED, confinement=confined)))
     zygote.serve()
 
 
@@ -130,7 +129,7 @@ class _Zygote:
     def run_child(self, parent: int, request: TaskRequest, source: int, target: int) -> Never:
         status = REFUSED
         try:
-            exit_with_parent(parent)
+            confinement.exit_with_parent(parent)
             self.close_inherited()
             apply_limits(self.limits.for_task(request.task))
             confinement.restrict_system_calls(self.child_filter)
