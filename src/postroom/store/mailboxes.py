@@ -115,6 +115,17 @@ async def connect(
     return mailbox, row[1]
 
 
+async def lock_account(connection: Connection, provider: ProviderName, account: Account) -> None:
+    """Make concurrent logins of one account wait for each other, also if its mailbox does not exist yet.
+
+    Inserts that conflict in two unique indexes, the id and the account, could deadlock.
+    """
+    await connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended(current_organization()::text || %s || %s, 0))",
+        [provider, account.account_id],
+    )
+
+
 async def _lock_inactive(connection: Connection, provider: ProviderName, account: Account) -> bool:
     """Lock the mailbox of an account; whether it exists and is disconnected or unhealthy."""
     cursor = await connection.execute(

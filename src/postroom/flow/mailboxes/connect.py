@@ -392,6 +392,7 @@ async def _store_mailbox(
     stored_grant = await context.vault.store(location, credential.grant)
     access = context.sealer.seal(replace(location, field="access").context, credential.tokens.access)
     async with context.database.transaction(organization) as connection:
+        await mailboxes.lock_account(connection, provider, account)
         await policies.block_commits(connection, organization, id_, before=before, after=new_policy)
         found, is_new = await mailboxes.connect(
             connection, provider, account, new_id=id_, policy=new_policy, folder=new_folder
