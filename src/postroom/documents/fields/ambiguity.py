@@ -1,4 +1,4 @@
-"""Marks fields with two readings: day or month first, shared currency signs, thousands or decimals.
+"""Marks fields with two readings: day or month first, shared currency signs, decimals, a doubtful minus.
 
 Works on the fields of any reader and on the values that they came from. It lowers confidences and changes no
 value.
@@ -62,7 +62,11 @@ def _describe_ambiguity(
         (
             doubt
             for value in _values_at(field, found, document)
-            if (doubt := value.ambiguity or _describe_three_decimals(value, shape))
+            if (
+                doubt := value.ambiguity
+                or _describe_doubtful_sign(value, field)
+                or _describe_three_decimals(value, shape)
+            )
         ),
         "",
     )
@@ -81,6 +85,11 @@ def _values_at(
         )
         if same and line.page == field.page and line.box(value.start, value.end) == field.box:
             yield value
+
+
+def _describe_doubtful_sign(value: ParsedValue, field: FieldValue) -> str:
+    """A doubtful minus, unless the field has no sign: fees are the same with and without one."""
+    return value.sign_ambiguity if value.content == field.value else ""
 
 
 def _describe_three_decimals(value: ParsedValue, shape: str) -> str:

@@ -41,6 +41,7 @@ class ParsedValue:
     likely: bool = True
     ambiguity: str = ""  # why another reading is as good; empty if the document decides
     other: date | None = None  # that other reading, for dates
+    sign_ambiguity: str = ""  # why a minus may be none
 
     @property
     def number(self) -> Decimal:
@@ -344,9 +345,9 @@ def _number_readings(
     spellings = spellings[:1] if found["none"] else spellings
     decided = marks.comma is not None or first.percent or first.rate or first.currency in WITHOUT_CENTS
     decided = decided or any(mark in found["digits"] for mark in marks.thousands)
-    negative, doubt = _find_sign(line, found, first)
-    if not decided and len(spellings) > 1:
-        doubt = f"the separator in {found['digits']} may mark thousands or decimals"
+    doubt = f"the separator in {found['digits']} may mark thousands or decimals"
+    doubt = "" if decided or len(spellings) == 1 else doubt
+    negative, sign_doubt = _find_sign(line, found, first)
     for likely, digits in spellings:
         amount = Decimal(digits)
         yield replace(
@@ -355,6 +356,7 @@ def _number_readings(
             decimals=len(digits.partition(".")[2]),
             likely=likely,
             ambiguity=doubt,
+            sign_ambiguity=sign_doubt,
         )
     yield from _spaced_readings(line, found["digits"], first, marks=marks, spaces=spaces)
 
