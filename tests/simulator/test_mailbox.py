@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import settings
@@ -16,6 +17,7 @@ from mailsim.message_state import MessageState, get_labels, with_labels
 from mailsim.registry import Registry
 
 PROVIDERS = ["gmail", "outlook"]
+START = datetime(2026, 5, 4, 9, tzinfo=UTC)  # generated mail ends at the clock's time
 
 
 def mail(number: int, *more: str) -> bytes:
@@ -24,7 +26,7 @@ def mail(number: int, *more: str) -> bytes:
 
 
 def registry(seed: int = 3) -> Registry:
-    return Registry(seed, Clock(manual=True))
+    return Registry(seed, Clock(manual=True, start=START))
 
 
 def box(provider: str, messages: int = 0, **more) -> Mailbox:
