@@ -1,11 +1,13 @@
 """C1, C5, C6: mailboxes come in by consent, and nothing comes in without it."""
 
+import asyncio
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
 
 from flow.simulated_world import state_of
-from postroom.errors import LoginRejected
+from postroom.errors import LoginRejected, TransientError
 from postroom.flow.mailboxes import connect, lifecycle
 from postroom.flow.mailboxes.connect import ConnectedMailbox
 from postroom.flow.mailboxes.connect_request import ConnectRequest
@@ -251,8 +253,6 @@ async def test_one_account_may_be_connected_by_two_organizations(world, provider
 
 
 async def test_the_same_account_connected_twice_at_the_same_time_is_one_mailbox(world, provider, owner):
-    import asyncio
-
     address = world.person(provider)
     answers = [await consent(await world.begin(provider), address) for _ in range(4)]
     done = await asyncio.gather(*(world.finish(provider, answer) for answer in answers))
@@ -261,9 +261,46 @@ async def test_the_same_account_connected_twice_at_the_same_time_is_one_mailbox(
     await world.remote(done[0].mailbox).check()
 
 
-async def test_a_provider_without_an_application_of_ours_cannot_be_begun(world, provider):
-    from dataclasses import replace
+class OvertakenVault:
+    """A vault that is so slow that an earlier version of Postroom connects the account meanwhile."""
 
+    def __init__(self, vault, connect_meanwhile):
+        self.vault = vault
+        self.connect_meanwhile = connect_meanwhile
+
+    async def store(self, location, secret):
+        await self.connect_meanwhile()
+        return await self.vault.store(location, secret)
+
+
+async def test_an_account_that_an_earlier_version_connects_meanwhile_is_one_mailbox(
+    world, provider, owner, other_organization
+):
+    """Earlier versions chose random ids, so the derived id is not that of the stored mailbox."""
+    address = world.person(provider)
+    theirs = (await world.login(provider, address, organization=other_organization)).mailbox
+    random_id = uuid4()
+
+    async def connect_meanwhile():
+        await owner.execute(
+            """
+            INSERT INTO mailboxes (organization_id, id, provider, account_id, provider_user_id, address,
+                content_policy, folder)
+            SELECT %s, %s, provider, account_id, provider_user_id, address, content_policy, folder
+            FROM mailboxes WHERE id = %s
+            """,
+            [world.organization, random_id, theirs.id],
+        )
+
+    usual = world.connect_context
+    world.connect_context = replace(usual, vault=OvertakenVault(usual.vault, connect_meanwhile))
+    with pytest.raises(TransientError, match="Connect it again"):
+        await world.login(provider, address)
+    world.connect_context = usual
+    assert (await world.login(provider, address)).mailbox.id == random_id
+
+
+async def test_a_provider_without_an_application_of_ours_cannot_be_begun(world, provider):
     bare = replace(world.connect_context, sign_ins=frozenset())
     with pytest.raises(LoginRejected, match="no OAuth application"):
         await connect.begin_login(
