@@ -16,6 +16,7 @@ from postroom.documents.fields import (
     amount_solver,
     calibration,
     choice_fields,
+    code_selection,
     field_selection,
     issuer,
     table_extraction,
@@ -359,9 +360,9 @@ def _other_field(
         case "isin" | "iban" | "vat_id":
             found = field_selection.pick_by_check_digits(context, name, field)
         case "code":
-            found = field_selection.pick_code(context, name)
+            found = code_selection.pick_code(context, name)
         case "symbol":
-            found = field_selection.pick_code(context, name, field_selection.SYMBOL)
+            found = code_selection.pick_code(context, name, code_selection.SYMBOL)
         case "party":
             found = issuer.find_issuer(context, name)
         case "name":

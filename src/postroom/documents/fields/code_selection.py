@@ -1,0 +1,164 @@
+"""Picks codes: invoice, order and account numbers, and symbols, right of their label or below it.
+
+A number with spaces is read as a whole, and doubted unless the document repeats it.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from postroom.documents.fields.currencies import CURRENCIES
+from postroom.documents.fields.document_text import TextLine
+from postroom.documents.fields.field_selection import FieldPick, find_title_numbers
+from postroom.documents.fields.label_matching import LabelContext, label_weight
+from postroom.documents.fields.label_search import LabelHit
+
+SYMBOL: Final = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]{0,5}(?:[.:][A-Za-z]{1,5})?(?![\w.])")
+CODE: Final = re.compile(r"[A-Za-z0-9][\w./#-]*\w|\d")  # with a digit in it or behind it in the same word
+# What may continue a code: "2026 0117", "26 / 441", "2026-11 / 12"; and capitals before it: "HF 2026".
+_CODE_REST: Final = re.compile(r"(?: ?[/\u2013-] ?| )([A-Za-z0-9./#-]+)(?!\S)")
+_CODE_CAPITALS: Final = re.compile(r"(?:^|(?<=[\s:.#°]))[A-Z]{1,4} ?$")
+# Words of labels, and currencies.
+_OTHER_CAPITALS: Final = {
+    *("DE", "DEL", "DU", "ID", "N", "NO", "NR", "NUM", "OF", "REF", "VOM", "VON"),
+    *CURRENCIES,
+}
+_MAX_GAP: Final = 1.2  # characters: what is farther away belongs to another column
+_WORD: Final = re.compile(r"\S+")
+_DIGIT: Final = re.compile(r"\d")
+_MONEY: Final = re.compile(r"\d{1,3}(?:[.,' ]\d{3})*[.,]\d{2}|\d+%")
+
+
+def pick_code(context: LabelContext, name: str, shape: re.Pattern[str] = CODE) -> FieldPick | None:
+    """Pick an identifier with at least one digit, right of its label or below it."""
+    found: list[tuple[float, str, TextLine, int, int, str]] = []
+    for hits in context.hits.values():
+        for hit in hits:
+            if hit.field == name:
+                found.extend(_codes_for_label(context, hit, shape))
+    for hit, start, end, _ in find_title_numbers(context, name):
+        line = context.document.lines[hit.line]
+        words = f"between “{line.text[hit.start : hit.end]}” and the date"
+        found.append((label_weight(context, hit) + 0.5, line.text[start:end], line, start, end, words))
+    if not found:
+        return None
+    found.sort(key=lambda each: -each[0])
+    score, short, line, start, end, why = found[0]
+    others = [each[0] for each in found if each[1] != short]
+    if shape is CODE:
+        start, end = _extend_code(context, line, start, end)
+    code = line.text[start:end]
+    again = sum(each.text.count(code) for each in context.document.lines) > 1
+    doubt = "" if code == short or again else f"it may also be only “{short}”"
+    return FieldPick(
+        code,
+        line.index,
+        start,
+        end,
+        min(score, 1.0),
+        min(score - max(others, default=0.0), 1.0),
+        f"{why}; {doubt}" if doubt else why,
+        is_repeated=again,
+        ambiguity=doubt,
+    )
+
+
+def _extend_code(context: LabelContext, line: TextLine, start: int, end: int) -> tuple[int, int]:
+    """Extend a code by what is written beside it with a space: "2026" to "HF 2026 0117"."""
+    hits = context.hits.get(line.index, ())
+    while rest := _CODE_REST.match(line.text, end):
+        is_label = any(hit.start < rest.end(1) and rest.start(1) < hit.end for hit in hits)
+        if is_label or not _DIGIT.search(rest.group(1)) or not _may_be_code(context, line, *rest.span(1)):
+            break
+        if not _is_beside(context, line, (start, end), rest.span(1)):
+            break
+        end = rest.end(1)
+    floor = max((hit.end for hit in hits if hit.end <= start), default=0)
+    capitals = _CODE_CAPITALS.search(line.text[floor:start])
+    if capitals and capitals.group().strip() not in _OTHER_CAPITALS:
+        left = floor + capitals.start()
+        if _is_beside(context, line, (left, left + len(capitals.group().strip())), (start, end)):
+            start = left
+    return start, end
+
+
+def _is_beside(context: LabelContext, line: TextLine, left: tuple[int, int], right: tuple[int, int]) -> bool:
+    """Whether only a space or a mark is between two parts of a line, as far as positions are known."""
+    if not context.document.has_layout:
+        return True
+    one, other = line.box(*left), line.box(*right)
+    width = (one.right - one.left) / (left[1] - left[0])
+    marks = len(line.text[left[1] : right[0]].replace(" ", ""))
+    return other.left - one.right <= (_MAX_GAP + 2 * marks) * width
+
+
+def _find_codes(shape: re.Pattern[str], text: str, start: int, end: int) -> Iterator[re.Match[str]]:
+    """Yield the matches; those of `CODE` only up to the last digit of their word."""
+    if shape is not CODE:
+        yield from shape.finditer(text, start, end)
+        return
+    for word in _WORD.finditer(text, start, end):
+        digits = [digit.start() for digit in _DIGIT.finditer(text, *word.span())]
+        for found in shape.finditer(text, *word.span()) if digits else ():
+            if found.start() <= digits[-1]:
+                yield found
+
+
+def _codes_for_label(
+    context: LabelContext, hit: LabelHit, shape: re.Pattern[str]
+) -> Iterator[tuple[float, str, TextLine, int, int, str]]:
+    line = context.document.lines[hit.line]
+    label = line.text[hit.start : hit.end]
+    worth = label_weight(context, hit) + 0.05 * (1 - hit.line / len(context.document.lines))
+    right = _code_right_of(context, line, hit, shape)
+    if right:
+        gap = line.text[hit.end : right[0]]
+        words = re.findall(r"[^\W\d_]{3,}", gap)
+        near = 1.0 if not words else 0.55 if len(words) < 3 else 0.25
+        yield worth * near, line.text[slice(*right)], line, *right, f"right of “{label}”"
+        if near == 1.0:
+            return
+    above = line.box(hit.start, hit.end)
+    for step in (1, 2, 3):
+        index = hit.line + step
+        if index >= len(context.document.lines) or context.document.lines[index].page != line.page:
+            return
+        below = context.document.lines[index]
+        for found in _find_codes(shape, below.text, 0, len(below.text)):
+            box = below.box(*found.span())
+            beside = (
+                abs(box.left - above.left) < 0.03
+                or min(above.right, box.right) - max(above.left, box.left) > 0
+            )
+            if beside and _may_be_code(context, below, *found.span()):
+                score = worth * (0.85, 0.6, 0.4)[step - 1] * (1.0 if context.document.has_layout else 0.6)
+                yield score, found.group(), below, *found.span(), f"below “{label}”"
+                return
+
+
+def _code_right_of(
+    context: LabelContext, line: TextLine, hit: LabelHit, shape: re.Pattern[str]
+) -> tuple[int, int] | None:
+    others = [
+        other.start
+        for other in context.hits.get(line.index, ())
+        if other.start >= hit.end and not other.unit and (other.field != hit.field) and other.weight == 1.0
+    ]
+    end = min([len(line.text), *others])
+    for found in _find_codes(shape, line.text, hit.end, end):
+        if found.start() > hit.end and line.text[found.start() - 1] == "(":
+            continue
+        if _may_be_code(context, line, *found.span()):
+            return found.span()
+    return None
+
+
+def _may_be_code(context: LabelContext, line: TextLine, start: int, end: int) -> bool:
+    inside = [
+        value for value in context.values.get(line.index, ()) if value.start < end and start < value.end
+    ]
+    if any(value.shape == "date" and value.end - value.start >= end - start for value in inside):
+        return False
+    return not any(value.percent or value.currency for value in inside) and not _MONEY.fullmatch(
+        line.text[start:end]
+    )
