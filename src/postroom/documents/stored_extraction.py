@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from postroom.documents.fields.field_checks import check_check_digits, name_reading_check
+from postroom.documents.fields.field_checks import check_check_digits, name_digit_check, name_reading_check
 from postroom.documents.files.file_reading import Box, Transcript
 from postroom.documents.kinds.field_spec import FieldShape
 
@@ -127,7 +127,7 @@ def apply_corrections(
             fields[name] = right if read is None else replace(right, page=read.page, box=read.box)
     changed = [name for name in corrections if fields.get(name) is not extraction.fields.get(name)]
     former = tuple(
-        f"{check}:" for name in changed for check in (f"check digits of {name}", name_reading_check(name))
+        f"{check}:" for name in changed for check in (name_digit_check(name), name_reading_check(name))
     )
     new_checks = [check_check_digits(name, shapes[name], fields[name].value) for name in changed]
     other_checks = [each for each in extraction.checks if not each.words.startswith(former)]

@@ -146,9 +146,9 @@ def _check_all_check_digits(kind: DocumentKind, values: Mapping[str, Any]) -> It
 def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck | None:
     """Check the check digits of a value, if it has any."""
     if shape in _VALIDATORS:
-        return FieldCheck(f"check digits of {name}", _VALIDATORS[shape](str(value)), str(value))
+        return FieldCheck(name_digit_check(name), _VALIDATORS[shape](str(value)), str(value))
     if shape == "vat_id" and (right := check_vat_id(str(value))) is not None:
-        return FieldCheck(f"check digits of {name}", right, str(value), is_severe=False)
+        return FieldCheck(name_digit_check(name), right, str(value), is_severe=False)
     return None
 
 
@@ -156,6 +156,11 @@ def _check_readings(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Ite
     for name, field in fields.items():
         if field.ambiguity and kind.fields[name].shape in _DECISIVE_SHAPES:
             yield FieldCheck(name_reading_check(name), passed=False, words=field.ambiguity)
+
+
+def name_digit_check(name: str) -> str:
+    """The name of the check of a field's check digits."""
+    return f"check digits of {name}"
 
 
 def name_reading_check(name: str) -> str:
