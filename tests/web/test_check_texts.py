@@ -12,6 +12,10 @@ from postroom.web.check_texts import describe_findings
             "number was not found; supplier is uncertain (0.86); issued_on is uncertain (0.39)",
             "“Invoice number” was not found; “Supplier” is uncertain (86%); “Issued” is uncertain (39%)",
         ),
+        (
+            "one reading of number: it may also be only “2026”",
+            "“Invoice number”: it may also be only “2026”",
+        ),
         ("kind: certainty 0.99", "Document kind: invoice (99%)"),
         (
             "check digits of vat_id: CHE1; net + vat = 3, gross is 4",
