@@ -92,16 +92,20 @@ def screen_message(message_id: int, pipelines: Sequence[Pipeline]) -> list[DryRu
             )
         blobs = storage.build_blob_store(config.load())
         [message] = messages
-        return [
-            candidate
-            for file in message.files
-            for candidate in await _screen_attachment(blobs, organization, message, file, pipelines)
-        ]
+        async with FileSandbox(parallel=1) as sandbox:
+            return [
+                candidate
+                for file in message.files
+                for candidate in await _screen_attachment(
+                    sandbox, blobs, organization, message, file, pipelines
+                )
+            ]
 
     return startup.run_for_organization(collect)
 
 
 async def _screen_attachment(
+    sandbox: FileSandbox,
     blobs: BlobStore,
     organization: OrganizationId,
     message: IncomingMessage,
@@ -120,8 +124,7 @@ async def _screen_attachment(
         if verdict.action is ScreeningAction.TAKE:
             files = [(file.name, media_type, verdict, content)]
         else:
-            async with FileSandbox(parallel=1) as sandbox:
-                members = await unpack.unpack_container(sandbox, content, file)
+            members = await unpack.unpack_container(sandbox, content, file)
             files += [
                 (f"{file.name}/{member.name}", member.media_type, member.verdict, member.content)
                 for member in members
