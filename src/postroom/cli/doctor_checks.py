@@ -44,7 +44,7 @@ _CONFINEMENT_REMEDIES: Final[Mapping[Measure, str]] = {
     Measure.NO_NEW_PRIVILEGES: _NEWER_KERNEL,
     Measure.HIDDEN_MEMORY: _NEWER_KERNEL,
     Measure.OWN_USER: "Run Postroom as an ordinary user, or grant it CAP_SETUID and CAP_SETGID.",
-    Measure.LANDLOCK: f"{_NEWER_KERNEL} Name landlock in the kernel's parameter lsm=.",
+    Measure.LANDLOCK: f"{_NEWER_KERNEL} Add landlock to the kernel parameter lsm=.",
     Measure.SECCOMP: "Use x86_64 or aarch64, and a kernel and container runtime that permit seccomp filters.",
 }
 
@@ -113,7 +113,9 @@ def describe_confinement(confinement: Confinement, *, is_root: bool) -> DoctorCh
     """Name the measures in force, and warn about those that this kernel or container refused."""
     details = {Measure.LANDLOCK: f" ABI {confinement.landlock_version}"}
     in_force = [f"{measure}{details.get(measure, '')}" for measure in confinement.measures]
-    found = f"document processes have {', '.join((*in_force, f'uid {confinement.uid}'))}, no own namespaces"
+    found = (
+        f"document processes have {', '.join((*in_force, f'uid {confinement.uid}'))}, no separate namespaces"
+    )
     missing = [
         measure
         for measure in Measure

@@ -206,7 +206,7 @@ async def _create_sign_in_link(context: MemberCommandContext, member: "Member") 
 
 def _describe_sign_in_methods(member: "Member") -> str:
     methods = [name for name, has in (("password", member.has_password), ("openid", member.by_openid)) if has]
-    return ", ".join(["link", *methods]) + (" (wrong passwords)" if member.locked_until else "")
+    return ", ".join(["link", *methods]) + (" (recent wrong passwords)" if member.locked_until else "")
 
 
 def _read_password(file: Path | None) -> Secret:
