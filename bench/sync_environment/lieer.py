@@ -1,7 +1,6 @@
 """Pulls a simulated mailbox with lieer, a Gmail client for notmuch.
 
-lieer needs the C library of notmuch, and therefore its own environment. Two things are patched: the URL of
-Gmail, and base64 without padding, which Gmail does not guarantee.
+lieer needs the C library of notmuch, and therefore its own environment. Only the URL of Gmail is patched.
 """
 
 import json
@@ -12,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 _PULL = """
-import base64, json, sys
+import json, sys
 from googleapiclient import discovery
 from googleapiclient.discovery_cache import get_static_doc
 from lieer import Gmailieer
@@ -24,8 +23,6 @@ def build(name, version, credentials):
     document |= {"rootUrl": f"{url}/", "baseUrl": f"{url}/"}
     return discovery.build_from_document(document, credentials=credentials)
 
-real = base64.urlsafe_b64decode
-base64.urlsafe_b64decode = lambda text: real(text + b"==")
 discovery.build = build
 sys.argv = ["gmi", *command]
 Gmailieer().main()

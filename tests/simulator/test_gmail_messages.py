@@ -164,11 +164,35 @@ def test_snippets_are_escaped_and_bodies_are_transfer_decoded(sim, google, addre
     assert message["payload"]["filename"] == message["payload"]["partId"] == ""
 
 
-def test_only_every_second_message_has_base64_padding(user):
-    texts = [
-        user.get(f"messages/{entry['id']}", format="raw")["raw"] for entry in user.get("messages")["messages"]
-    ]
-    assert {text.endswith("=") for text in texts} == {True, False}
+def _list_base64url(user):
+    """List the base64url strings of some messages: raw, inline bodies and attachments."""
+    texts = []
+    for message_id in ids(user.get("messages", maxResults=40)["messages"]):
+        texts.append(user.get(f"messages/{message_id}", format="raw")["raw"])
+        parts = [user.get(f"messages/{message_id}")["payload"]]
+        for part in parts:
+            parts += part.get("parts", [])
+            body = part["body"]
+            if "attachmentId" in body:
+                body = user.get(f"messages/{message_id}/attachments/{body['attachmentId']}")
+            texts.append(body.get("data", ""))
+    return texts
+
+
+def test_base64url_is_padded_by_default(user):
+    """RFC 4648 section 5 pads; clients decode with Python's strict urlsafe_b64decode."""
+    texts = _list_base64url(user)
+    assert any(text.endswith("=") for text in texts)
+    for text in texts:
+        base64.urlsafe_b64decode(text)
+
+
+@pytest.mark.parametrize("padding, endings", [("mixed", {True, False}), ("never", {False})])
+def test_padding_can_be_left_out(sim, user, padding, endings):
+    sim.control.patch("google/options", json={"padding": padding})
+    texts = _list_base64url(user)
+    sim.control.patch("google/options", json={"padding": "always"})
+    assert {text.endswith("=") for text in texts} == endings
     assert any(len(text) % 4 for text in texts)
 
 

@@ -356,4 +356,4 @@ def test_invalid_control_requests_are_rejected_with_a_message(sim, path, body):
 def test_options_are_validated(sim):
     for wrong in ({"padding": "sometimes"}, {"nothing": 1}, {"history_days": "x"}):
         assert sim.control.patch("google/options", json=wrong).status_code == 400
-    assert sim.get("google/options")["padding"] == "mixed"
+    assert sim.get("google/options")["padding"] == "always"

@@ -1,7 +1,7 @@
 """Parsed messages as Gmail API JSON: payload, headers, snippet. Pure functions: no mailbox, no clock.
 
-Bodies are base64url. Gmail does not guarantee padding, so every second message has none. `gmail_mailbox`
-adds IDs, labels and dates.
+Bodies are base64url, padded unless the option `padding` says otherwise. `gmail_mailbox` adds IDs, labels and
+dates.
 """
 
 import html

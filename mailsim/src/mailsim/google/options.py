@@ -22,7 +22,7 @@ class GoogleOptions(msgspec.Struct, forbid_unknown_fields=True):
     metadata_scope_wins: bool = True  # gmail.metadata forbids search and bodies even beside wider scopes
     attachment_seconds: Count = 3600  # lifetime of an attachment ID
     inline_text_bytes: Count = 200_000  # longer texts are returned as attachments
-    padding: Literal["mixed", "always", "never"] = "mixed"  # of base64url
+    padding: Literal["always", "mixed", "never"] = "always"  # of base64url; mixed: every second message
     history_days: Annotated[float, msgspec.Meta(ge=0)] = 7.0
     history_label: Literal["after", "either"] = (
         "after"  # which labels of a changed message `labelId` is compared with
