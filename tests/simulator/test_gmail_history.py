@@ -28,6 +28,37 @@ def test_history_ids_have_gaps_and_the_response_has_the_newest(user):
     assert answer["historyId"] == str(ids[-1]) == user.history_id()
 
 
+def test_the_history_id_of_the_newest_message_is_a_valid_start(user):
+    """Google's guide to synchronizing clients: store the historyId of the first message that the list has."""
+    newest = user.get("messages")["messages"][0]["id"]
+    start = user.get(f"messages/{newest}", format="minimal")["historyId"]
+    known = {message["id"] for message in user.pages("messages", "messages", includeSpamTrash=True)}
+    later = user.get("history", startHistoryId=start)
+    assert {record["messages"][0]["id"] for record in later.get("history", [])} <= known
+    arrived = user.simulation.deliver(user.address, make_message())["id"]
+    records = user.get("history", startHistoryId=start)["history"]
+    assert records[-1]["messagesAdded"][0]["message"]["id"] == arrived
+    assert records[:-1] == later.get("history", [])
+
+
+def test_initial_messages_are_history_while_it_is_retained(sim, google, address):
+    user = google.connect(sim, address, messages=60, days=30, spread=False)
+    newest_first = [message["id"] for message in user.pages("messages", "messages")]
+    starts = {
+        message_id: user.get(f"messages/{message_id}", format="minimal")["historyId"]
+        for message_id in (newest_first[12], newest_first[-1])
+    }
+    arrived = sim.deliver(address, make_message())["id"]
+    records = user.pages("history", "history", startHistoryId=starts[newest_first[12]], maxResults=5)
+    assert [record["messages"][0]["id"] for record in records] == [*newest_first[:12][::-1], arrived]
+    assert [int(record["id"]) for record in records] == sorted(int(record["id"]) for record in records)
+    assert all(
+        record["messagesAdded"][0]["message"]["labelIds"] == ["CATEGORY_PERSONAL", "INBOX", "UNREAD"]
+        for record in records
+    )
+    user.expect_error(404, "history", params={"startHistoryId": starts[newest_first[-1]]})
+
+
 def test_no_changes_give_a_response_without_history(user):
     assert user.get("history", startHistoryId=user.history_id()) == {"historyId": user.history_id()}
 

@@ -89,6 +89,16 @@ def test_ids_are_reversible(key, initial_count, number):
     assert ids.to_initial_history_id(max(0, initial_count - 1)) < ids.to_history_id(0)
 
 
+@given(st.integers(0, 2**64 - 1), st.integers(1, 5_000_000), st.integers(0, 5_000_000))
+def test_history_ids_of_initial_messages_are_reversible(key, initial_count, number):
+    ids, number = make_ids(key, initial_count), number % initial_count
+    history_id = ids.to_initial_history_id(number)
+    assert history_id < ids.to_initial_history_id(number + 1)
+    assert ids.to_sequence(history_id) == number - initial_count + 1
+    assert ids.to_sequence(ids.to_initial_history_id(number + 1) - 1) == number - initial_count + 1
+    assert ids.to_sequence(ids.to_initial_history_id(0) - 1) < -initial_count
+
+
 @given(
     st.integers(0, 2**64 - 1),
     st.integers(0, 10**9),

@@ -171,6 +171,13 @@ class Mailbox:
         """Return changes with a higher sequence, oldest first. Callers check `oldest_sequence` before."""
         return self.changes[max(0, sequence - self.oldest_sequence) :]
 
+    def initial_change(self, number: int) -> MailboxChange:
+        """Return the arrival of an initial message as a change. Its sequence is 0 or negative."""
+        distinct, first = self._first
+        sequence = number - self.initial_mail.count + 1
+        state = distinct[first[number]]
+        return MailboxChange(sequence, "added", self.received_ms(number), number, None, state)
+
     def forget_changes(self) -> None:
         """Expire every cursor that is not at the newest change."""
         self.changes.clear()

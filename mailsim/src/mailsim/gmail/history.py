@@ -1,6 +1,8 @@
 """The function of users.history.list: the mailbox's change log in Gmail's format.
 
-A page takes `maxResults` changes and then filters them, so an empty page can have a next page.
+The log begins with the arrivals of the initial mail, so that the history ID of every message is a valid start
+while it is retained: Google's guide asks clients to store the one of the newest message. A page takes
+`maxResults` changes and then filters them, so an empty page can have a next page.
 """
 
 from bisect import bisect_left
@@ -28,17 +30,18 @@ def list_history(context: GmailCallContext) -> dict[str, Any]:
     token = args.get("pageToken")
     if token:
         position = gmail_mailbox.ids.from_page_token(token)
+        if position is not None:
+            position -= mailbox.initial_mail.count
         if position is None or not start <= position <= mailbox.sequence:
             raise bad_request("Invalid pageToken")
         repeat = faults.take("delta_repeat", mailbox.address, "history.list", "gmail") is not None
         after = max(start, position - 1) if repeat else position
     size = min(args.get("maxResults") or DEFAULT_PAGE, MAX_PAGE)
-    first = after - mailbox.oldest_sequence
-    changes = mailbox.changes[first : first + size]
+    changes = _list_changes(mailbox, after, size)
     answer: dict[str, Any] = {}
     if not token and changes and faults.take("delta_empty_page", mailbox.address, "history.list", "gmail"):
         return {
-            "nextPageToken": gmail_mailbox.ids.to_page_token(after),
+            "nextPageToken": _make_page_token(gmail_mailbox, after),
             "historyId": gmail_mailbox.format_history_id(),
         }
     records = [
@@ -46,9 +49,21 @@ def list_history(context: GmailCallContext) -> dict[str, Any]:
     ]
     if records:
         answer["history"] = records
-    if len(mailbox.changes) > first + size:
-        answer["nextPageToken"] = gmail_mailbox.ids.to_page_token(changes[-1].sequence)
+    if changes and changes[-1].sequence < mailbox.sequence:
+        answer["nextPageToken"] = _make_page_token(gmail_mailbox, changes[-1].sequence)
     return answer | {"historyId": gmail_mailbox.format_history_id()}
+
+
+def _list_changes(mailbox: Mailbox, after: int, size: int) -> list[MailboxChange]:
+    """List at most `size` changes after this sequence number, arrivals of initial messages included."""
+    first, count = mailbox.initial_mail.count + after, mailbox.initial_mail.count
+    changes = [mailbox.initial_change(number) for number in range(first, min(first + size, count))]
+    first = max(after, 0) - mailbox.oldest_sequence
+    return changes + mailbox.changes[first : first + size - len(changes)]
+
+
+def _make_page_token(gmail_mailbox: GmailMailbox, sequence: int) -> str:
+    return gmail_mailbox.ids.to_page_token(gmail_mailbox.mailbox.initial_mail.count + sequence)
 
 
 def _find_start(context: GmailCallContext) -> int:
@@ -75,7 +90,12 @@ def _find_start(context: GmailCallContext) -> int:
 def _find_last_expired(mailbox: Mailbox, before_ms: int) -> int:
     """Find the sequence number of the newest change that has expired from the history."""
     kept_from = bisect_left(mailbox.changes, before_ms, key=lambda change: change.milliseconds)
-    return max(mailbox.oldest_sequence, mailbox.changes[kept_from - 1].sequence if kept_from else 0)
+    if kept_from:
+        return mailbox.changes[kept_from - 1].sequence
+    if mailbox.oldest_sequence:
+        return mailbox.oldest_sequence
+    count = mailbox.initial_mail.count
+    return min(mailbox.first_number_since(before_ms), count) - count
 
 
 def _to_record(gmail_mailbox: GmailMailbox, change: MailboxChange, args: Any) -> dict[str, Any] | None:

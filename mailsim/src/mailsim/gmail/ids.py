@@ -54,10 +54,18 @@ class GmailIds:
     def to_sequence(self, history_id: int) -> int:
         """Return the newest change whose ID is at most this one.
 
-        The number is negative if the ID predates the log.
+        The arrivals of initial messages have the numbers from `1 - initial_count` to 0. The result is lower
+        if the ID predates them.
         """
         guess = (history_id - self.first_history) // _GAP
-        return guess if guess >= 0 and self.to_history_id(guess) <= history_id else guess - 1
+        if guess >= 0 and self.to_history_id(guess) > history_id:
+            guess -= 1
+        if guess >= 0:
+            return guess
+        number = min((history_id - 1_000) // _INITIAL_GAP, self.initial_count - 1)
+        if number >= 0 and self.to_initial_history_id(number) > history_id:
+            number -= 1
+        return (number if number >= 0 else -2) - self.initial_count + 1
 
     def to_initial_history_id(self, number: int) -> int:
         """Return the history ID of an initial message that has not changed."""
