@@ -4,7 +4,6 @@ Other routes use its lookup by path and its JSON.
 """
 
 import asyncio
-import re
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from contextlib import aclosing
 from itertools import islice, takewhile
@@ -18,6 +17,7 @@ from mailsim.graph import (
     folders,
     message_json,
     odata,
+    search,
 )
 from mailsim.graph.errors import GraphError, access_denied, bad_request, malformed_id, not_found
 from mailsim.graph.ids import MalformedIdError
@@ -28,12 +28,12 @@ from mailsim.message_state import Folder, MessageState
 DEFAULT_PAGE = 10
 MAX_SORTED = 50_000  # Exchange rejects ordering more than this as inefficient
 MAX_SEARCHED = 5_000
+MAX_HITS = 1_000
 MAX_SCANNED = 50_000  # messages that a filter may read one by one
 INDEX_THRESHOLD = 1_000  # larger mailboxes are searched for a Message-ID by index, not by scan
 _YIELD_EVERY = 50  # messages scanned, then let other requests run
 SEARCH_PAGE = 25
 _STATE_PATHS = frozenset({"isRead", "isDraft", "flag/flagStatus", "categories"})
-_TERM = re.compile(r'(?:(\w+):)?("[^"]*"|\S+)')
 
 
 def find(call: GraphCall, name: str) -> MessageView:
@@ -297,52 +297,37 @@ async def _search_page(call: GraphCall, query: odata.ODataQuery, names: tuple[st
         raise bad_request(
             "The query parameter '$filter' is not supported with '$search'.", "SearchWithFilter"
         )
-    size = query.top or SEARCH_PAGE
-    start = _parse_skip_token(call)
-    hits = await _find_hits(call, query, _parse_terms(query.search), start + size + 1)
-    hits = hits[start:]
+    size, start = query.top or SEARCH_PAGE, _find_search_start(call, query)
+    hits = await _find_hits(call, query, search.parse(query.search, call.graph.sim.clock.now()))
     answer: dict[str, Any] = {
         "@odata.context": call.context(f"users('{call.user.oid}')/messages{_format_selection(query)}"),
-        "value": to_json(call, hits[:size], query, names),
+        "value": to_json(call, hits[start : start + size], query, names),
     }
-    if len(hits) > size:
-        options = {**call.raw, "$skiptoken": str(start + size)}
+    if len(hits) > start + size:
+        options = {name: value for name, value in call.raw.items() if name != "$skip"}
+        options["$skiptoken"] = str(start + size)
         answer["@odata.nextLink"] = odata.build_link(call.url, options)
     return GraphResponse(200, answer, headers=call.preference_headers())
 
 
 async def _find_hits(
-    call: GraphCall, query: odata.ODataQuery, terms: list[tuple[str, str]], limit: int
+    call: GraphCall, query: odata.ODataQuery, matches: search.Predicate
 ) -> list[MessageView]:
-    """Return the newest messages that contain all terms."""
+    """Return the matches among the newest messages, at most 1,000, last sent first."""
     hits: list[MessageView] = []
     scanned = 0
     async with aclosing(_iterate_matching(call, query)) as newest:
         async for view in newest:
             scanned += 1
-            if all(_is_hit(view, *term) for term in terms):
+            if matches(search.SearchedMessage(view)):
                 hits.append(view)
-            if len(hits) == limit or scanned == MAX_SEARCHED:
+            if len(hits) == MAX_HITS or scanned == MAX_SEARCHED:
                 break
-    return hits
+    return sorted(hits, key=lambda view: view("sentDateTime"), reverse=True)
 
 
-def _parse_skip_token(call: GraphCall) -> int:
-    text = call.raw.get("$skiptoken", "0")
-    if not (text.isascii() and text.isdecimal() and len(text) < 9):
+def _find_search_start(call: GraphCall, query: odata.ODataQuery) -> int:
+    text = call.raw.get("$skiptoken", str(query.skip))
+    if not (text.isascii() and text.isdecimal() and len(text) < 11):
         raise bad_request("The query parameter '$skiptoken' is not valid.")
     return int(text)
-
-
-def _parse_terms(text: str) -> list[tuple[str, str]]:
-    text = text.strip()
-    if len(text) > 1 and text[0] == text[-1] == '"':
-        text = text[1:-1].replace('\\"', '"')
-    return [(name.lower(), word.strip('"').casefold()) for name, word in _TERM.findall(text)]
-
-
-def _is_hit(view: MessageView, name: str, word: str) -> bool:
-    """Match a term in the named property, or in subject, sender and body if none is named."""
-    sources = {"subject": ("subject",), "from": ("from",), "body": ("body",), "to": ("toRecipients",)}
-    searched = sources.get(name, ("subject", "from", "bodyPreview", "body"))
-    return any(word in str(view(property_name)).casefold() for property_name in searched)
