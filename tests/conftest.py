@@ -85,6 +85,12 @@ def database_url(database_server):
 
 
 @pytest.fixture
+def service_url(database_url):
+    """The same database for pools: its role owns nothing."""
+    return databases.to_service(database_url)
+
+
+@pytest.fixture
 def empty_database_url(database_server):
     """A database with nothing in it, not even a schema."""
     url = database_server.create(template="template0")

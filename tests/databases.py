@@ -64,6 +64,16 @@ def with_database(url: str, name: str) -> str:
     return urlsplit(url)._replace(path=f"/{name}").geturl()
 
 
+def to_service(url: str) -> str:
+    """The URL with the login of pools, which a given server may not have."""
+    return url if GIVEN else urlsplit(url)._replace(netloc="postroom_service@").geturl()
+
+
+def login_settings(url: str) -> dict[str, str]:
+    """The settings of processes that log in as a role that owns nothing, and migrate as the owner."""
+    return {"POSTROOM_DATABASE_URL": to_service(url), "POSTROOM_DATABASE_OWNER_URL": url}
+
+
 @contextmanager
 def server(home: Path, major: int) -> Generator[Server]:
     """The server that the environment names, or the embedded one, shared by all processes of the run."""

@@ -21,6 +21,7 @@ from uuid import UUID
 
 import psycopg
 
+import databases
 from flow.simulated_world import TOPIC, open_world, settings_given
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy, OrganizationId, ProviderName
@@ -167,7 +168,6 @@ def _environment(
     sim: Simulation, database_url: str, home: Path, temporary: Path, port: int
 ) -> dict[str, str]:
     settings = settings_given(sim) | {
-        "database_url": database_url,
         "home": str(home),
         "port": str(port),
         "public_url": f"http://127.0.0.1:{port}",
@@ -179,13 +179,14 @@ def _environment(
         "log_level": "debug",
     }
     return {f"POSTROOM_{name.upper()}": value for name, value in settings.items()} | {
-        "TMPDIR": str(temporary)
+        "TMPDIR": str(temporary),
+        **databases.login_settings(database_url),
     }
 
 
 async def _connect(sim: Simulation, database_url: str, home: Path) -> dict[str, UUID]:
     async with (
-        open_database(database_url, pool_size=4, name="postroom tests") as database,
+        open_database(databases.to_service(database_url), pool_size=4, name="postroom tests") as database,
         open_world(sim, database, OrganizationId(ORGANIZATION), home) as world,
     ):
         return {

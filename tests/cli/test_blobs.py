@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import databases
 from postroom.blobs import DiskBlobStore
 from postroom.store import blobs
 from postroom.store.database import open_database
@@ -11,14 +12,16 @@ from postroom.store.database import open_database
 
 @pytest.fixture
 def run(postroom, database_url):
-    return lambda *arguments, **settings: postroom(*arguments, POSTROOM_DATABASE_URL=database_url, **settings)
+    return lambda *arguments, **settings: postroom(
+        *arguments, **databases.login_settings(database_url), **settings
+    )
 
 
 @pytest.fixture
 async def kept(database_url, organization, tmp_path):
     """Two blobs in the home; their paths."""
     store = DiskBlobStore(tmp_path / "home" / "blobs")
-    async with open_database(database_url, pool_size=4, name="tests") as database:
+    async with open_database(databases.to_service(database_url), pool_size=4, name="tests") as database:
         done = [await store.put(organization, content) for content in (b"one", b"two")]
         async with database.transaction(organization) as connection:
             await blobs.record(connection, organization, done)

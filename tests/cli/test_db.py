@@ -1,4 +1,16 @@
 import json
+import re
+from pathlib import Path
+
+import pytest
+
+import databases
+from postroom.store import embedded
+from postroom.store.embedded.server import SUPERUSER
+from scenarios.postroom_process import PostroomProcess
+from store.embedded_homes import ask, quick_home
+
+HOW_TO = Path(__file__).parents[2] / "docs/how-to/database.md"
 
 
 def test_migrate_makes_the_schema_current(postroom):
@@ -41,3 +53,39 @@ def test_restore_rejects_files_that_are_no_backup(complaint, database_url, tmp_p
     for name in ("text", "missing"):
         line = complaint(1, "db", "restore", name, POSTROOM_DATABASE_URL=database_url)
         assert name in line
+
+
+@pytest.mark.skipif(bool(databases.GIVEN), reason="needs an administrator of the server")
+def test_commands_run_with_the_login_that_the_how_to_creates(postroom):
+    [statements] = re.findall(r"```sql\n(CREATE ROLE postroom_service.*?)```", HOW_TO.read_text(), re.DOTALL)
+    with quick_home() as home, embedded.start_or_join(home.path) as handle:
+        ask(superuser := handle.url.replace("//postroom@", f"//{SUPERUSER}@"), "DROP ROLE postroom_service")
+        owner = {"POSTROOM_DATABASE_URL": handle.url, "POSTROOM_PORT": "0"}
+        assert postroom("db", "migrate", **owner).returncode == 0
+        assert find_login(postroom("doctor", "--json", **owner))["state"] == "warn"
+        ask(superuser, statements)
+        service = owner | {"POSTROOM_DATABASE_URL": handle.service_url}
+        assert find_login(postroom("doctor", "--json", **service))["state"] == "ok"
+        assert postroom("members", "list", **service).returncode == 0
+        refused = postroom("db", "backup", "file", **service)
+        assert "Set POSTROOM_DATABASE_OWNER_URL to the URL of postroom." in refused.stderr
+        both = service | {"POSTROOM_DATABASE_OWNER_URL": handle.url}
+        assert postroom("db", "backup", "file", **both).returncode == 0
+        assert postroom("db", "restore", "--replace", "file", **both).returncode == 0
+
+
+def find_login(done):
+    [check] = [each for each in json.loads(done.stdout) if each["name"] == "login"]
+    return check
+
+
+def test_processes_of_an_embedded_database_do_not_log_in_as_its_owner(tmp_path):
+    with (
+        quick_home() as home,
+        PostroomProcess(tmp_path, "up", "--port", "0", POSTROOM_HOME=str(home.path)) as up,
+        embedded.start_or_join(home.path) as handle,
+    ):
+        up.line("Postroom: ")
+        logins = "SELECT array_agg(DISTINCT usename::text) FROM pg_stat_activity WHERE application_name"
+        assert ask(handle.url, f"{logins} ~ '^postroom (web|worker)'") == (["postroom_service"],)
+        assert up.end() == 0

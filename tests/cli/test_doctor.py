@@ -12,6 +12,7 @@ from threading import Thread
 
 import pytest
 
+import databases
 from documents.sandbox import old_kernel
 from postroom.cli import doctor_checks
 from postroom.cli.doctor_checks import DoctorCheckState
@@ -118,7 +119,7 @@ def test_root_that_may_not_change_its_user_is_a_warning():
 
 
 def test_doctor_checks_a_running_database(postroom, database_url):
-    done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_DATABASE_URL=database_url)
+    done = postroom("doctor", "--json", POSTROOM_PORT="0", **databases.login_settings(database_url))
     checks = found(done)
     assert done.returncode == 0
     assert checks["database"]["found"].startswith("PostgreSQL ")
@@ -147,7 +148,7 @@ async def test_pending_migrations_fail_with_their_remedy(postroom, database_url,
     await owner.execute(
         "DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)"
     )
-    done = postroom("doctor", "--json", POSTROOM_PORT="0", POSTROOM_DATABASE_URL=database_url)
+    done = postroom("doctor", "--json", POSTROOM_PORT="0", **databases.login_settings(database_url))
     assert done.returncode == 1
     assert found(done)["schema"] == {
         "name": "schema",
@@ -259,7 +260,7 @@ async def test_mailboxes_are_reported_with_their_health_pauses_and_parked_work(
     mailbox = await make_mailbox(organization)
     given = {
         "POSTROOM_PORT": "0",
-        "POSTROOM_DATABASE_URL": database_url,
+        **databases.login_settings(database_url),
         "POSTROOM_ORGANIZATION": str(organization),
     }
     done = await asyncio.to_thread(postroom, "doctor", "--json", **given)

@@ -17,6 +17,7 @@ from zipfile import ZipFile
 import psycopg
 import pytest
 
+import databases
 from documents.fields.test_llm_reader import Vendor, served
 from mailsim import samples
 from postroom import cli
@@ -39,7 +40,7 @@ STRICT = '[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n'
 def given(tmp_path, database_url):
     (tmp_path / "strict.toml").write_text(STRICT)
     (tmp_path / "bill.pdf").write_bytes(get_attachment(BILL)[1])
-    return {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_PIPELINES": str(tmp_path / "strict.toml")}
+    return {**databases.login_settings(database_url), "POSTROOM_PIPELINES": str(tmp_path / "strict.toml")}
 
 
 @pytest.fixture
@@ -84,7 +85,7 @@ def read_all(tmp_path, database_url):
     async def do() -> None:
         settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "strict.toml")
         async with (
-            open_database(database_url, pool_size=6, name="test") as database,
+            open_database(databases.to_service(database_url), pool_size=6, name="test") as database,
             FileSandbox(parallel=1, ocr_processes=1) as readers,
             open_engine(settings, database) as engine,
         ):

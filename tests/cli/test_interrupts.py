@@ -41,14 +41,14 @@ MOMENTS = {
         from postroom.errors import OperatorError
 
         @contextlib.contextmanager
-        def database_url(settings):
+        def database_urls(settings):
             try:
                 signal.raise_signal(signal.SIGINT)
             except KeyboardInterrupt:
                 raise OperatorError("The embedded database did not start.") from None
-            yield ""
+            yield
 
-        startup.database_url = database_url
+        startup.database_urls = database_urls
         """,
     "twice: the second time while the command cleans up": """
         from postroom.store import schema_migrations

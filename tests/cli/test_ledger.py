@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+import databases
 from postroom import config, worker
 from postroom.errors import OperatorError
 from postroom.model import WorkKind
@@ -35,8 +36,8 @@ def home(tmp_path):
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=6, name="postroom tests") as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=6, name="postroom tests") as database:
         yield database
 
 
@@ -78,7 +79,7 @@ def seal_with(database, organization, owner, home):
 def verify(postroom, database_url):
     def run(*arguments, **settings):
         done = postroom(
-            "ledger", "verify", *arguments, "--json", POSTROOM_DATABASE_URL=database_url, **settings
+            "ledger", "verify", *arguments, "--json", **databases.login_settings(database_url), **settings
         )
         assert "Traceback" not in done.stderr
         return done.returncode, json.loads(done.stdout)
@@ -90,7 +91,7 @@ async def test_running_worker_seals_earlier_and_new_entries(
     write, owner, home, tmp_path, database_url, verify
 ):
     await write(2)
-    settings = {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_HOME": str(home)}
+    settings = {**databases.login_settings(database_url), "POSTROOM_HOME": str(home)}
     program = PostroomProcess(tmp_path, "work", **settings)
     try:
         await until(owner, SEALED)
@@ -130,7 +131,7 @@ async def test_purged_entries_verify_and_tampering_is_detected(
     assert (code, proof["faults"], proof["purged"]) == (0, [], 3)
     await owner.execute("ALTER TABLE ledger DISABLE TRIGGER USER")
     await owner.execute("UPDATE ledger SET entity_id = 'other' WHERE position = 2")
-    done = postroom("ledger", "verify", POSTROOM_DATABASE_URL=database_url)
+    done = postroom("ledger", "verify", **databases.login_settings(database_url))
     assert done.returncode == 1
     assert "BROKEN" in done.stdout
     assert "was changed" in done.stdout
@@ -156,16 +157,16 @@ async def test_head_detects_truncation_and_belongs_to_one_organization(
     assert code == 1
     assert "truncated" in proof["faults"][0]
     await make_organization()
-    done = postroom("ledger", "verify", "--head", kept, POSTROOM_DATABASE_URL=database_url)
+    done = postroom("ledger", "verify", "--head", kept, **databases.login_settings(database_url))
     assert (done.returncode, "--organization" in done.stderr) == (2, True)
     assert verify("--head", kept, "--organization", str(organization))[0] == 1
 
 
 async def test_show_lists_newest_entries_without_personal_values(write, postroom, database_url):
     await write(3)
-    done = postroom("ledger", "show", "--limit", "2", POSTROOM_DATABASE_URL=database_url)
+    done = postroom("ledger", "show", "--limit", "2", **databases.login_settings(database_url))
     assert (done.returncode, done.stdout.count("MESSAGE_INGESTED")) == (0, 2)
-    done = postroom("ledger", "show", "--json", POSTROOM_DATABASE_URL=database_url)
+    done = postroom("ledger", "show", "--json", **databases.login_settings(database_url))
     assert [entry["entity_id"] for entry in json.loads(done.stdout)] == ["2", "1", "0"]
     assert "jane" not in done.stdout
 

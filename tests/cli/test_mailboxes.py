@@ -7,6 +7,7 @@ import httpx2
 import jwt
 import pytest
 
+import databases
 from flow.simulated_world import TOPIC, settings_given
 from providers.consent import consent
 from scenarios.postroom_process import PostroomProcess
@@ -25,7 +26,7 @@ def sim():
 @pytest.fixture
 def given(sim, database_url):
     made = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
-    return made | {"POSTROOM_DATABASE_URL": database_url}
+    return made | {**databases.login_settings(database_url)}
 
 
 @pytest.fixture
@@ -137,5 +138,5 @@ def test_unknown_mailbox_is_one_clear_error(complaint, given):
 
 
 def test_sign_in_requires_an_oauth_client(complaint, database_url):
-    said = complaint(2, "mailboxes", "connect", "gmail", POSTROOM_DATABASE_URL=database_url)
+    said = complaint(2, "mailboxes", "connect", "gmail", **databases.login_settings(database_url))
     assert "POSTROOM_GOOGLE_CLIENT_ID" in said

@@ -5,10 +5,12 @@ import json
 import psycopg
 import pytest
 
+import databases
+
 
 @pytest.fixture
 def run(postroom, database_url):
-    return lambda *arguments: postroom("members", *arguments, POSTROOM_DATABASE_URL=database_url)
+    return lambda *arguments: postroom("members", *arguments, **databases.login_settings(database_url))
 
 
 def test_members_are_added_changed_and_removed(run, tmp_path, database_url):

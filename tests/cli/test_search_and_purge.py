@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 
+import databases
 from store.sample_rows import document, message
 
 
@@ -22,7 +23,7 @@ async def mail(owner, make_mailbox):
 
 @pytest.fixture
 def run(postroom, database_url):
-    return lambda *arguments: postroom(*arguments, POSTROOM_DATABASE_URL=database_url)
+    return lambda *arguments: postroom(*arguments, **databases.login_settings(database_url))
 
 
 def test_search_prints_matches_without_control_characters(run, mail):

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+import databases
 from flow.mailboxes.subscribe.subscribed_mailbox import insert_mailbox
 from postroom.model import CredentialKind, ProviderName
 from postroom.ports import SecretLocation
@@ -27,7 +28,7 @@ def settings(sim, database_url, organization, tmp_path):
         "GRAPH_URL",
     )  # fmt: skip
     return {
-        "POSTROOM_DATABASE_URL": database_url,
+        **databases.login_settings(database_url),
         "POSTROOM_HOME": str(tmp_path / "home"),
         "POSTROOM_ORGANIZATION": str(organization),
         "POSTROOM_GOOGLE_CLIENT_ID": clients["gmail"]["client_id"],
@@ -48,7 +49,7 @@ async def mailbox(contract, database_url, organization, owner, tmp_path):
     vault = LocalVault(Sealer(KeyFile(tmp_path / "home")))
     kept = await vault.store(SecretLocation(organization, mailbox, "grant"), grant.tokens.refresh)
     async with (
-        open_database(database_url, pool_size=3, name="postroom tests") as database,
+        open_database(databases.to_service(database_url), pool_size=3, name="postroom tests") as database,
         database.transaction(organization) as connection,
     ):
         scopes = contract.provider.login.scopes("full")

@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+import databases
 from flow.simulated_world import TOPIC, settings_given
 from postroom.model import OrganizationId, ProviderName
 from scenarios.mirror_check import assert_mirrors
@@ -30,7 +31,7 @@ async def room(sim, database_url, owner, organization, tmp_path):
 def run(postroom, sim, database_url, organization: OrganizationId, tmp_path):
     given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
     given |= {
-        "POSTROOM_DATABASE_URL": database_url,
+        **databases.login_settings(database_url),
         "POSTROOM_ORGANIZATION": str(organization),
         "POSTROOM_HOME": str(tmp_path),
         "POSTROOM_GMAIL_QUOTA": NO_QUOTA,

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import pytest
 
+import databases
 from postroom.model import CredentialKind, Secret
 from postroom.ports import SecretLocation
 from postroom.store import credentials
@@ -27,8 +28,8 @@ def home(tmp_path):
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=6, name="postroom tests") as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=6, name="postroom tests") as database:
         yield database
 
 
@@ -37,7 +38,7 @@ def vault(postroom, database_url):
     """Run `postroom vault …` on the test's database: its exit code, and what it printed."""
 
     def run(*arguments, **settings):
-        done = postroom("vault", *arguments, POSTROOM_DATABASE_URL=database_url, **settings)
+        done = postroom("vault", *arguments, **databases.login_settings(database_url), **settings)
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout + done.stderr
 

@@ -6,10 +6,12 @@ import threading
 
 import pytest
 
+import databases
+
 
 @pytest.fixture
 def run(postroom, database_url):
-    given = {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_WEBHOOK_NETWORKS": "127.0.0.0/8"}
+    given = {**databases.login_settings(database_url), "POSTROOM_WEBHOOK_NETWORKS": "127.0.0.0/8"}
     return lambda *arguments: postroom(*arguments, **given)
 
 

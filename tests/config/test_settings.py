@@ -91,6 +91,12 @@ def test_a_wrong_database_url_is_refused_without_being_shown(value):
     assert "postgresql://user:password@host:5432/database" in line
 
 
+def test_the_url_of_the_owner_alone_is_refused_without_being_shown():
+    (line,) = faults(POSTROOM_DATABASE_OWNER_URL=f"postgresql://u:{MARK}@db.example/x")
+    assert MARK not in line
+    assert "must be set together with POSTROOM_DATABASE_URL" in line
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -24,10 +24,10 @@ def sim(shared_sim: Simulation):
 
 
 @pytest.fixture
-async def world(sim, database_url, organization, tmp_path) -> SimulatedWorld:
+async def world(sim, service_url, organization, tmp_path) -> SimulatedWorld:
     """Postroom's side of connecting, with the simulator behind it."""
     async with (
-        open_database(database_url, pool_size=8, name="postroom tests") as database,
+        open_database(service_url, pool_size=8, name="postroom tests") as database,
         open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made

@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import databases
 from flow.simulated_world import SimulatedWorld, open_world, settings, settings_given
 from postroom.errors import TransientError
 from postroom.flow.mail import sync
@@ -30,7 +31,7 @@ NO_QUOTA = "999999999"  # units a minute: the simulator counts none either
 def environment(sim: Simulation, database_url: str, home: Path) -> dict[str, str]:
     """The settings of a worker process over the simulator, which is soon back after a crash."""
     return {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()} | {
-        "POSTROOM_DATABASE_URL": database_url,
+        **databases.login_settings(database_url),
         "POSTROOM_HOME": str(home),
         "POSTROOM_LEASE_SECONDS": "2",
         "POSTROOM_POLL_SECONDS": "0.2",
@@ -134,7 +135,7 @@ async def postroom(
     now = datetime.fromisoformat(sim.get("clock")["now"])
     await owner.execute("UPDATE clock_offset SET ahead = %s - clock_timestamp()", [now])
     async with (
-        open_database(url, pool_size=8, name="postroom tests") as database,
+        open_database(databases.to_service(url), pool_size=8, name="postroom tests") as database,
         open_world(
             sim,
             database,

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
+import databases
 from mailsim import samples
 from postroom.config import Settings
 from postroom.flow.documents import intake
@@ -52,7 +53,7 @@ def worker(database_url, tmp_path):
     return lambda: PostroomProcess(
         tmp_path,
         "work",
-        POSTROOM_DATABASE_URL=database_url,
+        **databases.login_settings(database_url),
         POSTROOM_HOME=str(tmp_path),
         POSTROOM_LEASE_SECONDS="2",
         POSTROOM_POLL_SECONDS="0.2",

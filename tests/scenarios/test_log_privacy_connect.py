@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
+import databases
 from flow.simulated_world import TOPIC, settings_given
 from providers.consent import consent
 from scenarios.postroom_process import PostroomProcess
@@ -48,7 +49,7 @@ def login(browser, provider, secrets, **how):
 def test_connecting_logs_no_personal_data(sim, tmp_path, database_url):
     secrets, pages = [], []
     given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
-    given |= {"POSTROOM_DATABASE_URL": database_url, "POSTROOM_LOG_LEVEL": "debug"}
+    given |= {**databases.login_settings(database_url), "POSTROOM_LOG_LEVEL": "debug"}
     with PostroomProcess(tmp_path, "serve", "--port", "0", **given) as server:
         url = server.line("Postroom: ")
         session = create_session_sync(database_url)

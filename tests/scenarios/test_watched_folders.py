@@ -11,6 +11,7 @@ import psycopg
 import pytest
 
 import amazon
+import databases
 from mailsim import samples
 from postroom.config import Settings
 from postroom.documents.sandbox.file_sandbox import FileSandbox
@@ -36,8 +37,8 @@ ARRIVALS = """
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=6, name="test") as opened:
+async def database(service_url):
+    async with open_database(service_url, pool_size=6, name="test") as opened:
         yield opened
 
 
@@ -236,7 +237,7 @@ async def test_a_worker_killed_while_it_takes_a_file_loses_and_doubles_nothing(
         return PostroomProcess(
             tmp_path,
             "work",
-            POSTROOM_DATABASE_URL=database_url,
+            **databases.login_settings(database_url),
             POSTROOM_HOME=str(tmp_path),
             POSTROOM_PIPELINES=str(tmp_path / "pipelines.toml"),
             POSTROOM_LEASE_SECONDS="2",

@@ -14,6 +14,7 @@ from uuid import UUID
 
 import psycopg
 
+import databases
 from postroom.model import OrganizationId
 from postroom.store import work
 from postroom.store.connection import Connection
@@ -69,7 +70,7 @@ async def workers(count: int, url: str, **options: object) -> AsyncGenerator[lis
                 "-W",
                 "error",
                 str(PROGRAM),
-                json.dumps({"url": url, **options}),
+                json.dumps({"url": databases.to_service(url), **options}),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 env=environment,

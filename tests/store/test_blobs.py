@@ -16,8 +16,8 @@ DAY = 86_400
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=6, name="tests") as opened:
+async def database(service_url):
+    async with open_database(service_url, pool_size=6, name="tests") as opened:
         yield opened
 
 

@@ -17,8 +17,8 @@ GRANT, ACCESS = SealedSecret("k1", b"grant"), SealedSecret("k2", b"access")
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=6, name="postroom tests") as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=6, name="postroom tests") as database:
         yield database
 
 

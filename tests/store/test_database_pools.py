@@ -21,8 +21,8 @@ async def end_all(owner):
     )
 
 
-async def test_connections_closed_while_idle_are_not_handed_out(database_url, owner, organization):
-    async with open_database(database_url, pool_size=8, name=NAME) as database:
+async def test_connections_closed_while_idle_are_not_handed_out(service_url, owner, organization):
+    async with open_database(service_url, pool_size=8, name=NAME) as database:
 
         async def one():
             async with database.transaction(organization) as connection:
@@ -34,8 +34,8 @@ async def test_connections_closed_while_idle_are_not_handed_out(database_url, ow
         await asyncio.gather(*(one() for _ in range(10)))
 
 
-async def test_one_failure_drops_all_dead_connections(database_url, owner, organization):
-    async with open_database(database_url, pool_size=8, name=NAME) as database:
+async def test_one_failure_drops_all_dead_connections(service_url, owner, organization):
+    async with open_database(service_url, pool_size=8, name=NAME) as database:
 
         async def ended_meanwhile():
             async with database.transaction(organization) as connection:
@@ -87,16 +87,16 @@ async def test_a_lock_that_is_not_released_is_a_transient_error(database_url, ow
         await wait()
 
 
-async def test_a_statement_that_never_ends_is_a_transient_error(database_url, organization):
-    async with open_database(database_url, pool_size=4, name=NAME, limits=BRIEF) as database:
+async def test_a_statement_that_never_ends_is_a_transient_error(service_url, organization):
+    async with open_database(service_url, pool_size=4, name=NAME, limits=BRIEF) as database:
         with pytest.raises(TransientError, match="took too long"):
             async with database.transaction(organization) as connection:
                 await connection.execute("SELECT pg_sleep(3600)")
 
 
-async def test_the_removal_lock_is_held_however_long_its_holder_is_frozen(database_url, owner, organization):
+async def test_the_removal_lock_is_held_however_long_its_holder_is_frozen(service_url, owner, organization):
     """A collector that continues after a pause removes an object: no other one may have meanwhile."""
-    async with open_database(database_url, pool_size=8, name=NAME, limits=BRIEF) as database:
+    async with open_database(service_url, pool_size=8, name=NAME, limits=BRIEF) as database:
 
         async def idle():
             async with database.transaction(organization) as connection:
@@ -130,9 +130,9 @@ async def test_a_connection_forgets_the_organization_of_its_last_transaction(
             assert await cursor.fetchone() == ("", 0)
 
 
-async def test_listening_catches_up_after_a_lost_connection(database_url, owner):
+async def test_listening_catches_up_after_a_lost_connection(service_url, owner):
     """What was sent meanwhile is lost for good, so the listener must look by itself."""
-    async with open_database(database_url, pool_size=4, name=NAME) as database:
+    async with open_database(service_url, pool_size=4, name=NAME) as database:
         heard = database.listen("postroom_work", every_seconds=3600)
         assert await anext(heard) is None
         await owner.execute("SELECT pg_notify('postroom_work', 'first')")

@@ -37,7 +37,7 @@ def test_the_role_is_no_superuser_and_owns_its_database(home):
                                                     AND NOT rolsuper)
             FROM pg_roles r WHERE rolname = current_user
             """,
-        ) == ("postroom", False, True, False, False, True, True, True, 0)
+        ) == ("postroom", False, True, False, False, True, True, True, 1)
 
 
 def test_the_server_is_durable_private_and_speaks_utf8(home):

@@ -27,7 +27,7 @@ LOOKUPS = {
     "members": {"id", "organization_id", "address", "oidc_issuer", "oidc_subject"},
     "oauth_states": {"state_sha256", "organization_id", "expires_at"},
     "organizations": {"id", "name"},
-    "schema_migrations": {"version"},
+    "schema_migrations": {"version", "name", "sha256", "applied_at"},
     "sessions": {"token_sha256", "organization_id", "expires_at"},
     "subscriptions": {
         "id",

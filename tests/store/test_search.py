@@ -8,8 +8,8 @@ from store.sample_rows import document, message
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=4, name="tests") as opened:
+async def database(service_url):
+    async with open_database(service_url, pool_size=4, name="tests") as opened:
         yield opened
 
 

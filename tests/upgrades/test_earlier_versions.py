@@ -6,7 +6,7 @@ import urllib.request
 import pytest
 
 from cli.conftest import environment
-from databases import session
+from databases import login_settings, session, to_service
 from postroom import config
 from postroom.documents.pipelines import Pipeline
 from postroom.flow.documents.route import ExtractedValues, look_up_record
@@ -42,7 +42,7 @@ def postroom(launcher, earlier_home, empty_database_url):
 
 
 def settings(home, url):
-    return {"POSTROOM_HOME": str(home), "POSTROOM_DATABASE_URL": url}
+    return {"POSTROOM_HOME": str(home), **login_settings(url)}
 
 
 async def test_upgrade_keeps_every_row(earlier_home, schema_number, empty_database_url):
@@ -84,7 +84,7 @@ async def test_records_of_earlier_versions_are_recognized(empty_database_url, ea
     async with session(empty_database_url) as connection:
         cursor = await connection.execute("SELECT organization_id, pipeline, id, kind, fields FROM records")
         confirmed = await cursor.fetchall()
-    async with open_database(empty_database_url, pool_size=4, name="tests") as database:
+    async with open_database(to_service(empty_database_url), pool_size=4, name="tests") as database:
         for organization, pipeline, record, kind, fields in confirmed:
             async with database.transaction(organization) as connection:
                 copy = ExtractedValues(kind, fields)

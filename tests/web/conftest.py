@@ -15,8 +15,8 @@ from web.sign_in_support import URL, build_site, create_session_cookie
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=3, name=process_name("web")) as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=3, name=process_name("web")) as database:
         yield database
 
 

@@ -17,8 +17,8 @@ READ = {"number": "R-1", "issued_on": "2026-02-04", "gross": "119.00", "currency
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=8, name="postroom tests") as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=8, name="postroom tests") as database:
         yield database
 
 

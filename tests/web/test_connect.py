@@ -33,9 +33,9 @@ def sim():
 
 
 @pytest.fixture
-async def harness(sim, database_url, organization, tmp_path):
+async def harness(sim, service_url, organization, tmp_path):
     async with (
-        open_database(database_url, pool_size=6, name="postroom tests") as database,
+        open_database(service_url, pool_size=6, name="postroom tests") as database,
         open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import async_playwright, expect
 
+import databases
 from browsers import launch_options, needs_browser
 from flow.simulated_world import TOPIC, settings_given
 from scenarios.postroom_process import PostroomProcess
@@ -59,7 +60,7 @@ async def url(page, sim, tmp_path, database_url):
     page.on("pageerror", lambda error: complaints.append(str(error)))
     given = {f"POSTROOM_{name.upper()}": str(value) for name, value in settings_given(sim).items()}
     with PostroomProcess(
-        tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url, **given
+        tmp_path, "serve", "--port", "0", **databases.login_settings(database_url), **given
     ) as server:
         address = server.line("Postroom: ")
         session = {"name": "postroom_session", "value": create_session_sync(database_url), "url": address}

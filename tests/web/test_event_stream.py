@@ -66,10 +66,10 @@ class Stream:
 
 
 @asynccontextmanager
-async def process(database_url, organization):
+async def process(service_url, organization):
     """A web process of its own: pool, listener, server."""
     async with (
-        open_database(database_url, pool_size=8, name="postroom tests") as database,
+        open_database(service_url, pool_size=8, name="postroom tests") as database,
         event_stream.open_streams(database) as streams,
     ):
         site = build_site(database, organization)
@@ -81,8 +81,8 @@ async def process(database_url, organization):
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=12, name="postroom tests") as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=12, name="postroom tests") as database:
         yield database
 
 

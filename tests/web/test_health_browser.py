@@ -5,6 +5,7 @@ import signal
 import pytest
 from playwright.async_api import async_playwright, expect
 
+import databases
 from browsers import launch_options, needs_browser
 from postroom.flow.access import members, sign_in
 from postroom.model import Role, Secret, WorkKind
@@ -31,7 +32,9 @@ async def test_health_page_updates_automatically(page, tmp_path, database_url, d
     complaints = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    with PostroomProcess(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
+    with PostroomProcess(
+        tmp_path, "serve", "--port", "0", **databases.login_settings(database_url)
+    ) as server:
         await page.goto(server.line("Postroom: ") + "/health")
         await expect(page).to_have_title("Sign in · Postroom")
         await page.get_by_label("Email address").fill("ann@example.org")
@@ -54,7 +57,9 @@ async def test_sign_in_link_names_the_account_and_waits_for_the_member(
     page, tmp_path, database_url, database, organization
 ):
     ann = await members.add(database, organization, "ann@example.org", role=Role.READER, name="Ann")
-    with PostroomProcess(tmp_path, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
+    with PostroomProcess(
+        tmp_path, "serve", "--port", "0", **databases.login_settings(database_url)
+    ) as server:
         address = server.line("Postroom: ")
         link = sign_in.build_link_url(address, await sign_in.create_link(database, ann))
         await page.goto(link, wait_until="networkidle")

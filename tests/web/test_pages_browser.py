@@ -9,6 +9,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import async_playwright, expect
 
+import databases
 from browsers import launch_options, needs_browser
 from postroom.model import OrganizationId
 from scenarios.postroom_process import PostroomProcess
@@ -43,7 +44,7 @@ NAME = f'<img src="{OUTSIDE}/name" onerror="{RAN}">\u202egnp.exe'
 async def browsing(database_url, folder, **look):
     """A signed-in browser before a web process; what it fetched, and what it complained of."""
     asked, complaints = [], []
-    with PostroomProcess(folder, "serve", "--port", "0", POSTROOM_DATABASE_URL=database_url) as server:
+    with PostroomProcess(folder, "serve", "--port", "0", **databases.login_settings(database_url)) as server:
         address = server.line("Postroom: ")
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(**launch_options())

@@ -38,8 +38,8 @@ TOPIC = "projects/mailsim/topics/gmail"
 
 
 @pytest.fixture
-async def web(database_url):
-    async with open_database(database_url, pool_size=10, name="postroom tests") as database:
+async def web(service_url):
+    async with open_database(service_url, pool_size=10, name="postroom tests") as database:
         yield database
 
 

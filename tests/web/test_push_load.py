@@ -11,9 +11,9 @@ from web.push_server import insert_subscription, list_due_mailboxes, open_push_s
 
 
 @pytest.fixture
-async def server(database_url):
+async def server(service_url):
     async with (
-        open_database(database_url, pool_size=10, name="postroom tests") as database,
+        open_database(service_url, pool_size=10, name="postroom tests") as database,
         open_push_server(database) as running,
     ):
         yield running

@@ -16,7 +16,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, LiteralString
 
 import psycopg
 import psycopg.sql
@@ -31,6 +31,15 @@ _SUPERUSER: Final = "chaos"
 _PREFIX: Final = "postroom-chaos-"
 _STALE_SECONDS: Final = 3600
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108  # where there is no disk to wait for
+# As docs/how-to/database.md of Postroom says: processes log in as a role that owns nothing.
+_ROLES: Final[tuple[LiteralString, ...]] = (
+    "CREATE ROLE postroom_application NOLOGIN",
+    "CREATE ROLE postroom_engine NOLOGIN",
+    "CREATE ROLE postroom LOGIN PASSWORD {password} IN ROLE postroom_application, postroom_engine",
+    "CREATE ROLE postroom_service LOGIN NOINHERIT PASSWORD {password}",
+    "GRANT postroom_application, postroom_engine TO postroom_service",
+    "GRANT postroom_service TO postroom",
+)
 # The operating system stays up in every fault: a commit must reach it, and need not reach the disk.
 _SETTINGS: Final = {
     "listen_addresses": "127.0.0.1",
@@ -99,11 +108,16 @@ class PostgresServer:
         return f"postgresql://{user}:{self.password}@127.0.0.1:{self.port}/{database}"
 
     @property
+    def service_url(self) -> str:
+        """The URL of Postroom's processes, whose role owns nothing."""
+        return self.url("postroom_service")
+
+    @property
     def superuser_url(self) -> str:
         return self.url(_SUPERUSER, "postgres")
 
     async def create(self) -> None:
-        """Create the server's files, start it, and create Postroom's role and database."""
+        """Create the server's files, start it, and create Postroom's roles and database."""
         password = self.data.with_suffix(".password")
         password.touch(0o600)
         password.write_text(self.password, encoding="ascii")
@@ -121,8 +135,10 @@ class PostgresServer:
             raise ServerFailed(f"initdb failed; see {self.log}")
         await self.start()
         async with await psycopg.AsyncConnection.connect(self.superuser_url, autocommit=True) as connection:
-            role = psycopg.sql.SQL("CREATE ROLE postroom LOGIN CREATEDB CREATEROLE PASSWORD {}")
-            await connection.execute(role.format(psycopg.sql.Literal(self.password)))
+            for statement in _ROLES:
+                await connection.execute(
+                    psycopg.sql.SQL(statement).format(password=psycopg.sql.Literal(self.password))
+                )
             await connection.execute("CREATE DATABASE postroom OWNER postroom")
 
     def _spawn(self, command: list[str]) -> "subprocess.Popen[bytes]":
@@ -193,7 +209,7 @@ class PostgresServer:
         """End every session of Postroom's roles, as an administrator or a failover does."""
         async with await psycopg.AsyncConnection.connect(self.superuser_url, autocommit=True) as connection:
             cursor = await connection.execute(
-                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename = 'postroom'"
+                "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE usename LIKE 'postroom%'"
                 " AND pid <> pg_backend_pid()"
             )
             row = await cursor.fetchone()

@@ -170,7 +170,8 @@ async def _start(
     port, pubsub_token = free_port(), secrets.token_urlsafe(16)
     web_url = f"http://127.0.0.1:{port}"
     more = simulator.settings(pubsub_token)
-    more |= {"database_url": database.url(), "public_url": web_url, "port": str(port)}
+    more |= {"database_url": database.service_url, "database_owner_url": database.url()}
+    more |= {"public_url": web_url, "port": str(port)}
     environment = build_environment(plan, folder, disk.root, more)
     receiver_url = f"http://127.0.0.1:{free_port()}"
     operator = OperatorClient(session, web_url, "")

@@ -38,8 +38,8 @@ def migrate() -> None:
     from postroom.cli import startup
     from postroom.store import schema_migrations as schema
 
-    with startup.database_url(config.load()) as url:
-        applied = interrupts.run_async(schema.migrate(url, startup.print_migration))
+    with startup.database_urls(config.load()) as urls:
+        applied = interrupts.run_async(schema.migrate(urls.owner, startup.print_migration))
     typer.echo(f"The schema is current; migrations applied: {len(applied)}.")
 
 
@@ -55,8 +55,8 @@ def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] 
     from postroom.cli import output, startup
     from postroom.store import schema_migrations as schema
 
-    with startup.database_url(config.load()) as url:
-        result = interrupts.run_async(schema.read_status(url))
+    with startup.database_urls(config.load()) as urls:
+        result = interrupts.run_async(schema.read_status(urls.owner))
     rows = [(migration.version, migration.name, migration.applied_at) for migration in result.applied]
     rows += [(migration.version, migration.name, None) for migration in result.pending]
     if json:
@@ -91,8 +91,8 @@ def psql(context: typer.Context) -> int:
     from postroom.cli import startup
     from postroom.store import pg_programs
 
-    with startup.database_url(config.load()) as url:
-        return pg_programs.run_psql(url, context.args)
+    with startup.database_urls(config.load()) as urls:
+        return pg_programs.run_psql(urls.owner, context.args)
 
 
 @group.command(
@@ -111,8 +111,8 @@ def backup(
     from postroom.cli import startup
     from postroom.store import pg_programs
 
-    with startup.database_url(config.load()) as url, progress.spinner("Backing up"):
-        interrupts.run_async(pg_programs.backup(url, file, overwrite=overwrite))
+    with startup.database_urls(config.load()) as urls, progress.spinner("Backing up"):
+        interrupts.run_async(pg_programs.backup(urls.owner, file, overwrite=overwrite))
     typer.echo(f"Backed up to {file}.")
 
 
@@ -142,6 +142,6 @@ def restore(
     from postroom.cli import startup
     from postroom.store import pg_programs
 
-    with startup.database_url(config.load()) as url, progress.spinner("Restoring"):
-        interrupts.run_async(pg_programs.restore(url, file, replace=replace))
+    with startup.database_urls(config.load()) as urls, progress.spinner("Restoring"):
+        interrupts.run_async(pg_programs.restore(urls.owner, file, replace=replace))
     typer.echo(f"Restored from {file}.")

@@ -24,6 +24,7 @@ from postroom.model import OrganizationId, ProviderName, Secret
 
 if TYPE_CHECKING:
     from postroom.cli.simulator_process import SimulatorProcess
+    from postroom.cli.startup import DatabaseUrls
     from postroom.cli.supervisor import ChildProcess
     from postroom.config import Settings
     from postroom.engine import HttpClient, SimulatorControl
@@ -85,9 +86,9 @@ def demo(
         ignored = config.Settings.model_fields.keys() - _USER_SETTINGS - fixed.keys()
         settings = startup.load_process_settings("demo", ignoring=ignored, **fixed)
         environment = config.child_environment(**dict.fromkeys(ignored), **fixed)
-        with startup.database_url(settings) as database_url:
+        with startup.database_urls(settings) as urls:
             children = up.build_children(listening, 2, environment)
-            interrupts.run_async(_run(settings, database_url, listening, sim, children))
+            interrupts.run_async(_run(settings, urls, listening, sim, children))
 
 
 @contextmanager
@@ -112,7 +113,7 @@ def _lock_home(home: Path) -> Generator[None]:
 
 async def _run(
     settings: "Settings",
-    url: str,
+    urls: "DatabaseUrls",
     listening: socket.socket,
     sim: "SimulatorProcess",
     children: "list[ChildProcess]",
@@ -122,12 +123,12 @@ async def _run(
     from postroom.wiring import remotes
 
     stop = up.stop_on_signals()
-    await schema_migrations.drop_schema(url)
-    await schema_migrations.migrate(url, startup.print_migration)
+    await schema_migrations.drop_schema(urls.owner)
+    await schema_migrations.migrate(urls.owner, startup.print_migration)
     async with remotes.open_http_client(settings) as client:
         control = remotes.build_simulator(client, sim.control)
         await _create_simulated_mailboxes(control, settings.public_url or "", sim)
-        link = await _connect_mailboxes(settings, url, client, control)
+        link = await _connect_mailboxes(settings, urls.service, client, control)
         tasks = [
             asyncio.create_task(coroutine)
             for coroutine in (

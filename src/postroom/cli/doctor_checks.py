@@ -27,8 +27,9 @@ from postroom.flow.mailboxes import mailbox_health
 from postroom.flow.storage import blob_location
 from postroom.model import MailboxHealth, OrganizationId
 from postroom.store import blobs as stored_blobs
-from postroom.store import health, mailboxes, schema_migrations, work
+from postroom.store import health, mailboxes, roles, schema_migrations, work
 from postroom.store import mailbox_health as stored_health
+from postroom.store.connection import connect
 from postroom.store.database import open_database
 from postroom.store.embedded import binaries, server_account
 from postroom.store.embedded.database_home import DatabaseHome, account_name
@@ -217,6 +218,7 @@ def check_database(settings: Settings) -> Iterator[DoctorCheck]:
             yield check_schema(status)
             if status.current:
                 yield from interrupts.run_async(_check_server_and_clock(url))
+                yield interrupts.run_async(check_login(url))
                 yield interrupts.run_async(check_blobs(settings, url))
                 yield interrupts.run_async(check_mailboxes(settings, url))
     except PostroomError as error:
@@ -236,6 +238,17 @@ async def _check_server_and_clock(url: str) -> list[DoctorCheck]:
     async with open_database(url, pool_size=3, name=health.process_name("doctor")) as opened:
         server = (await health.read_health(opened)).server
     return [check_server(server), check_clock(server.now, datetime.now(UTC))]
+
+
+async def check_login(url: str) -> DoctorCheck:
+    """Check that the role of the URL cannot leave row-level security."""
+    async with await connect(url, name=health.process_name("doctor")) as connection:
+        role, risk = connection.info.user, await roles.find_login_risk(connection)
+    if risk is None:
+        return DoctorCheck("login", DoctorCheckState.OK, f"the database role {role} owns nothing")
+    found = f"the database role {role} {risk}: row-level security does not bind it"
+    remedy = "Let Postroom log in as a role that owns nothing; see docs/how-to/database.md."
+    return DoctorCheck("login", DoctorCheckState.WARN, found, remedy)
 
 
 def check_server(server: health.DatabaseServer) -> DoctorCheck:

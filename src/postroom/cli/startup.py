@@ -6,7 +6,7 @@ It defines no command.
 from collections.abc import Callable, Collection, Coroutine, Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple, TypeVar
 
 from postroom import interrupts
 from postroom.cli import progress
@@ -66,16 +66,31 @@ def web_url(settings: Settings) -> str:
     return settings.public_url or listener.build_url(settings.host, settings.port)
 
 
+class DatabaseUrls(NamedTuple):
+    """The URLs of one database."""
+
+    owner: str  # for migrations, backups and psql
+    service: str  # for pools: its role should own nothing, so that row-level security always applies
+
+
 @contextmanager
-def database_url(settings: Settings) -> Generator[str]:
-    """The URL of the database. The embedded one runs until this exits."""
+def database_urls(settings: Settings) -> Generator[DatabaseUrls]:
+    """The URLs of the database. The embedded one runs until this exits."""
     if settings.database_url is not None:
-        yield settings.database_url.reveal()
+        owner = settings.database_owner_url or settings.database_url
+        yield DatabaseUrls(owner.reveal(), settings.database_url.reveal())
         return
     from postroom.store import embedded
 
-    with embedded.start_or_join(resolve_home(settings), say=progress.print_status) as attachment:
-        yield attachment.url
+    with embedded.start_or_join(resolve_home(settings), say=progress.print_status) as handle:
+        yield DatabaseUrls(handle.url, handle.service_url)
+
+
+@contextmanager
+def database_url(settings: Settings) -> Generator[str]:
+    """The URL for pools. The embedded database runs until this exits."""
+    with database_urls(settings) as urls:
+        yield urls.service
 
 
 async def wait_for_database(settings: Settings) -> None:

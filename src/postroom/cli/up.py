@@ -19,6 +19,7 @@ from postroom.cli.serve import HostOption, PortOption
 from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
+    from postroom.cli.startup import DatabaseUrls
     from postroom.cli.supervisor import ChildProcess
     from postroom.config import Settings
 
@@ -43,7 +44,8 @@ def up(
     from postroom.cli import startup
 
     settings = startup.load_process_settings("up", host=host, port=port)
-    run(settings, config.child_environment(), workers=workers)
+    # Only this process migrates: the others do not need the owner's password.
+    run(settings, config.child_environment(database_owner_url=None), workers=workers)
 
 
 def run(settings: "Settings", environment: Mapping[str, str], *, workers: int) -> None:
@@ -52,13 +54,13 @@ def run(settings: "Settings", environment: Mapping[str, str], *, workers: int) -
 
     # A previous instance that was killed may hold the port a moment longer.
     listening = listener.open_socket(settings.host, settings.port, patience_seconds=3)
-    with startup.database_url(settings) as url, listening:
+    with startup.database_urls(settings) as urls, listening:
         children = build_children(listening, workers, environment)
-        interrupts.run_async(_run(settings, url, listening, children))
+        interrupts.run_async(_run(settings, urls, listening, children))
 
 
 async def _run(
-    settings: "Settings", url: str, listening: socket.socket, children: "list[ChildProcess]"
+    settings: "Settings", urls: "DatabaseUrls", listening: socket.socket, children: "list[ChildProcess]"
 ) -> None:
     from postroom.cli import startup, supervisor
     from postroom.store import schema_migrations
@@ -66,10 +68,10 @@ async def _run(
 
     await startup.wait_for_database(settings)  # before the signal handlers: a signal ends the wait
     stop = stop_on_signals()
-    await schema_migrations.migrate(url, startup.print_migration)
-    await startup.require_ready_database(url)
+    await schema_migrations.migrate(urls.owner, startup.print_migration)
+    await startup.require_ready_database(urls.service)
     public = settings.public_url or listener.get_local_url(listening)
-    link = await _create_sign_in_link(url, OrganizationId(settings.organization), public)
+    link = await _create_sign_in_link(urls.service, OrganizationId(settings.organization), public)
     announcing = asyncio.create_task(print_address_when_ready(listening, link))
     try:
         await supervisor.supervise(children, stop, stop_seconds=settings.stop_seconds + 2)

@@ -34,19 +34,13 @@ class LogFormat(StrEnum):
 
 
 class WakeMode(StrEnum):
-    NOTIFY = (
-        "notify"  # PostgreSQL notifies idle workers at once; polling finds what a lost notification missed
-    )
+    NOTIFY = "notify"  # PostgreSQL wakes idle workers at once; polling finds what a lost notification missed
     POLL = "poll"  # the poll interval limits how often workers start
 
 
 class VaultKind(StrEnum):
     LOCAL = "local"  # encrypted in the database with keys of the operator
     SSM = "ssm"  # stored as parameters in AWS Systems Manager
-
-
-def _to_secret(value: object) -> object:
-    return Secret(value) if isinstance(value, str) else value
 
 
 def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
@@ -62,6 +56,9 @@ def _retention(meaning: str) -> Any:
 
 
 _ENDPOINT_URL: Final = "an https URL, or http on a loopback host; change it for a simulator or a proxy only"
+_SecretText = Annotated[Secret, BeforeValidator(validators.to_secret)]
+_PostgresqlUrl = Annotated[_SecretText, AfterValidator(validators.validate_postgresql_url)]
+_POSTGRESQL_URL: Final = "a URL such as postgresql://user:password@host:5432/database"
 
 
 class Settings(BaseSettings):
@@ -74,12 +71,14 @@ class Settings(BaseSettings):
         "the absolute path of a directory",
         None,
     )
-    database_url: (
-        Annotated[Secret, BeforeValidator(_to_secret), AfterValidator(validators.validate_postgresql_url)]
-        | None
-    ) = _setting(
+    database_url: _PostgresqlUrl | None = _setting(
         "URL of your own PostgreSQL server, version 15 or newer. Default: the embedded server",
-        "a URL such as postgresql://user:password@host:5432/database",
+        _POSTGRESQL_URL,
+        None,
+    )
+    database_owner_url: _PostgresqlUrl | None = _setting(
+        "URL of the same database for migrations, backups and psql. Default: POSTROOM_DATABASE_URL",
+        _POSTGRESQL_URL,
         None,
     )
     database_pool_size: int = _setting(
@@ -117,7 +116,7 @@ class Settings(BaseSettings):
         "a UUID such as 6f1c2d3e-0000-4000-8000-000000000001",
         UUID("00000000-0000-4000-8000-000000000001"),
     )
-    metrics_token: Annotated[Secret, BeforeValidator(_to_secret)] | None = _setting(
+    metrics_token: _SecretText | None = _setting(
         "Bearer token required to read /metrics. Default: readable from this machine only",
         "a long random string",
         None,
@@ -157,7 +156,7 @@ class Settings(BaseSettings):
     oidc_client_id: str | None = _setting(
         "Client ID of this Postroom at that OpenID provider", "the client ID shown by the provider", None
     )
-    oidc_client_secret: Annotated[Secret, BeforeValidator(_to_secret)] | None = _setting(
+    oidc_client_secret: _SecretText | None = _setting(
         "Client secret of this Postroom at that OpenID provider",
         "the client secret shown by the provider",
         None,
@@ -174,7 +173,7 @@ class Settings(BaseSettings):
         "a client ID such as 1234-abc.apps.googleusercontent.com",
         None,
     )
-    google_client_secret: Annotated[Secret, BeforeValidator(_to_secret)] | None = _setting(
+    google_client_secret: _SecretText | None = _setting(
         "OAuth client secret of your Google Cloud project", "the client secret shown by Google", None
     )
     pubsub_topic: str | None = _setting(
@@ -199,7 +198,7 @@ class Settings(BaseSettings):
         "an address such as push@my-project.iam.gserviceaccount.com",
         None,
     )
-    pubsub_token: Annotated[Secret, BeforeValidator(_to_secret)] | None = _setting(
+    pubsub_token: _SecretText | None = _setting(
         "Shared token in the push URL of Pub/Sub (?token=…)", "a long random string", None
     )
     microsoft_client_id: str | None = _setting(
@@ -207,7 +206,7 @@ class Settings(BaseSettings):
         "the application (client) ID, a GUID",
         None,
     )
-    microsoft_client_secret: Annotated[Secret, BeforeValidator(_to_secret)] | None = _setting(
+    microsoft_client_secret: _SecretText | None = _setting(
         "Client secret of the Microsoft Entra application", "the value of a client secret, not its ID", None
     )
     microsoft_tenant: str = _setting(
@@ -250,9 +249,7 @@ class Settings(BaseSettings):
         "local or ssm",
         VaultKind.LOCAL,
     )
-    vault_keys: (
-        Annotated[Secret, BeforeValidator(_to_secret), AfterValidator(validators.validate_vault_keys)] | None
-    ) = _setting(
+    vault_keys: Annotated[_SecretText, AfterValidator(validators.validate_vault_keys)] | None = _setting(
         "Encryption keys of the vault; the first encrypts, all decrypt."
         " Default: the file vault.keys in the home directory",
         "id:key, or several separated by commas; each key is 32 bytes in base64 (openssl rand -base64 32)",
@@ -374,9 +371,7 @@ class Settings(BaseSettings):
     audit_repair: bool = _setting(
         "Repair the differences that scheduled audits find. false: only report them", "true or false", True
     )
-    ledger_key: (
-        Annotated[Secret, BeforeValidator(_to_secret), AfterValidator(validators.validate_ledger_key)] | None
-    ) = _setting(
+    ledger_key: Annotated[_SecretText, AfterValidator(validators.validate_ledger_key)] | None = _setting(
         "Key that signs the ledger's seals. Default: the file ledger.key in the home directory",
         "32 bytes in base64 (openssl rand -base64 32)",
         None,
@@ -456,7 +451,7 @@ class Settings(BaseSettings):
     llm_base_url: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
         "Base URL of the language model. Default: the vendor's", _ENDPOINT_URL, None
     )
-    llm_key: Annotated[Secret, BeforeValidator(_to_secret)] | None = _setting(
+    llm_key: _SecretText | None = _setting(
         "API key for the language model", "the API key issued by the vendor", None
     )
     llm_usd_per_day: float = _setting(
@@ -473,6 +468,13 @@ class Settings(BaseSettings):
         gt=0,
         le=600,
     )
+
+    @field_validator("database_owner_url")
+    @classmethod
+    def _require_database_url_with_owner(cls, value: Secret | None, info: ValidationInfo) -> Secret | None:
+        if value is not None and info.data.get("database_url") is None:
+            raise ValueError("must be set together with POSTROOM_DATABASE_URL")
+        return value
 
     @field_validator("pubsub_service_account")
     @classmethod

@@ -16,6 +16,10 @@ LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _BUCKET: Final = re.compile(r"(?:s3|gs)://[a-z0-9][a-z0-9._-]{1,220}[a-z0-9](?:/[A-Za-z0-9!_.'()=-]+)*/?")
 
 
+def to_secret(value: object) -> object:
+    return Secret(value) if isinstance(value, str) else value
+
+
 def validate_postgresql_url(value: Secret) -> Secret:
     if has_ambiguous_credentials(value.reveal()):
         raise ValueError("has an @ or a / in its user or password; percent-encode them as %40 or %2F")

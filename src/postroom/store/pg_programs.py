@@ -66,6 +66,7 @@ async def backup(url: str, file: Path, *, overwrite: bool = False) -> None:
     """
     _require_writable_path(file, overwrite=overwrite)
     async with await connect(url) as connection:
+        await roles.require_owner(connection)
         if (await _inspect_database(connection)).tables == 0:
             raise OperatorError("The database has no Postroom schema yet. Run `postroom db migrate` first.")
         with translate_errors():
@@ -97,6 +98,7 @@ async def restore(url: str, file: Path, *, replace: bool = False, wait_seconds: 
     environment = _build_environment(url)
     listing = await _require_backup(file, environment)
     async with await connect(url) as connection:
+        await roles.require_owner(connection)
         await roles.ensure(connection)
         holdings = await _inspect_database(connection)
         if holdings.in_use and not replace:

@@ -1,8 +1,8 @@
 """The database roles: their names, their creation, and how a connection assumes one.
 
-The owner (the role of the URL) migrates and backs up. The application role sees the rows of one organization
-at a time. The engine role sees `work` and lookup columns of all organizations. The last two cannot log in.
-What they may do is granted by the migrations.
+The owner migrates and backs up. The application role sees the rows of one organization at a time. The engine
+role sees `work` and lookup columns of all organizations. The last two cannot log in. What they may do is
+granted by the migrations. Pools log in as a role that owns and inherits nothing, and assume one of these two.
 """
 
 from psycopg import AsyncConnection, errors, sql
@@ -22,7 +22,7 @@ Connection = AsyncConnection[TupleRow]
 
 
 async def assume(connection: Connection, role: str | None = None) -> None:
-    """Switch this connection to the role (default: the owner) and to our search path."""
+    """Switch this connection to the role (default: the one that logged in) and to our search path."""
     try:
         await connection.execute(
             "SELECT set_config('search_path', %s, false), set_config('role', %s, false)",
@@ -46,18 +46,64 @@ def setup_statements(owner: str) -> list[str]:
 
 
 async def list_missing(connection: Connection) -> list[str]:
-    """The group roles that this connection cannot assume."""
+    """The group roles that the role that logged in cannot assume."""
     cursor = await connection.execute(
         """
         SELECT wanted FROM unnest(%s::text[]) AS wanted
         WHERE NOT coalesce((
-            SELECT pg_has_role(oid, CASE WHEN current_setting('server_version_num')::int >= 160000
-                                         THEN 'SET' ELSE 'MEMBER' END)
+            SELECT pg_has_role(session_user, oid,
+                CASE WHEN current_setting('server_version_num')::int >= 160000 THEN 'SET' ELSE 'MEMBER' END)
             FROM pg_roles WHERE rolname = wanted), false)
         """,
         [[APPLICATION, ENGINE]],
     )
     return [row[0] for row in await cursor.fetchall()]
+
+
+async def find_foreign_owner(connection: Connection) -> str | None:
+    """The owner of our tables, if the role that logged in does not have its rights."""
+    cursor = await connection.execute(
+        """
+        SELECT pg_get_userbyid(relowner) FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE nspname = %s AND relname = 'schema_migrations'
+            AND NOT pg_has_role(session_user, relowner, 'USAGE')
+        """,
+        [SCHEMA],
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None
+
+
+async def require_owner(connection: Connection) -> None:
+    """Raise SchemaError if our tables belong to another role than the one that logged in."""
+    owner = await find_foreign_owner(connection)
+    if owner is not None:
+        raise SchemaError(
+            f"The schema belongs to the database role {owner}, and {connection.info.user} may not change it."
+            f" Set POSTROOM_DATABASE_OWNER_URL to the URL of {owner}."
+        )
+
+
+async def find_login_risk(connection: Connection) -> str | None:
+    """What lets the role that logged in see the rows of every organization, if it leaves its assumed role."""
+    cursor = await connection.execute(
+        """
+        SELECT CASE
+            WHEN rolsuper THEN 'is a superuser'
+            WHEN rolbypassrls THEN 'bypasses row-level security'
+            WHEN pg_has_role(session_user, relowner, 'MEMBER') THEN 'owns the tables'
+            WHEN rolcreaterole AND current_setting('server_version_num')::int < 160000
+                THEN 'can create roles and with them become the owner'
+            WHEN pg_has_role(session_user, %s, 'USAGE') OR pg_has_role(session_user, %s, 'USAGE')
+                THEN 'inherits the rights of the roles that it assumes'
+        END
+        FROM pg_roles, pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+        WHERE rolname = session_user AND nspname = %s AND relname = 'schema_migrations'
+        """,
+        [APPLICATION, ENGINE, SCHEMA],
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else None
 
 
 async def ensure(connection: Connection) -> None:

@@ -83,6 +83,7 @@ async def migrate(url: str, on_progress: Callable[[Migration], None] | None = No
         with translate_errors():
             if (await _read_status(connection)).current:
                 return []
+            await roles.require_owner(connection)
             # A session lock, because each migration is its own transaction. It ends with the connection.
             await connection.execute("SELECT pg_advisory_lock(%s)", [_LOCK])
             await roles.ensure(connection)
@@ -105,7 +106,8 @@ async def drop_schema(url: str) -> None:
             await connection.execute(
                 """
                 SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-                WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid()
+                WHERE datname = current_database() AND pg_has_role(usesysid, 'USAGE')
+                    AND pid <> pg_backend_pid()
                 """
             )
             await connection.execute("DROP SCHEMA IF EXISTS postroom CASCADE")
@@ -138,7 +140,16 @@ async def raise_when_newer(database: Database) -> None:
 
 
 async def _read_status(connection: Connection) -> SchemaStatus:
-    applied = await _list_applied(connection)
+    owner = await roles.find_foreign_owner(connection)
+    if owner is not None:
+        await roles.assume(connection, roles.ENGINE)
+    try:
+        applied = await _list_applied(connection)
+    except errors.InsufficientPrivilege as error:  # the schema is older than the right to read these rows
+        raise SchemaError(
+            "The schema is not current. Run `postroom db migrate`; on your own server, with"
+            f" POSTROOM_DATABASE_OWNER_URL set to the URL of {owner}."
+        ) from error
     ours = {migration.version: migration for migration in list_shipped()}
     by_version = {migration.version: migration for migration in applied}
     changed = [ours[n] for n in ours if n in by_version and by_version[n].sha256 != ours[n].sha256]

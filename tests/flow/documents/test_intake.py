@@ -20,8 +20,8 @@ CONTENT = sha256(b"%PDF-1.7 one").digest()
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=6, name="test") as opened:
+async def database(service_url):
+    async with open_database(service_url, pool_size=6, name="test") as opened:
         yield opened
 
 

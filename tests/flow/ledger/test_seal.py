@@ -29,8 +29,8 @@ def check(key_id, signature, signed):
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=12, name="postroom tests") as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=12, name="postroom tests") as database:
         yield database
 
 

@@ -6,8 +6,8 @@ from postroom.store.database import open_database
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=6, name="postroom tests") as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=6, name="postroom tests") as database:
         yield database
 
 

@@ -24,8 +24,8 @@ SIGNER = Signer("test", lambda data: data[:64])
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=6, name="tests") as opened:
+async def database(service_url):
+    async with open_database(service_url, pool_size=6, name="tests") as opened:
         yield opened
 
 

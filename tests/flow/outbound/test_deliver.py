@@ -64,8 +64,8 @@ class Receiver:
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=8, name="postroom tests") as database:
+async def database(service_url):
+    async with open_database(service_url, pool_size=8, name="postroom tests") as database:
         yield database
 
 

@@ -21,8 +21,8 @@ DAY = 86_400
 
 
 @pytest.fixture
-async def database(database_url):
-    async with open_database(database_url, pool_size=8, name="tests") as opened:
+async def database(service_url):
+    async with open_database(service_url, pool_size=8, name="tests") as opened:
         yield opened
 
 

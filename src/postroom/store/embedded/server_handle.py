@@ -27,6 +27,7 @@ from postroom.store.embedded.server import SUPERUSER
 from postroom.store.embedded.stale_processes import find_server_processes
 
 _DATABASE = "postroom"
+_OWNER = "postroom"
 _GUARD_SECONDS = 1
 _ROLES = """
 DO $$ BEGIN
@@ -35,6 +36,16 @@ DO $$ BEGIN
         CREATE ROLE postroom_engine NOLOGIN;
         CREATE ROLE postroom LOGIN CREATEDB IN ROLE postroom_application, postroom_engine;
     END IF;
+END $$
+"""
+# The login of the pools. It inherits no rights and can only assume the two group roles. The owner is a member
+# so that it can end these connections.
+_SERVICE = "postroom_service"
+_SERVICE_ROLE = """
+DO $$ BEGIN
+    CREATE ROLE postroom_service LOGIN NOINHERIT IN ROLE postroom_application, postroom_engine;
+    GRANT postroom_service TO postroom;
+EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
 END $$
 """
 ReportProgress = Callable[[str], None]
@@ -58,8 +69,9 @@ def start_or_join(
             f"Kill its supervisor, process {database_home.supervisor_lock.read_text('ascii')}."
         )
     try:
-        url = _ensure_running(database_home, major, say, deadline)
-        return ServerHandle(url, database_home, major, lock)
+        _ensure_running(database_home, major, say, deadline)
+        owner, service = (_build_url(database_home, role, _DATABASE) for role in (_OWNER, _SERVICE))
+        return ServerHandle(owner, service, database_home, major, lock)
     except BaseException:
         os.close(lock)
         raise
@@ -69,7 +81,8 @@ def start_or_join(
 class ServerHandle:
     """The right to use the server of a home, until `release` or the end of the process."""
 
-    url: str
+    url: str  # of the owner
+    service_url: str  # of the pools
     _home: DatabaseHome
     _major: int
     _lock: int
@@ -100,10 +113,10 @@ class ServerHandle:
                     _ensure_running(self._home, self._major, lambda _: None, time.monotonic() + 60)
 
 
-def _ensure_running(home: DatabaseHome, major: int, say: ReportProgress, deadline: float) -> str:
-    """Start the server if it does not run, wait until it answers, and return the database URL."""
+def _ensure_running(home: DatabaseHome, major: int, say: ReportProgress, deadline: float) -> None:
+    """Start the server if it does not run, and wait until it answers."""
     if not homes.is_lock_free(home.supervisor_lock) and _find_fault(home, deadline, create=False) is None:
-        return _build_url(home, _DATABASE, _DATABASE)
+        return
     with homes.explain_disk_errors(f"Cannot use {home.root}"):
         starting = homes.take_lock(home.starting_lock, homes.EXCLUSIVE, deadline)
     if starting is None:
@@ -114,7 +127,6 @@ def _ensure_running(home: DatabaseHome, major: int, say: ReportProgress, deadlin
         _start_server(home, major, say, deadline)
     finally:
         os.close(starting)
-    return _build_url(home, _DATABASE, _DATABASE)
 
 
 def _start_server(home: DatabaseHome, major: int, say: ReportProgress, deadline: float) -> None:
@@ -203,12 +215,17 @@ def _find_fault(home: DatabaseHome, deadline: float, *, create: bool) -> str | N
         with psycopg.connect(
             _build_url(home, SUPERUSER, "postgres"), autocommit=True, connect_timeout=timeout_seconds
         ) as connection:
-            row = connection.execute("SELECT FROM pg_database WHERE datname = 'postroom'").fetchone()
+            row = connection.execute(
+                "SELECT to_regrole('postroom_service') FROM pg_database WHERE datname = 'postroom'"
+            ).fetchone()
             if row is not None:
+                if row[0] is None:  # an earlier version created the database
+                    connection.execute(_SERVICE_ROLE)
                 return None
             if not create:
                 return "it is being created"
             connection.execute(_ROLES)
+            connection.execute(_SERVICE_ROLE)
             connection.execute(
                 "CREATE DATABASE postroom OWNER postroom"
             )  # last, so that its existence means that everything exists
