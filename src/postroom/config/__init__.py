@@ -14,16 +14,8 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from postroom.config.settings import (
-    LOOPBACK,
-    PREFIX,
-    LogFormat,
-    LogLevel,
-    Network,
-    Settings,
-    VaultKind,
-    WakeMode,
-)
+from postroom.config.setting_types import LogFormat, LogLevel, Network, VaultKind, WakeMode
+from postroom.config.settings import LOOPBACK, PREFIX, Settings
 from postroom.errors import SettingsError
 
 __all__ = [

@@ -1,11 +1,8 @@
 """The class `Settings`: name, type, limits, default and description of each setting.
 
-The package `config` loads it from the environment; checks of single values are in `validators`.
+The package `config` loads it from the environment; its types are in `setting_types`, checks in `validators`.
 """
 
-from enum import StrEnum
-from ipaddress import IPv4Network, IPv6Network
-from pathlib import Path
 from typing import Annotated, Any, Final
 from uuid import UUID
 
@@ -13,34 +10,21 @@ from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, fie
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from postroom.config import validators
+from postroom.config.setting_types import (
+    AbsolutePath,
+    LogFormat,
+    LogLevel,
+    Network,
+    PostgresqlUrl,
+    SecretText,
+    VaultKind,
+    WakeMode,
+    WebUrl,
+)
 from postroom.model import Secret
 
 PREFIX: Final = "POSTROOM_"
-Network = IPv4Network | IPv6Network
 LOOPBACK: Final = validators.LOOPBACK
-
-
-class LogLevel(StrEnum):
-    DEBUG = "debug"
-    INFO = "info"
-    WARNING = "warning"
-    ERROR = "error"
-
-
-class LogFormat(StrEnum):
-    AUTO = "auto"  # text on a terminal, JSON elsewhere
-    JSON = "json"
-    TEXT = "text"
-
-
-class WakeMode(StrEnum):
-    NOTIFY = "notify"  # PostgreSQL wakes idle workers at once; polling finds what a lost notification missed
-    POLL = "poll"  # the poll interval limits how often workers start
-
-
-class VaultKind(StrEnum):
-    LOCAL = "local"  # encrypted in the database with keys of the operator
-    SSM = "ssm"  # stored as parameters in AWS Systems Manager
 
 
 def _setting(meaning: str, expects: str, default: Any, **limits: Any) -> Any:
@@ -56,8 +40,6 @@ def _retention(meaning: str) -> Any:
 
 
 _ENDPOINT_URL: Final = "an https URL, or http on a loopback host; change it for a simulator or a proxy only"
-_SecretText = Annotated[Secret, BeforeValidator(validators.to_secret)]
-_PostgresqlUrl = Annotated[_SecretText, AfterValidator(validators.validate_postgresql_url)]
 _POSTGRESQL_URL: Final = "a URL such as postgresql://user:password@host:5432/database"
 
 
@@ -66,17 +48,17 @@ class Settings(BaseSettings):
         env_prefix=PREFIX, env_ignore_empty=True, frozen=True, extra="forbid", arbitrary_types_allowed=True
     )
 
-    home: Annotated[Path, AfterValidator(validators.validate_absolute_path)] | None = _setting(
+    home: AbsolutePath | None = _setting(
         "Directory of the embedded database and local files. Default: the user's data directory",
         "the absolute path of a directory",
         None,
     )
-    database_url: _PostgresqlUrl | None = _setting(
+    database_url: PostgresqlUrl | None = _setting(
         "URL of your own PostgreSQL server, version 15 or newer. Default: the embedded server",
         _POSTGRESQL_URL,
         None,
     )
-    database_owner_url: _PostgresqlUrl | None = _setting(
+    database_owner_url: PostgresqlUrl | None = _setting(
         "URL of the same database for migrations, backups and psql. Default: POSTROOM_DATABASE_URL",
         _POSTGRESQL_URL,
         None,
@@ -99,7 +81,7 @@ class Settings(BaseSettings):
         ge=0,
         le=65535,
     )
-    public_url: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+    public_url: WebUrl | None = _setting(
         "URL at which providers and browsers reach the web process",
         "an https URL such as https://post.example.org, or http on a loopback host for development",
         None,
@@ -116,7 +98,7 @@ class Settings(BaseSettings):
         "a UUID such as 6f1c2d3e-0000-4000-8000-000000000001",
         UUID("00000000-0000-4000-8000-000000000001"),
     )
-    metrics_token: _SecretText | None = _setting(
+    metrics_token: SecretText | None = _setting(
         "Bearer token required to read /metrics. Default: readable from this machine only",
         "a long random string",
         None,
@@ -148,7 +130,7 @@ class Settings(BaseSettings):
         ge=0.1,
         le=720,
     )
-    oidc_issuer: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+    oidc_issuer: WebUrl | None = _setting(
         "OpenID Connect issuer that members may sign in with, besides links and passwords",
         "an https URL such as https://login.example.org/realms/staff",
         None,
@@ -156,7 +138,7 @@ class Settings(BaseSettings):
     oidc_client_id: str | None = _setting(
         "Client ID of this Postroom at that OpenID provider", "the client ID shown by the provider", None
     )
-    oidc_client_secret: _SecretText | None = _setting(
+    oidc_client_secret: SecretText | None = _setting(
         "Client secret of this Postroom at that OpenID provider",
         "the client secret shown by the provider",
         None,
@@ -173,7 +155,7 @@ class Settings(BaseSettings):
         "a client ID such as 1234-abc.apps.googleusercontent.com",
         None,
     )
-    google_client_secret: _SecretText | None = _setting(
+    google_client_secret: SecretText | None = _setting(
         "OAuth client secret of your Google Cloud project", "the client secret shown by Google", None
     )
     pubsub_topic: str | None = _setting(
@@ -198,7 +180,7 @@ class Settings(BaseSettings):
         "an address such as push@my-project.iam.gserviceaccount.com",
         None,
     )
-    pubsub_token: _SecretText | None = _setting(
+    pubsub_token: SecretText | None = _setting(
         "Shared token in the push URL of Pub/Sub (?token=…)", "a long random string", None
     )
     microsoft_client_id: str | None = _setting(
@@ -206,7 +188,7 @@ class Settings(BaseSettings):
         "the application (client) ID, a GUID",
         None,
     )
-    microsoft_client_secret: _SecretText | None = _setting(
+    microsoft_client_secret: SecretText | None = _setting(
         "Client secret of the Microsoft Entra application", "the value of a client secret, not its ID", None
     )
     microsoft_tenant: str = _setting(
@@ -215,31 +197,27 @@ class Settings(BaseSettings):
         "organizations",
         pattern=r"^[A-Za-z0-9.-]+$",
     )
-    google_accounts_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+    google_accounts_url: WebUrl = _setting(
         "Base URL of Google's consent page", _ENDPOINT_URL, "https://accounts.google.com"
     )
-    google_token_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+    google_token_url: WebUrl = _setting(
         "Base URL of Google's token endpoint", _ENDPOINT_URL, "https://oauth2.googleapis.com"
     )
-    google_certs_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+    google_certs_url: WebUrl = _setting(
         "Base URL of Google's public signing keys", _ENDPOINT_URL, "https://www.googleapis.com"
     )
-    gmail_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
-        "Base URL of the Gmail API", _ENDPOINT_URL, "https://gmail.googleapis.com"
-    )
+    gmail_url: WebUrl = _setting("Base URL of the Gmail API", _ENDPOINT_URL, "https://gmail.googleapis.com")
     gmail_quota: str = _setting(
         "Gmail quota table of your Google Cloud project: new, old, or a number of units per minute",
         "new (projects created since May 2026), old, or a number of units per minute such as 12000",
         "new",
         pattern=r"^(new|old|[1-9][0-9]{3,8})$",
     )
-    microsoft_login_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
+    microsoft_login_url: WebUrl = _setting(
         "Base URL of Microsoft's sign-in", _ENDPOINT_URL, "https://login.microsoftonline.com"
     )
-    graph_url: Annotated[str, AfterValidator(validators.validate_web_url)] = _setting(
-        "Base URL of Microsoft Graph", _ENDPOINT_URL, "https://graph.microsoft.com"
-    )
-    ca_file: Annotated[Path, AfterValidator(validators.validate_absolute_path)] | None = _setting(
+    graph_url: WebUrl = _setting("Base URL of Microsoft Graph", _ENDPOINT_URL, "https://graph.microsoft.com")
+    ca_file: AbsolutePath | None = _setting(
         "Certificate authorities that providers' certificates must chain to. Default: the system's",
         "the absolute path of a PEM file",
         None,
@@ -249,7 +227,7 @@ class Settings(BaseSettings):
         "local or ssm",
         VaultKind.LOCAL,
     )
-    vault_keys: Annotated[_SecretText, AfterValidator(validators.validate_vault_keys)] | None = _setting(
+    vault_keys: Annotated[SecretText, AfterValidator(validators.validate_vault_keys)] | None = _setting(
         "Encryption keys of the vault; the first encrypts, all decrypt."
         " Default: the file vault.keys in the home directory",
         "id:key, or several separated by commas; each key is 32 bytes in base64 (openssl rand -base64 32)",
@@ -272,12 +250,12 @@ class Settings(BaseSettings):
         "disk, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
     )
-    blobs_endpoint: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+    blobs_endpoint: WebUrl | None = _setting(
         "Endpoint of an S3- or GCS-compatible server for blobs. Default: Amazon or Google",
         _ENDPOINT_URL,
         None,
     )
-    pipelines: Annotated[Path, AfterValidator(validators.validate_absolute_path)] | None = _setting(
+    pipelines: AbsolutePath | None = _setting(
         "Pipelines file. Default: the built-in pipelines invoices and contract-notes",
         "the absolute path of a TOML file",
         None,
@@ -292,17 +270,15 @@ class Settings(BaseSettings):
         "disk, none, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
     )
-    archive_endpoint: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+    archive_endpoint: WebUrl | None = _setting(
         "Endpoint of an S3- or GCS-compatible server for the archive. Default: Amazon or Google",
         _ENDPOINT_URL,
         None,
     )
-    gcs_credentials_file: Annotated[Path, AfterValidator(validators.validate_absolute_path)] | None = (
-        _setting(
-            "Service account key for gs:// buckets. Default: the machine's own credentials",
-            "the absolute path of a JSON file",
-            None,
-        )
+    gcs_credentials_file: AbsolutePath | None = _setting(
+        "Service account key for gs:// buckets. Default: the machine's own credentials",
+        "the absolute path of a JSON file",
+        None,
     )
     blob_grace_hours: float = _setting(
         "Hours until an unreferenced blob is deleted",
@@ -371,12 +347,12 @@ class Settings(BaseSettings):
     audit_repair: bool = _setting(
         "Repair the differences that scheduled audits find. false: only report them", "true or false", True
     )
-    ledger_key: Annotated[_SecretText, AfterValidator(validators.validate_ledger_key)] | None = _setting(
+    ledger_key: Annotated[SecretText, AfterValidator(validators.validate_ledger_key)] | None = _setting(
         "Key that signs the ledger's seals. Default: the file ledger.key in the home directory",
         "32 bytes in base64 (openssl rand -base64 32)",
         None,
     )
-    simulator_url: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+    simulator_url: WebUrl | None = _setting(
         "Control URL of the demo's simulator. Set by `postroom demo` only",
         "an http URL on a loopback host",
         None,
@@ -448,10 +424,10 @@ class Settings(BaseSettings):
         "none",
         pattern=r"^(none|(anthropic|openai):\S+)$",
     )
-    llm_base_url: Annotated[str, AfterValidator(validators.validate_web_url)] | None = _setting(
+    llm_base_url: WebUrl | None = _setting(
         "Base URL of the language model. Default: the vendor's", _ENDPOINT_URL, None
     )
-    llm_key: _SecretText | None = _setting(
+    llm_key: SecretText | None = _setting(
         "API key for the language model", "the API key issued by the vendor", None
     )
     llm_usd_per_day: float = _setting(
