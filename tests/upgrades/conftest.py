@@ -19,13 +19,17 @@ async def earlier_home(request, empty_database_url, tmp_path):
     """A home with the keys of an earlier version, whose database is restored."""
     with tarfile.open(request.param) as packed:
         packed.extractall(tmp_path, filter="data")
+    await restore(tmp_path / "postroom.sql", empty_database_url)
+    return tmp_path
+
+
+async def restore(dump, empty_database_url):
     async with session(empty_database_url) as connection:
         await roles.ensure(connection)
         await connection.execute("DROP SCHEMA postroom; DROP SCHEMA bo_airflow")
     psql = [binaries.find_binaries().program("psql"), "--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=1"]
-    script = [f"--file={tmp_path / 'postroom.sql'}", "--output=/dev/null", empty_database_url]
+    script = [f"--file={dump}", "--output=/dev/null", empty_database_url]
     subprocess.run([*psql, *script], check=True)  # noqa: ASYNC221
-    return tmp_path
 
 
 @pytest.fixture

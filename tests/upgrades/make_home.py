@@ -25,7 +25,7 @@ DEMO = (
     "import sys; from postroom.cli import demo, run;"
     f" demo._MESSAGES = {MESSAGES}; sys.argv[1:] = ['demo', '--port', '0']; sys.exit(run())"
 )
-KEPT = ("postroom.sql", "vault.keys", "ledger.key", "ledger.public")
+KEPT = ("postroom.sql", "vault.keys", "ledger.key", "ledger.public", "conversation.json")
 ORDERS = "reference,username,isin,direction,quantity,trade_date\nO-4711,ann,US0378331005,buy,100,2026-02-04\n"
 FILLED = f"""
     SELECT (SELECT count(*) FROM messages) >= 2 * {MESSAGES}
@@ -46,25 +46,38 @@ LEASE = """
 class OldPostroom:
     """The commands of one version on one home."""
 
-    def __init__(self, tree: Path, folder: Path) -> None:
+    def __init__(self, tree: Path, folder: Path, **settings: str) -> None:
         self.folder, self.home = folder, folder / ".demo"
         sources = [tree / "src", tree / "mailsim" / "src", *filter(None, [os.getenv("EXTRA_PATH")])]
         self.environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")},
             "PYTHONPATH": os.pathsep.join(str(source) for source in sources),
-        }
+        } | settings
 
     def start_demo(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", DEMO]
-        with (self.folder / "demo.log").open("wb") as log:
+        return self._start([sys.executable, "-c", DEMO], self.environment)
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        """Start a command that runs until it is stopped."""
+        return self._start([sys.executable, "-m", "postroom", *arguments], self.with_home)
+
+    def _start(self, command: list[str], environment: dict[str, str]) -> subprocess.Popen[bytes]:
+        with self.log.open("wb") as log:
             return subprocess.Popen(
-                command, cwd=self.folder, env=self.environment, stdout=log, stderr=log, process_group=0
+                command, cwd=self.folder, env=environment, stdout=log, stderr=log, process_group=0
             )
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "postroom.log"
+
+    @property
+    def with_home(self) -> dict[str, str]:
+        return self.environment | {"POSTROOM_HOME": str(self.home)}
 
     def __call__(self, *arguments: str) -> str:
         command = [sys.executable, "-m", "postroom", *arguments]
-        environment = {**self.environment, "POSTROOM_HOME": str(self.home)}
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(command, env=self.with_home, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"{arguments}: {done.stderr or done.stdout}")
         return done.stdout
@@ -81,12 +94,20 @@ def wait_for(is_reached: Callable[[], bool], what: str) -> None:
     raise RuntimeError(f"timed out: {what}")
 
 
+def wait_for_start(postroom: OldPostroom) -> None:
+    wait_for(
+        lambda: re.search(r"^Postroom: http", postroom.log.read_text(), re.MULTILINE) is not None, "the start"
+    )
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    process.send_signal(signal.SIGTERM)
+    process.wait(120)
+
+
 def fill(postroom: OldPostroom) -> None:
     """Add what the demo itself does not: a decision, orders, a member, a key, a webhook, a purge, a pause."""
-    log = postroom.folder / "demo.log"
-    wait_for(
-        lambda: re.search(r"^Postroom: http", log.read_text(), re.MULTILINE) is not None, "the demo starts"
-    )
+    wait_for_start(postroom)
     postroom("webhooks", "add", "https://app.example.org/hooks")
     postroom("members", "add", "ann@example.org", "--role", "reviewer")
     postroom("keys", "create", "reporting", "--scope", "read")
@@ -110,12 +131,26 @@ def set_work_states(postroom: OldPostroom) -> None:
     postroom.query(LEASE.format(leased=leased))
 
 
-def expand(home: Path) -> None:
-    """Turn the backup into plain SQL, which packs to half the size."""
+def read_schema(postroom: OldPostroom) -> int:
+    return int(postroom.query("SELECT max(version) FROM schema_migrations"))
+
+
+def back_up(postroom: OldPostroom) -> None:
+    """Back up as plain SQL, which packs to half the size of the backup's own format."""
+    home = postroom.home
+    postroom("db", "backup", str(home / "postroom.backup"))
     pg_restore = binaries.find_binaries().program("pg_restore")
     subprocess.run(
         [pg_restore, "--no-owner", "-f", home / "postroom.sql", home / "postroom.backup"], check=True
     )
+
+
+def pack(postroom: OldPostroom, archive: Path) -> Path:
+    with tarfile.open(archive, "w:xz", preset=9 | lzma.PRESET_EXTREME) as packed:
+        for name in KEPT:
+            if (postroom.home / name).exists():
+                packed.add(postroom.home / name, name)
+    return archive
 
 
 def make(tree: Path, commit: str, target: Path) -> Path:
@@ -125,18 +160,10 @@ def make(tree: Path, commit: str, target: Path) -> Path:
         try:
             fill(postroom)
         finally:
-            demo.send_signal(signal.SIGTERM)
-            demo.wait(120)
+            stop(demo)
         set_work_states(postroom)
-        schema = int(postroom.query("SELECT max(version) FROM schema_migrations"))
-        postroom("db", "backup", str(postroom.home / "postroom.backup"))
-        expand(postroom.home)
-        archive = target / f"schema-{schema:04}-{commit}.tar.xz"
-        with tarfile.open(archive, "w:xz", preset=9 | lzma.PRESET_EXTREME) as packed:
-            for name in KEPT:
-                if (postroom.home / name).exists():
-                    packed.add(postroom.home / name, name)
-    return archive
+        back_up(postroom)
+        return pack(postroom, target / f"schema-{read_schema(postroom):04}-{commit}.tar.xz")
 
 
 if __name__ == "__main__":
