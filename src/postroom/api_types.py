@@ -241,9 +241,13 @@ TableRows = Annotated[list[dict[Text, Text | None]], msgspec.Meta(max_length=100
 
 
 class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Corrected values of fields that were extracted wrongly; for a table, all its rows."""
+    """Corrected values of fields that were extracted wrongly; for a table, all its rows.
+
+    `override` names the failed checks despite which the values are confirmed.
+    """
 
     corrections: dict[Text, Text | TableRows | None] = {}
+    override: Annotated[list[Text], msgspec.Meta(max_length=100)] = []
 
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

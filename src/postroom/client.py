@@ -163,9 +163,19 @@ class Postroom:
     def review(self, review: int) -> ReviewResource:
         return self._get(f"/reviews/{review}", ReviewResource)
 
-    def confirm(self, review: int, corrections: Mapping[str, Correction] | None = None) -> RecordResource:
-        """Confirm the extracted fields with your corrections (for a table, all rows); returns the record."""
-        body = {"corrections": dict(corrections or {})}
+    def confirm(
+        self,
+        review: int,
+        corrections: Mapping[str, Correction] | None = None,
+        *,
+        override: Sequence[str] = (),
+    ) -> RecordResource:
+        """Confirm the extracted fields with your corrections (for a table, all rows); returns the record.
+
+        `override` names failed checks to ignore. Any other failed check is an ApiError of kind
+        `checks-failed`.
+        """
+        body = {"corrections": dict(corrections or {}), "override": list(override)}
         return self._send("POST", f"/reviews/{review}/confirm", body, RecordResource)
 
     def reject(self, review: int, reason: str) -> ReviewResource:

@@ -26,11 +26,14 @@ PostroomError
 │   ├── AlreadyExists           the provider has an identical object; carries its id
 │   ├── PushRejected            a push does not come from the provider it claims to come from
 │   ├── InvalidField            a value does not fit its field; carries field, row and column
+│   ├── ChecksFailed            a person's values fail checks that were not overridden; carries the checks
 │   └── UnreadableFile          a file cannot be read within the limits; the message says why
 └── LeaseLost                   another worker may hold the lease; nothing done under it may be committed
 
 The REST API has its own: `web.api.operations.ApiProblem` and `client.ApiError`.
 """
+
+from collections.abc import Sequence
 
 
 class PostroomError(Exception):
@@ -147,6 +150,20 @@ class InvalidField(PermanentError):
     ) -> None:
         super().__init__(message)
         self.field, self.row, self.column = field, row, column
+
+
+class ChecksFailed(PermanentError):
+    """`checks` are pairs of a check's name and what it found."""
+
+    def __init__(self, checks: Sequence[tuple[str, str]]) -> None:
+        names = "; ".join(name for name, _ in checks)
+        super().__init__(
+            f"These values fail a check: {names}. Correct them, or override the check to confirm them anyway."
+            if len(checks) == 1
+            else f"These values fail {len(checks)} checks: {names}. Correct them, or override the checks to"
+            " confirm them anyway."
+        )
+        self.checks = tuple(checks)
 
 
 class UnreadableFile(PermanentError):

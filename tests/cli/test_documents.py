@@ -131,7 +131,7 @@ def test_document_is_added_processed_corrected_and_exported(run, refused, read_a
     lines = json.dumps([{"description": "Bolts", "amount": "7.50"}])
     assert "lines is a table" in refused("documents", "confirm", name, "--set", "lines=Bolts")
     right = ("--set", "gross=7.50", "--set", f"lines={lines}")
-    assert "Confirmed as record" in run("documents", "confirm", name, *right, "--as", "Ann")
+    _confirm_despite_the_sum(run, refused, name, right)
     _assert_correction_is_shown(run, name, shown_as_read["gross"]["value"], database_url)
     assert "does not need a review" in refused("documents", "confirm", name)
     assert "does not need a review" in refused("documents", "reject", name)
@@ -158,6 +158,14 @@ def test_document_is_added_processed_corrected_and_exported(run, refused, read_a
     assert [each["gross"] for each in table] == ["7.50"]
 
 
+def _confirm_despite_the_sum(run, refused, name, right):
+    stopped = refused("documents", "confirm", name, *right)
+    assert re.search(r"fail a check: net \+ vat = gross \(net \+ vat = \S+, gross is 7\.50\)", stopped)
+    assert "--override 'net + vat = gross'" in stopped
+    override = ("--override", "net + vat = gross")
+    assert "Confirmed as record" in run("documents", "confirm", name, *right, *override, "--as", "Ann")
+
+
 def _assert_correction_is_shown(run, name, read, database_url):
     with psycopg.connect(database_url, autocommit=True) as connection:
         connection.execute(NOTED)
@@ -171,6 +179,7 @@ def _assert_correction_is_shown(run, name, read, database_url):
         re.MULTILINE,
     )
     assert re.search(r"corrected by Ann at .*; read: \d+ rows$", shown, re.MULTILINE)
+    assert re.search(r"^FAILED +net \+ vat = gross: .* gross is 7\.50$", shown, re.MULTILINE)
     assert re.search(r"^noted +check digits of vat_id: they are wrong$", shown, re.MULTILINE)
 
 

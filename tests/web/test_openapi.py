@@ -9,7 +9,8 @@ from web.api_client import build_client, open_api_application
 
 SCHEMAS = {
     "Accepted", "Arrival", "Attachment", "Confirmation", "Content", "Delivery", "Document", "Events",
-    "Extraction", "Failure", "FeedEvent", "Folder", "ImportedOrders", "LedgerEntry", "MadeWebhook",
+    "Extraction", "FailedCheck", "Failure", "FeedEvent", "Folder", "ImportedOrders", "LedgerEntry",
+    "MadeWebhook",
     "MailEvent",
     "Mailbox", "MailboxChange", "Message", "NewOrder", "NewOrders", "NewWebhook", "Order", "ProblemAnswer",
     "Record", "Rejection", "Replay", "Review", "Subscription", "SyncWish", "Thread", "Tried", "Webhook",

@@ -3,6 +3,7 @@
 The command `export` is in `export`. `flow.documents` does the work.
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -13,7 +14,7 @@ import typer
 
 from postroom.cli import export
 from postroom.cli.exit_codes import ExitCode
-from postroom.errors import PermanentError
+from postroom.errors import ChecksFailed, PermanentError
 from postroom.model import DocumentState
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from postroom.model import OrganizationId
     from postroom.store.database import Connection, Database
     from postroom.store.documents import DocumentSummary
+    from postroom.store.records import ExtractionRow
     from postroom.store.reviews import Correction
 
 group = typer.Typer(
@@ -164,6 +166,7 @@ def show(document: DocumentArgument, *, json: JsonOption = False) -> None:
 Examples:
   postroom documents confirm 6f1c2a4e
   postroom documents confirm 6f1c2a4e --set gross=119.00 --set currency=EUR
+  postroom documents confirm 6f1c2a4e --set gross=119.00 --override 'net + vat = gross'
   postroom documents confirm 6f1c2a4e --set 'vat_rates=[{"rate": "19", "net": "100.00", "vat": "19.00"}]'"""
 )
 def confirm(
@@ -176,11 +179,20 @@ def confirm(
             help="Correct a field; repeatable. For a table, give all rows as JSON.",
         ),
     ] = None,
+    override: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--override",
+            metavar="CHECK",
+            help="Confirm although this check fails, for example 'net + vat = gross'; repeatable.",
+        ),
+    ] = None,
     actor: ActorOption = "command line",
 ) -> None:
     """Confirm a document, optionally with corrections.
 
-    Postroom learns from them for this supplier or layout.
+    Postroom learns from them for this supplier or layout. Values that fail a check are confirmed only if it
+    is overridden; the ledger records that.
     """
     from postroom.cli import startup
     from postroom.flow.documents import review
@@ -190,10 +202,20 @@ def confirm(
     async def decide(connection: "Connection", organization: "OrganizationId") -> UUID:
         context, document_id = _build_review_context(), await _find_document(connection, document)
         return await review.confirm(
-            connection, context, organization, document_id, actor=actor, corrections=values
+            connection,
+            context,
+            organization,
+            document_id,
+            actor=actor,
+            corrections=values,
+            override=override or (),
         )
 
-    typer.echo(f"Confirmed as record {startup.run_in_transaction(decide)}.")
+    try:
+        record = startup.run_in_transaction(decide)
+    except ChecksFailed as error:
+        raise PermanentError(_describe_failed_checks(error)) from error
+    typer.echo(f"Confirmed as record {record}.")
 
 
 @group.command(
@@ -362,8 +384,18 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
             for item in await documents.list_arrivals(connection, id_)
         ],
         "fields": _apply_corrections(extraction.fields if extraction else {}, corrections, people),
-        "checks": extraction.checks if extraction else [],
+        "checks": _list_checks(extraction, corrections) if extraction else [],
     }
+
+
+def _list_checks(
+    extraction: "ExtractionRow", corrections: "Mapping[str, Correction]"
+) -> list[dict[str, Any]]:
+    """The checks of the values as corrected."""
+    from postroom.flow.documents import review
+
+    values = {name: correction.right_value for name, correction in corrections.items()}
+    return [asdict(check) for check in review.check_values(_build_review_context(), extraction, values)]
 
 
 def _apply_corrections(
@@ -385,6 +417,12 @@ def _apply_corrections(
             "corrected_at": correction.decided_at,
         }
     return fields
+
+
+def _describe_failed_checks(error: ChecksFailed) -> str:
+    checks = "; ".join(f"{name} ({words})" for name, words in error.checks)
+    options = " ".join(f"--override {shlex.quote(name)}" for name, _ in error.checks)
+    return f"The values fail a check: {checks}. Correct them, or confirm them anyway with {options}."
 
 
 def _parse_correction(option: str) -> tuple[str, str]:

@@ -1,15 +1,29 @@
 """An extraction in the form in which it is stored: types and conversion from an analysis.
 
-Also the application of earlier corrections. Pure; `store.records` has the SQL.
+Also the application of earlier corrections, and the checks of values that a person corrected. Pure;
+`store.records` has the SQL.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
+from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
-from postroom.documents.fields.field_checks import check_check_digits, name_digit_check, name_reading_check
+from postroom.documents import record_matching
+from postroom.documents.fields.extraction_result import FieldValue
+from postroom.documents.fields.field_checks import (
+    check_check_digits,
+    check_fields,
+    name_agreement_check,
+    name_digit_check,
+    name_format_check,
+    name_reading_check,
+)
 from postroom.documents.files.file_reading import Box, Transcript
+from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldShape
 
 if TYPE_CHECKING:
@@ -18,6 +32,8 @@ if TYPE_CHECKING:
 
 E_INVOICE_READER: Final = "e-invoice"  # the reader's name if all values come from XML
 HEAD_WORDS: Final = 8
+_CHECK_NAME: Final = re.compile(r"[a-z][a-z0-9_+=, ]*(?=: )")
+_E_INVOICE_CHECK: Final = "e-invoice"  # the name of differences between XML and visible text
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +52,20 @@ class StoredCheck:
     words: str
     passed: bool
     is_severe: bool = True  # if it fails, the document needs review
+
+    @property
+    def name(self) -> str:
+        """What is checked, without values: before the first colon."""
+        found = _CHECK_NAME.match(self.words)
+        return found[0] if found else _E_INVOICE_CHECK
+
+    @property
+    def details(self) -> str:
+        return self.words.removeprefix(f"{self.name}: ")
+
+    @property
+    def is_failed(self) -> bool:
+        return self.is_severe and not self.passed
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +166,51 @@ def apply_corrections(
         fields=fields,
         checks=(*other_checks, *(_to_stored_check(each) for each in new_checks if each)),
     )
+
+
+def check_corrected(
+    kind: DocumentKind, checks: Sequence[StoredCheck], read: Mapping[str, Any], corrected: Mapping[str, Any]
+) -> tuple[StoredCheck, ...]:
+    """Return the checks with those of the corrected fields computed again, as a person's values require.
+
+    The others stay: some depend on the text, and the arithmetic of values with an exchange rate was proven
+    when they were read.
+    """
+    before, after = (_check_values(kind, values) for values in (read, {**read, **corrected}))
+    outdated = {check.name for check in (*before, *after) if not corrected.keys().isdisjoint(check.fields)}
+    for name in corrected:
+        outdated |= {
+            name_digit_check(name),
+            name_format_check(name),
+            name_reading_check(name),
+            name_agreement_check(name),
+        }
+    kept = [
+        check for check in checks if check.name not in outdated and not _is_difference_of(check, corrected)
+    ]
+    return (*kept, *(_to_stored_check(check) for check in after if check.name in outdated))
+
+
+def _check_values(kind: DocumentKind, values: Mapping[str, Any]) -> "tuple[FieldCheck, ...]":
+    fields = {
+        name: FieldValue(typed, 1.0, "")
+        for name, spec in kind.fields.items()
+        if (typed := _to_typed(values.get(name), spec.shape)) is not None
+    }
+    return check_fields(kind, fields)
+
+
+def _to_typed(value: Any, shape: FieldShape) -> Any:
+    """Return a stored value with its type; None if there is none, or for a table."""
+    if value is None or isinstance(value, list):
+        return None
+    if shape in record_matching.NUMBER_SHAPES:
+        return Decimal(str(value)) if record_matching.is_number(value) else None
+    if shape == "date":
+        return date.fromisoformat(str(value)) if record_matching.is_date(value) else None
+    return value
+
+
+def _is_difference_of(check: StoredCheck, names: Mapping[str, Any]) -> bool:
+    """Whether it is a difference between the XML and the visible text in one of these fields."""
+    return any(check.words.endswith(f" for {name}; the visible text does not") for name in names)

@@ -4,7 +4,7 @@ Table fields of the form are in `table_fields`. The decisions themselves are in 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -18,7 +18,8 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.documents.sandbox.file_sandbox import FileSandbox
-from postroom.errors import InvalidField, NotFound, PermanentError, UnreadableFile
+from postroom.documents.stored_extraction import StoredCheck
+from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError, UnreadableFile
 from postroom.flow.documents import review
 from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.route import MACHINE, RecordIdentity
@@ -28,6 +29,7 @@ from postroom.ports import BlobStore
 from postroom.store import documents, records, reviews
 from postroom.store.connection import Connection
 from postroom.store.documents import Document
+from postroom.store.records import ExtractionRow
 from postroom.store.reviews import Correction
 from postroom.store.views import actor_names
 from postroom.web import field_labels, forms, pages, table_fields
@@ -212,14 +214,9 @@ async def document_page(
         actors = [review.actor_id for review in history] + ([record.confirmed_by] if record else [])
         people = await actor_names.find_names(connection, actors)
         waiting = (await documents.count_by_state(connection)).get(DocumentState.NEEDS_REVIEW, 0)
-    kind = context.review.routing.identities.get(extraction.kind) if extraction else None
     open_review = next((review for review in history if review.decision is None), None)
-    extracted: Mapping[str, Any] = extraction.fields if extraction else {}
-    if open_review and kind:  # a reviewer can fill in the fields that were not found
-        extracted = {**dict.fromkeys(kind.shapes, _NOT_FOUND), **extracted}
-    if not open_review:
-        extracted = {**extracted, **_apply_corrections(extracted, corrections)}
-    fields = _build_fields(extracted, extraction.kind if extraction else None, kind, rejected)
+    fields = _list_fields(context, extraction, None if open_review else corrections, rejected)
+    checks = _list_checks(context, extraction, corrections, rejected)
     return pages.render_page(
         request,
         "document.html",
@@ -228,7 +225,8 @@ async def document_page(
         state=STATE_NAMES[document.state],
         arrivals=arrivals,
         fields=fields,
-        checks=extraction.checks if extraction else [],
+        checks=checks,
+        failed_checks=[check for check in checks if check.is_failed],
         kind=field_labels.kind_label(extraction.kind) if extraction else None,
         reader=_READER_NAMES.get(extraction.reader, extraction.reader) if extraction else None,
         record=record,
@@ -244,6 +242,39 @@ async def document_page(
         reason=rejected.form.get("reason", "") if rejected else "",
         now=datetime.now(UTC),
     )
+
+
+def _list_fields(
+    context: DocumentPagesContext,
+    extraction: ExtractionRow | None,
+    corrections: Mapping[str, Correction] | None,
+    rejected: RejectedDecision | None,
+) -> list[FieldView]:
+    """The fields as corrected; under review (without `corrections`), also those that were not found."""
+    if extraction is None:
+        return []
+    kind = context.review.routing.identities.get(extraction.kind)
+    extracted = extraction.fields
+    if corrections is not None:
+        extracted = {**extracted, **_apply_corrections(extracted, corrections)}
+    elif kind:  # a reviewer can fill in the fields that were not found
+        extracted = {**dict.fromkeys(kind.shapes, _NOT_FOUND), **extracted}
+    return _build_fields(extracted, extraction.kind, kind, rejected)
+
+
+def _list_checks(
+    context: DocumentPagesContext,
+    extraction: ExtractionRow | None,
+    corrections: Mapping[str, Correction],
+    rejected: RejectedDecision | None,
+) -> Sequence[StoredCheck]:
+    """The checks of the values that the page shows: as entered, else as corrected, else as read."""
+    if extraction is None:
+        return []
+    values = {name: correction.right_value for name, correction in corrections.items()}
+    if rejected:
+        values = _find_corrections(extraction.fields, rejected.form)
+    return review.check_values(context.review, extraction, values)
 
 
 async def _get_document(connection: Connection, document: UUID) -> Document:
@@ -377,7 +408,8 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
                         visitor.organization,
                         document,
                         actor=visitor.actor,
-                        corrections=await _find_corrections(connection, document, form),
+                        corrections=await _read_corrections(connection, document, form),
+                        override=form.get("override", "").splitlines(),
                     )
                 case "reject":
                     reason = form.get("reason", "").strip() or "not for this pipeline"
@@ -397,10 +429,19 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
         raise HTTPException(404) from None
     except InvalidField as error:
         return await document_page(context, request, RejectedDecision(_describe_error(error), form, error))
+    except ChecksFailed as error:
+        return await document_page(context, request, RejectedDecision(_describe_failed_checks(error), form))
     except PermanentError as error:
         return await document_page(context, request, RejectedDecision(str(error), form))
     target = f"/documents/{document}" if action == "again" else f"/documents/next?after={document}"
     return RedirectResponse(target, 303)
+
+
+def _describe_failed_checks(error: ChecksFailed) -> str:
+    count = "A check fails" if len(error.checks) == 1 else f"{len(error.checks)} checks fail"
+    return (
+        f"{count} with these values. Correct the values, or tick the box above “Confirm” to confirm anyway."
+    )
 
 
 def _describe_error(error: InvalidField) -> str:
@@ -411,12 +452,15 @@ def _describe_error(error: InvalidField) -> str:
     return message
 
 
-async def _find_corrections(
+async def _read_corrections(
     connection: Connection, document: UUID, form: Mapping[str, str]
 ) -> dict[str, Any]:
-    """Compare the form with the extracted values; an emptied field is a correction too."""
     extraction = await records.get_newest_extraction(connection, document)
-    fields: Mapping[str, Any] = extraction.fields if extraction else {}
+    return _find_corrections(extraction.fields if extraction else {}, form)
+
+
+def _find_corrections(fields: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
+    """Compare the form with the extracted values; an emptied field is a correction too."""
     extracted: dict[str, Any] = {name: field.get("value") for name, field in fields.items()}
     corrections: dict[str, Any] = {}
     for input_name, text in form.items():

@@ -50,6 +50,7 @@ def build_review_context(settings: Settings, pipelines: Pipelines) -> ReviewCont
 
 
 def build_route_context(settings: Settings) -> RouteContext:
+    kinds = kind_registry.list_installed()
     identities = {
         name: RecordIdentity(
             kind.required,
@@ -61,9 +62,9 @@ def build_route_context(settings: Settings) -> RouteContext:
             kind.distinguishing_fields,
             table_validation.list_table_columns(kind),
         )
-        for name, kind in kind_registry.list_installed().items()
+        for name, kind in kinds.items()
     }
-    return RouteContext(identities, archives=settings.archive != "none")
+    return RouteContext(identities, kinds, archives=settings.archive != "none")
 
 
 def build_queue(settings: Settings) -> "SqsQueue | None":

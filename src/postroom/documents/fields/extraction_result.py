@@ -48,6 +48,7 @@ class FieldCheck:
     passed: bool
     words: str
     is_severe: bool = True  # if it fails, the document needs review
+    fields: tuple[str, ...] = ()  # the fields whose values decide it
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,7 +50,9 @@ def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Itera
         shape = kind.fields[name].shape
         said = f"{field.value:f}" if isinstance(field.value, Decimal) else str(field.value)
         if shape not in {"lines", "rates"} and (wanted := describe_expected_format(shape, said)):
-            yield FieldCheck(f"format of {name}", passed=False, words=f"{said} is not {wanted}")
+            yield FieldCheck(
+                name_format_check(name), passed=False, words=f"{said} is not {wanted}", fields=(name,)
+            )
 
 
 def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
@@ -81,20 +83,24 @@ def _check_relations(
             case SumRelation(left, right, result) if _are_known(values, left, right, result):
                 total = values[left] + values[right]
                 words = f"{left} + {right} = {total}, {result} is {values[result]}"
-                yield FieldCheck(
-                    f"{left} + {right} = {result}", abs(total - values[result]) <= _CENT_TOLERANCE, words
-                )
+                passed = abs(total - values[result]) <= _CENT_TOLERANCE
+                yield FieldCheck(f"{left} + {right} = {result}", passed, words, fields=(left, right, result))
             case ProductRelation(left, right, result) if _are_known(values, left, right, result):
                 found = _check_product(
                     values[left], values[right], values[result], f"{left} x {right} = {result}"
                 )
                 # A product confirmed with an exchange rate has its price in another currency.
-                yield replace(found, passed=found.passed or {left, right, result} <= proven)
+                yield replace(
+                    found,
+                    passed=found.passed or {left, right, result} <= proven,
+                    fields=(left, right, result),
+                )
             # If every step from the worth to the payment was confirmed, nothing is left to check.
             case SettlementRelation(worth, paid, _, direction) if (
                 _are_known(values, worth, paid, direction) and paid not in proven
             ):
-                yield from _check_settlement(values[worth], values[paid], values[direction])
+                for check in _check_settlement(values[worth], values[paid], values[direction]):
+                    yield replace(check, fields=(worth, paid, direction))
             case _:
                 pass
 
@@ -146,16 +152,16 @@ def _check_all_check_digits(kind: DocumentKind, values: Mapping[str, Any]) -> It
 def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck | None:
     """Check the check digits of a value, if it has any."""
     if shape in _VALIDATORS:
-        return FieldCheck(name_digit_check(name), _VALIDATORS[shape](str(value)), str(value))
+        return FieldCheck(name_digit_check(name), _VALIDATORS[shape](str(value)), str(value), fields=(name,))
     if shape == "vat_id" and (right := check_vat_id(str(value))) is not None:
-        return FieldCheck(name_digit_check(name), right, str(value), is_severe=False)
+        return FieldCheck(name_digit_check(name), right, str(value), is_severe=False, fields=(name,))
     return None
 
 
 def _check_readings(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
     for name, field in fields.items():
         if field.ambiguity and kind.fields[name].shape in _DECISIVE_SHAPES:
-            yield FieldCheck(name_reading_check(name), passed=False, words=field.ambiguity)
+            yield FieldCheck(name_reading_check(name), passed=False, words=field.ambiguity, fields=(name,))
 
 
 def name_digit_check(name: str) -> str:
@@ -168,6 +174,16 @@ def name_reading_check(name: str) -> str:
     return f"one reading of {name}"
 
 
+def name_format_check(name: str) -> str:
+    """The name of the check of a field's format."""
+    return f"format of {name}"
+
+
+def name_agreement_check(name: str) -> str:
+    """The name of the check that both readers read the same value of a field."""
+    return f"both readers agree on {name}"
+
+
 def _check_date_order(values: Mapping[str, Any]) -> Iterator[FieldCheck]:
     for first, second in (
         ("trade_date", "settlement_date"),
@@ -176,4 +192,6 @@ def _check_date_order(values: Mapping[str, Any]) -> Iterator[FieldCheck]:
     ):
         one, other = values.get(first), values.get(second)
         if isinstance(one, date) and isinstance(other, date):
-            yield FieldCheck(f"{first} before {second}", one <= other, f"{one} and {other}")
+            yield FieldCheck(
+                f"{first} before {second}", one <= other, f"{one} and {other}", fields=(first, second)
+            )

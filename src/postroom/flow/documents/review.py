@@ -4,23 +4,24 @@ Validates the corrections and runs in the caller's transaction. `route` requests
 record.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
-from postroom.documents import record_matching
+from postroom.documents import record_matching, stored_extraction
 from postroom.documents.fields import field_validation, table_validation
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.record_matching import ExpectedOrder
-from postroom.errors import InvalidField, NotFound, PermanentError
+from postroom.documents.stored_extraction import StoredCheck
+from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError
 from postroom.flow.documents import route
 from postroom.flow.documents.route import DocumentCase, ExtractedValues, RecordIdentity, RouteContext
 from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, ledger, records, reviews, work
 from postroom.store.connection import Connection
 from postroom.store.documents import Document
-from postroom.store.ledger import NewLedgerEntry
+from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.records import ExtractionRow, Record
 from postroom.store.reviews import Decision, FieldCorrection
 from postroom.store.work import WorkRequest
@@ -44,12 +45,17 @@ async def confirm(
     *,
     actor: str,
     corrections: Mapping[str, Any] | None = None,
+    override: Collection[str] = (),
 ) -> UUID:
-    """Confirm a document, with corrections, as a record. Later documents learn from the corrections."""
+    """Confirm a document, with corrections, as a record. Later documents learn from the corrections.
+
+    Raises ChecksFailed if the values fail a check whose name is not in `override`.
+    """
     case, pipeline, extraction = await _load_case(connection, context, organization, document, actor)
     read = {name: each.get("value") for name, each in extraction.fields.items()}
     given = _validate_corrections(corrections or {}, context.routing.identities[extraction.kind])
     right = {name: value for name, value in given.items() if value != read.get(name)}
+    overridden = _require_passed_checks(check_values(context, extraction, right), override)
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
@@ -61,7 +67,7 @@ async def confirm(
             for name, value in right.items()
         ]
         await reviews.add_corrections(connection, review, lessons, layout=extraction.layout)
-    await _record_decision(connection, case, decision, list(right))
+    await _record_decision(connection, case, decision, list(right), overridden)
     values = {name: value for name, value in {**read, **right}.items() if value is not None}
     orders = await records.list_open_orders(connection, extraction.kind)
     shapes = context.routing.identities[extraction.kind].shapes
@@ -78,6 +84,26 @@ async def confirm(
     return await route.confirm_record(
         connection, context.routing, pipeline, case, extracted, known, orders, match
     )
+
+
+def check_values(
+    context: ReviewContext, extraction: ExtractionRow, corrections: Mapping[str, Any]
+) -> tuple[StoredCheck, ...]:
+    """The checks of the extracted values with these corrections."""
+    checks = [StoredCheck(**check) for check in extraction.checks]
+    kind = context.routing.kinds.get(extraction.kind)
+    if kind is None or not corrections:
+        return tuple(checks)
+    read = {name: field.get("value") for name, field in extraction.fields.items()}
+    return stored_extraction.check_corrected(kind, checks, read, corrections)
+
+
+def _require_passed_checks(checks: Collection[StoredCheck], override: Collection[str]) -> list[str]:
+    """Return the names of the failed checks that were overridden. Raise if another one failed."""
+    failed = [check for check in checks if check.is_failed]
+    if left := [check for check in failed if check.name not in override]:
+        raise ChecksFailed([(check.name, check.details) for check in left])
+    return sorted({check.name for check in failed})
 
 
 def _require_same_values(record: Record, right: Mapping[str, Any]) -> None:
@@ -130,7 +156,7 @@ async def reject(
     """Reject a document: it does not belong to this pipeline."""
     case, _, _ = await _load_case(connection, context, organization, document, actor)
     await _decide(connection, case, Decision.REJECTED)
-    await _record_decision(connection, case, Decision.REJECTED, [])
+    await _record_decision(connection, case, Decision.REJECTED)
     await route.finish_document(connection, case, DocumentState.SKIPPED, skip_reason=f"rejected: {reason}")
 
 
@@ -179,13 +205,19 @@ async def _decide(connection: Connection, case: DocumentCase, decision: Decision
 
 
 async def _record_decision(
-    connection: Connection, case: DocumentCase, decision: Decision, corrected: list[str]
+    connection: Connection,
+    case: DocumentCase,
+    decision: Decision,
+    corrected: Sequence[str] = (),
+    overridden: Sequence[str] = (),
 ) -> None:
+    payload: dict[str, JsonValue] = {"fields": list(corrected)}
+    payload |= {"overridden_checks": list(overridden)} if overridden else {}
     entry = NewLedgerEntry(
         f"REVIEW_{decision.upper()}",
         "document",
         str(case.document.id),
         actor_id=case.actor,
-        payload={"fields": corrected},
+        payload=payload,
     )
     await ledger.append_entries(connection, case.organization, [entry])

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from postroom.documents import record_matching
 from postroom.documents.fields.table_validation import TableColumn
+from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.record_matching import ExpectedOrder, OrderMatch, ReadValue
@@ -64,6 +65,7 @@ class RouteContext:
     """The dependencies of routing: the document kinds, and whether there is an archive."""
 
     identities: Mapping[str, RecordIdentity]
+    kinds: Mapping[str, DocumentKind]
     archives: bool
 
 

@@ -34,13 +34,21 @@ _PUBLISHED_NAMES: Final[Mapping[str, str]] = {
 _REFERENCE: Final = "#/components/schemas/"
 
 
+class FailedCheck(msgspec.Struct, frozen=True):
+    """A check that the values of a document fail: its name, and what it found."""
+
+    name: str
+    words: str
+
+
 class ProblemResource(msgspec.Struct, frozen=True, rename={"kind": "type"}):
-    """An error. `type` is for programs, `detail` for people."""
+    """An error. `type` is for programs, `detail` for people. `checks` is set for `checks-failed`."""
 
     kind: str
     title: str
     status: int
     detail: str
+    checks: list[FailedCheck] | msgspec.UnsetType = msgspec.UNSET
 
 
 def build_document(operations: Sequence[Operation], *, url: str) -> dict[str, Any]:

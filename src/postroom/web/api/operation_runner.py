@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.errors import (
+    ChecksFailed,
     DatabaseUnavailable,
     InvalidGrant,
     OperatorError,
@@ -176,12 +177,14 @@ def _to_ascii(text: str) -> str:
 
 def to_problem_response(problem: ApiProblem) -> Response:
     """Build a problem document (RFC 9457)."""
-    body = {
+    body: dict[str, Any] = {
         "type": f"urn:postroom:problem:{problem.kind}",
         "title": HTTPStatus(problem.status).phrase,
         "status": problem.status,
         "detail": problem.detail,
     }
+    if problem.failed_checks:
+        body["checks"] = [{"name": name, "words": words} for name, words in problem.failed_checks]
     headers = {name.replace("_", "-"): value for name, value in problem.headers.items()}
     return Response(msgspec.json.encode(body), problem.status, headers, media_type="application/problem+json")
 
@@ -202,6 +205,9 @@ def _to_error_response(error: PostroomError) -> Response:
             log.warning("request.failed", error=error)
             detail = "The operator of this Postroom must act. The server's log says how."
             return to_problem_response(ApiProblem(500, "operator", detail))
+        case ChecksFailed():
+            detail = f"{error} Name them in `override`."
+            return to_problem_response(ApiProblem(409, "checks-failed", detail, failed_checks=error.checks))
         case PermanentError():
             return to_problem_response(ApiProblem(409, "refused", _to_ascii(str(error))))
         case _:

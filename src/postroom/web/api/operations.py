@@ -5,7 +5,7 @@ the validation of its input and its OpenAPI description follow from the types an
 `operation_runner` runs it.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from functools import cached_property
@@ -79,11 +79,23 @@ class ApiCall(Generic[PathT, QueryT, BodyT]):
 
 
 class ApiProblem(Exception):
-    """An error response (RFC 9457). `kind` is the last part of its type URN; `headers` use underscores."""
+    """An error response (RFC 9457). `kind` is the last part of its type URN; `headers` use underscores.
 
-    def __init__(self, status: int, kind: str, detail: str, **headers: str) -> None:
+    `failed_checks` are pairs of a name and what the check found.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        detail: str,
+        *,
+        failed_checks: Sequence[tuple[str, str]] = (),
+        **headers: str,
+    ) -> None:
         super().__init__(detail)
         self.status, self.kind, self.detail, self.headers = status, kind, detail, headers
+        self.failed_checks = failed_checks
 
 
 def not_found(what: str) -> ApiProblem:

@@ -40,7 +40,9 @@ async def confirm_review(call: ApiCall[ReviewPath, NoParameters, Confirmation]) 
     """Confirm the extracted fields, with corrections, and get the resulting record.
 
     An empty or null correction states that the document does not contain the field. For a table, such as the
-    line items of an invoice, send all rows. `If-Match` rejects the call if someone else decided meanwhile.
+    line items of an invoice, send all rows. If the values fail a check that `override` does not name, nothing
+    is confirmed; the error (409, `checks-failed`) lists the failed `checks`. `If-Match` rejects the call if
+    someone else decided meanwhile.
     """
     caller = call.caller
     async with call.transaction() as connection:
@@ -52,6 +54,7 @@ async def confirm_review(call: ApiCall[ReviewPath, NoParameters, Confirmation]) 
             review.document_id,
             actor=caller.actor,
             corrections=call.body.corrections,
+            override=call.body.override,
         )
         record = await views.get_record(connection, record_id)
     assert record, "confirming creates or finds the record"
