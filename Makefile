@@ -16,7 +16,8 @@ help: ## show this list
 demo: $(VENV)/.runtime ## run Postroom on simulated mailboxes and print a sign-in link [PORT=8025]
 	@exec $(BIN)/postroom demo --port $(PORT)
 
-test: $(VENV)/.dev chromium ## every check and every test
+test: ## every check and every test
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/.dev chromium
 	@scripts/check
 	@scripts/test
 
