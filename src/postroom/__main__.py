@@ -1,5 +1,6 @@
 """The entry point of the command `postroom`."""
 
+import gc
 import sys
 
 from postroom import interrupts
@@ -17,6 +18,7 @@ def main() -> None:
             interrupts.exit_on_interrupt()
     except KeyboardInterrupt:
         code = interrupts.EXIT_CODE
+    gc.freeze()  # at exit, Python would search everything that was imported for garbage
     sys.exit(code)
 
 
