@@ -2,9 +2,11 @@ from io import StringIO
 
 import httpx2
 import pytest
+from argon2 import PasswordHasher
 
 from postroom import logs
 from postroom.config import Settings
+from postroom.flow.access import passwords
 from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.web import server
@@ -12,6 +14,16 @@ from postroom.wiring.engine import open_engine
 from store.table_filler import TableFiller
 from web.api_client import VAULT_KEYS
 from web.sign_in_support import URL, build_site, create_session_cookie
+
+
+@pytest.fixture(autouse=True)
+def password_hasher(monkeypatch):
+    """The hasher that members have. In these tests a hash costs as little as Argon2 allows."""
+    hasher = passwords._hasher
+    monkeypatch.setattr(passwords, "_hasher", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
+    passwords._dummy_hash.cache_clear()
+    yield hasher
+    passwords._dummy_hash.cache_clear()
 
 
 @pytest.fixture

@@ -7,6 +7,8 @@ from functools import partial
 
 import httpx2
 import pytest
+from argon2 import extract_parameters
+from argon2.profiles import RFC_9106_LOW_MEMORY
 from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 
@@ -70,6 +72,10 @@ async def list_entries(database, organization):
 
 async def reported(database, organization):
     return [each.event_type for each in await list_entries(database, organization)]
+
+
+def test_hashes_cost_what_rfc_9106_recommends(password_hasher):
+    assert extract_parameters(password_hasher.hash(PASSWORD)) == RFC_9106_LOW_MEMORY
 
 
 async def test_password_signs_in_and_sign_out_ends_the_session(browser, ann, database, organization):
