@@ -46,6 +46,13 @@ def declared_by(folder):
     return {normalized(re.match(r"[\w.-]+", each)[0]) for each in requirements}
 
 
+def called_name(function):
+    """Such as `importlib.import_module`. Not by `ast.unparse`, which takes seconds for all calls."""
+    if isinstance(function, ast.Attribute):
+        return f"{called_name(function.value)}.{function.attr}"
+    return getattr(function, "id", "")
+
+
 def imported_modules(folder):
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(parse(path)):
@@ -53,16 +60,19 @@ def imported_modules(folder):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
-            elif isinstance(node, ast.Call) and node.args and "import" in ast.unparse(node.func):
+            elif isinstance(node, ast.Call) and node.args and "import" in called_name(node.func):
                 name = getattr(node.args[0], "value", None)
                 if isinstance(name, str):
                     yield name
 
 
+distributions_of_packages = cache(packages_distributions)
+
+
 @cache
 def imported_by(name, folder):
     """The distributions that hold the imported modules."""
-    holders = packages_distributions()
+    holders = distributions_of_packages()
     found = set()
     for module in imported_modules(folder):
         top = module.partition(".")[0]
