@@ -36,8 +36,8 @@ format: $(VENV)/.dev ## format the sources
 bench: $(VENV)/.dev ## every benchmark; each prints a ratio measured side by side
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
-soak: $(VENV)/.dev ## the slow tests that `make test` leaves out
-	@$(BIN)/python -m pytest -m soak -n 2 -o timeout=3600 tests
+soak: $(VENV)/.dev ## the slow tests that `make test` leaves out, and more examples of the others
+	@TEST_EXAMPLES=all $(BIN)/python -m pytest -m "soak or hypothesis" -n 2 -o timeout=3600 tests
 
 chaos: $(VENV)/.dev ## the whole system while everything fails [SEEDS=20 JOBS=1 MINUTES=60]
 	@$(BIN)/postroom-chaos --seeds $(SEEDS) --jobs $(JOBS) --minutes $(MINUTES)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import growth
+from example_counts import examples
 from mailsim import samples
 from mailsim.samples import MessageSpec, message_kinds
 from postroom.mime import parse, parse_header_pairs, tnef
@@ -31,7 +32,7 @@ def use(message):
     json.dumps(message.head.headers)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_can_be_parsed(raw):
     use(parse(raw))
@@ -51,13 +52,13 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(st.sampled_from(FRAGMENTS), max_size=60))
 def test_pieces_of_mail_in_any_order_can_be_parsed(pieces):
     use(parse(b"".join(pieces)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.integers(0, 2**32))
 def test_messages_with_damaged_bytes_can_be_parsed(seed):
     dice = random.Random(seed)
@@ -82,7 +83,7 @@ def test_messages_with_damaged_bytes_can_be_parsed(seed):
     use(parse(bytes(raw)))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(st.tuples(st.text(max_size=20), st.text(max_size=60)), max_size=8))
 def test_any_header_pairs_make_a_head(pairs):
     head = parse_header_pairs(pairs)
@@ -264,7 +265,7 @@ def test_a_file_in_winmail_dat_has_its_long_name_and_type():
     )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.binary(max_size=120), st.integers(0, 160), st.integers(0, 160))
 def test_any_bytes_can_be_parsed_as_winmail_dat(noise, start, end):
     whole = named_by_properties("a.pdf", b"x")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from example_counts import examples
 from mailsim import mime as referee
 from mailsim import samples
 from mailsim.control.truth import list_attachments
@@ -170,7 +171,7 @@ ADDRESSES = st.from_regex(r"[a-z][a-z0-9.+-]{0,10}[a-z]@[a-z]{1,10}\.example", f
 FILES = st.tuples(WORDS, st.binary(max_size=200))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     st.lists(st.tuples(WORDS, ADDRESSES), min_size=1, max_size=4),
     WORDS,

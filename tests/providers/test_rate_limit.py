@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from example_counts import examples
 from postroom.errors import RateLimited, TransientError
 from postroom.providers.quotas import GMAIL, Quota, gmail_quota
 from postroom.providers.rate_limit import (
@@ -43,7 +44,7 @@ def make(waits, quota=GMAIL["new"]):
 @given(
     st.lists(st.tuples(st.sampled_from([1, 2, 5, 20, 100, 1000]), st.floats(0, 20)), min_size=1, max_size=300)
 )
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 def test_no_window_ever_contains_more_than_the_limit(asked):
     window, now = QuotaWindow(6000, 60, 0.0), 0.0
     recorded: deque[tuple[float, float]] = deque()

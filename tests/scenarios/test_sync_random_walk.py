@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
 import databases
+from example_counts import examples
 from flow.simulated_world import TOPIC
 from postroom.flow.mail.sync.page_fetch import UNREADABLE_WAITS
 from postroom.model import OrganizationId, ProviderName
@@ -178,7 +179,7 @@ def _play(place, provider, **how):
 
 @pytest.mark.parametrize("provider", list(ProviderName))
 def test_whatever_happens_the_store_equals_the_truth(place, provider):
-    _play(place, provider, max_examples=25, stateful_step_count=8, derandomize=True, database=None)
+    _play(place, provider, max_examples=examples(30), stateful_step_count=8, derandomize=True, database=None)
 
 
 @pytest.mark.soak

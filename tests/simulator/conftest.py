@@ -4,7 +4,6 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack
 from itertools import count
 
-import hypothesis
 import pytest
 
 from simulator import conformance
@@ -13,10 +12,6 @@ from simulator.google_user import GoogleUsers
 from simulator.microsoft_user import MicrosoftUsers
 
 _numbers = count(1)
-
-# The duration of an example depends on the machine's load, so there is no deadline.
-hypothesis.settings.register_profile("untimed", deadline=None)
-hypothesis.settings.load_profile("untimed")
 
 
 @pytest.fixture

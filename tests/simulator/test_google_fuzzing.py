@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from example_counts import examples
 from mailsim.gmail.methods import METHODS
 from simulator.driver import Simulation
 from simulator.google_user import FULL, GoogleUser, GoogleUsers
@@ -21,7 +22,7 @@ SIGN_IN = (
     "/oauth2/v3/tokeninfo",
 )  # fmt: skip
 FUZZING = settings(
-    max_examples=250,
+    max_examples=examples(250),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from example_counts import examples
 from mailsim import mime
 from mailsim.clock import Clock
 from mailsim.errors import AlreadyExists, InvalidRequest, NotFound
@@ -360,7 +361,7 @@ class MailboxChanges(RuleBasedStateMachine):
 
 
 TestMailboxChanges = MailboxChanges.TestCase
-TestMailboxChanges.settings = settings(max_examples=40, stateful_step_count=30, deadline=None)
+TestMailboxChanges.settings = settings(max_examples=examples(40), stateful_step_count=30, deadline=None)
 
 
 def test_the_mime_tree_is_parsed_from_the_bytes():

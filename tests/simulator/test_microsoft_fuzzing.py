@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from example_counts import examples
 from mailsim.graph.api import ROUTES
 from simulator.driver import Simulation
 from simulator.microsoft_user import MicrosoftUser, MicrosoftUsers
@@ -24,7 +25,7 @@ SIGN_IN = (
     "/oidc/userinfo",
 )  # fmt: skip
 NOISE = settings(
-    max_examples=250,
+    max_examples=examples(250),
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],

@@ -6,6 +6,7 @@ import warnings
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 
+from example_counts import examples
 from postroom.model import Role
 from postroom.web.api import OPERATIONS
 from web.api_client import build_client, create_key_header, open_api_application
@@ -90,6 +91,7 @@ async def test_every_operation_needs_a_key(served, filled):
             assert answer.status_code == 401, operation.name
 
 
+@pytest.mark.hypothesis
 async def test_no_input_causes_a_500(served, filled, database, organization):
     headers = await create_key_header(database, organization)
     async with serve(served) as url:
@@ -107,7 +109,7 @@ def fuzz(url, headers):
             operation = found.ok()
 
             @settings(
-                max_examples=12,
+                max_examples=examples(12),
                 deadline=None,
                 database=None,
                 phases=[Phase.explicit, Phase.generate],

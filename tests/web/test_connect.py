@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from example_counts import examples
 from flow.simulated_world import URL, open_world, settings_given
 from postroom.errors import PermanentError
 from postroom.flow.mailboxes import invitations, lifecycle
@@ -257,10 +258,11 @@ _names = st.sampled_from(
 )
 
 
+@pytest.mark.hypothesis
 def test_no_oauth_parameters_cause_a_500(desk_url):
     with httpx2.Client(base_url=desk_url.url, trust_env=False, timeout=30) as client:
 
-        @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+        @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
         @given(
             path=st.sampled_from(
                 [f"/oauth/{p}/{way}" for p in ("gmail", "outlook", "x") for way in ("authorize", "callback")]

@@ -10,6 +10,7 @@ import hypothesis
 import pytest
 from hypothesis import strategies as st
 
+import example_counts
 from postroom.store.database import open_database
 from web.push_server import SUBSCRIPTION, TOKEN, insert_subscription, list_due_mailboxes, open_push_server
 
@@ -72,7 +73,10 @@ def examples(strategy, count):
     found = []
 
     @hypothesis.settings(
-        max_examples=count, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+        max_examples=example_counts.examples(count),
+        deadline=None,
+        database=None,
+        suppress_health_check=list(hypothesis.HealthCheck),
     )
     @hypothesis.given(strategy)
     def collect(example):
@@ -99,6 +103,7 @@ async def status_of(server, sent):
     return int(answer[9:12])
 
 
+@pytest.mark.hypothesis
 async def test_invalid_graph_push_is_rejected_and_queues_nothing(server, owner, organization, make_mailbox):
     real = await insert_subscription(
         owner, organization, await make_mailbox(organization, provider="outlook")
@@ -116,6 +121,7 @@ async def test_invalid_graph_push_is_rejected_and_queues_nothing(server, owner, 
     assert await list_due_mailboxes(owner) == await list_due_mailboxes(owner, "subscribe") == set()
 
 
+@pytest.mark.hypothesis
 async def test_invalid_gmail_push_is_rejected_or_acknowledged_and_queues_nothing(server, owner):
     for body in examples(envelopes(), 150):
         sent = raw(b"POST", b"/webhooks/gmail?token=guessed", [(b"Authorization", b"Bearer x.y.z")], body)
@@ -123,12 +129,14 @@ async def test_invalid_gmail_push_is_rejected_or_acknowledged_and_queues_nothing
     assert await list_due_mailboxes(owner) == set()
 
 
+@pytest.mark.hypothesis
 async def test_invalid_authentic_push_is_acknowledged_or_rejected(server, owner):
     path = f"/webhooks/gmail?token={TOKEN}".encode()
     for body in examples(envelopes(), 150):
         assert await status_of(server, raw(b"POST", path, [], body)) in {200, 403, 429}, body
 
 
+@pytest.mark.hypothesis
 async def test_invalid_url_and_headers_cause_no_500(server, owner):
     odd = st.tuples(st.binary(max_size=30), st.binary(max_size=30))
     for query, value in examples(odd, 100):
