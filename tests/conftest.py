@@ -8,11 +8,14 @@ import logging
 import os
 import secrets
 import socket
+import ssl
 import sys
+from functools import cache
 from ipaddress import ip_address
 from pathlib import Path
 from uuid import UUID
 
+import httpcore2
 import hypothesis
 import pytest
 import structlog
@@ -37,6 +40,17 @@ def _is_loopback(host: str) -> bool:
 
 
 sys.addaudithook(_stay_on_this_machine)
+
+# A context reads the machine's certificate authorities, which takes longer than most tests: they share one.
+httpcore2.default_ssl_context = cache(httpcore2.default_ssl_context)
+_create_context, _shared_context = ssl.create_default_context, cache(ssl.create_default_context)
+
+
+def _create_or_share_context(*given, cafile=None, **more):
+    return _create_context(*given, cafile=cafile, **more) if given or cafile or more else _shared_context()
+
+
+ssl.create_default_context = _create_or_share_context
 
 # The duration of an example depends on the machine's load, so there is no deadline.
 hypothesis.settings.register_profile("postroom", max_examples=examples(100), deadline=None)
