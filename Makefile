@@ -37,7 +37,7 @@ bench: $(VENV)/.dev ## every benchmark; each prints a ratio measured side by sid
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
 soak: $(VENV)/.dev ## the slow tests that `make test` leaves out, and more examples of the others
-	@TEST_EXAMPLES=all $(BIN)/python -m pytest -m "soak or hypothesis" -n 2 -o timeout=3600 tests
+	@TEST_EXAMPLES=all $(BIN)/python -m pytest -m "soak or examples or hypothesis" -n 2 -o timeout=3600 tests
 
 chaos: $(VENV)/.dev ## the whole system while everything fails [SEEDS=20 JOBS=1 MINUTES=60]
 	@$(BIN)/postroom-chaos --seeds $(SEEDS) --jobs $(JOBS) --minutes $(MINUTES)

@@ -6,4 +6,4 @@ _ALL = os.environ.get("TEST_EXAMPLES") == "all"
 
 
 def examples(count: int) -> int:
-    return count if _ALL else max(5, count // 3)
+    return count if _ALL else max(2, count // 3)

@@ -9,12 +9,14 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import databases
 from flow.simulated_world import SimulatedWorld, open_world, settings, settings_given
 from postroom.errors import TransientError
 from postroom.flow.mail import sync
 from postroom.flow.mail.sync import SyncContext
-from postroom.model import MailboxId, OrganizationId, WorkKind
+from postroom.model import MailboxId, OrganizationId, ProviderName, WorkKind
 from postroom.store import notifications, work
 from postroom.store.database import Database, open_database
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox
@@ -26,6 +28,11 @@ from simulator.driver import Simulation
 _numbers = count(1)
 MORE_THAN_A_PAGE = {"gmail": 520, "outlook": 230}  # of a listing, where there is no quota
 NO_QUOTA = "999999999"  # units a minute: the simulator counts none either
+
+
+def usually(provider: ProviderName) -> list[Any]:
+    """Both providers, for `parametrize`: this one in every run, the other one in `make soak`."""
+    return [each if each is provider else pytest.param(each, marks=pytest.mark.soak) for each in ProviderName]
 
 
 def environment(sim: Simulation, database_url: str, home: Path) -> dict[str, str]:

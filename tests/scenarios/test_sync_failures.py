@@ -12,12 +12,12 @@ from flow.simulated_world import TOPIC
 from postroom.errors import RateLimited, TransientError
 from postroom.flow.mailboxes import subscribe
 from postroom.flow.mailboxes.subscribe import SubscribeContext
-from postroom.model import WorkKind
+from postroom.model import ProviderName, WorkKind
 from postroom.store import work
 from postroom.store.work import WorkRequest
 from postroom.web import app, push
 from scenarios.mailbox_user import MailboxUser
-from scenarios.mirrored_mailbox import MORE_THAN_A_PAGE, postroom
+from scenarios.mirrored_mailbox import MORE_THAN_A_PAGE, postroom, usually
 from scenarios.worker_pool import until
 from web.push_server import SUBSCRIPTION, TOKEN, serve
 from web.sign_in_support import build_site
@@ -37,6 +37,7 @@ def taken(sim) -> int:
     return sum(each["taken"] for each in sim.get("faults"))
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.GMAIL))
 async def test_of_a_hundred_answers_five_fail_in_each_way_and_nothing_is_lost(
     room, sim, database_url, owner, organization, tmp_path, provider
 ):
@@ -58,6 +59,7 @@ async def test_of_a_hundred_answers_five_fail_in_each_way_and_nothing_is_lost(
         await box.check()
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.OUTLOOK))
 async def test_a_provider_that_throttles_hard_is_asked_again_and_nothing_is_lost(room, provider):
     box = await room.mailbox(provider, messages=40, days=20)
     listed, fetched = {
@@ -93,6 +95,7 @@ async def test_a_provider_that_asks_for_long_patience_is_left_alone_so_long(room
     assert [each for each in box.requests() if datetime.fromisoformat(each["time"]) > failed_at] == []
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.OUTLOOK))
 async def test_a_message_that_always_fails_is_an_open_failure_until_it_is_mended(room, provider):
     box = await room.mailbox(provider, messages=30, days=20)
     await box.sync()
@@ -111,7 +114,15 @@ async def test_a_message_that_always_fails_is_an_open_failure_until_it_is_mended
     assert await box.check() == 33
 
 
-@pytest.mark.parametrize("seconds", [-300, 300])
+@pytest.mark.parametrize(
+    "provider, seconds",
+    [
+        (ProviderName.GMAIL, -300),
+        (ProviderName.OUTLOOK, 300),
+        pytest.param(ProviderName.GMAIL, 300, marks=pytest.mark.soak),
+        pytest.param(ProviderName.OUTLOOK, -300, marks=pytest.mark.soak),
+    ],
+)
 async def test_clocks_may_disagree_by_five_minutes(room, provider, seconds):
     """Ours against the provider's. While a folder is listed for the first time, new mail is found by date."""
     await room.owner.execute("UPDATE clock_offset SET ahead = ahead + %s * interval '1 second'", [seconds])

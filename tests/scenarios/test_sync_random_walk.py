@@ -177,6 +177,7 @@ def _play(place, provider, **how):
     )
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("provider", list(ProviderName))
 def test_whatever_happens_the_store_equals_the_truth(place, provider):
     _play(place, provider, max_examples=examples(30), stateful_step_count=8, derandomize=True, database=None)

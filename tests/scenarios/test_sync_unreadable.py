@@ -2,7 +2,9 @@
 
 import pytest
 
+from postroom.model import ProviderName
 from scenarios.mailbox_user import MailboxUser
+from scenarios.mirrored_mailbox import usually
 
 ATTEMPTS = "SELECT attempts FROM failures WHERE resolved_at IS NULL"
 
@@ -14,7 +16,15 @@ async def box(room, provider):
     return box
 
 
-@pytest.mark.parametrize("pushed", [False, True], ids=["by sweep", "by push"])
+@pytest.mark.parametrize(
+    "provider, pushed",
+    [
+        pytest.param(ProviderName.GMAIL, False, id="gmail-by sweep"),
+        pytest.param(ProviderName.OUTLOOK, True, id="outlook-by push"),
+        pytest.param(ProviderName.GMAIL, True, id="gmail-by push", marks=pytest.mark.soak),
+        pytest.param(ProviderName.OUTLOOK, False, id="outlook-by sweep", marks=pytest.mark.soak),
+    ],
+)
 async def test_a_message_that_cannot_be_read_for_minutes_arrives(room, box, provider, pushed):
     box.sim.fault("not_readable", mailbox=box.address, seconds=900, times=1)
     late = box.sim.deliver(box.address)["id"]
@@ -49,6 +59,7 @@ async def test_an_unreadable_message_that_is_deleted_leaves_no_open_failure(room
     await box.check()
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.OUTLOOK))
 async def test_a_message_that_a_listing_cannot_read_arrives_and_no_stored_one_is_deleted(room, provider):
     """So few messages are fetched one by one at both providers."""
     box = await room.mailbox(provider, messages=3, days=20)

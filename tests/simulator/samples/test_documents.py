@@ -14,12 +14,13 @@ from PIL import Image
 from pypdf import PdfReader
 from pypdf.errors import PyPdfError
 
+from example_counts import examples
 from mailsim import samples
 from mailsim.samples.check_digits import is_valid_iban, is_valid_isin
 from mailsim.samples.localized_formats import format_long_date, format_number, format_short_date
 
 LANGUAGES = ("de", "en", "fr")
-SEEDS = range(6)
+SEEDS = range(examples(6))
 CII = "{urn:un:unece:uncefact:data:standard:ReusableAggregateBusinessInformationEntity:100}"
 UBL = "{urn:oasis:names:specification:ubl:schema:xsd:CommonBasicComponents-2}"
 
@@ -58,6 +59,7 @@ def is_printed(day: str, language: str, text: str) -> bool:
     return format_short_date(wanted, language) in text or format_long_date(wanted, language) in text
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("layout", samples.list_variants("invoice"))
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_an_invoice_prints_its_facts(layout: str, language: str):
@@ -102,6 +104,7 @@ def test_invoices_vary_in_currency_and_length():
     assert {len(str(facts["lines"])) > 3000 for facts in found} == {True, False}
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("layout", samples.list_variants("contract-note"))
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_a_contract_note_prints_its_facts(layout: str, language: str):
