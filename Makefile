@@ -9,7 +9,7 @@ BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
 
-.PHONY: help demo test check coverage format bench soak chaos clean lock chromium proof sbom
+.PHONY: help demo test tests check coverage format bench soak chaos clean lock chromium proof sbom
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -18,7 +18,10 @@ demo: $(VENV)/.runtime ## run Postroom on simulated mailboxes and print a sign-i
 
 test: ## every check and every test
 	@$(MAKE) --no-print-directory -j 2 $(VENV)/.dev chromium
-	@scripts/check
+	@$(MAKE) --no-print-directory -j 2 check tests
+
+# Beside the check, which leaves one core free for most of its time.
+tests:
 	@scripts/test
 
 # Tracing doubles the CPU time of a test. The folders left out repeat what the others run.
