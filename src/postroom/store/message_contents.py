@@ -1,12 +1,24 @@
-"""Removal of what a lowered content policy forbids: bodies, headers and attachments of messages.
+"""Removal of what a content policy forbids: bodies, headers and attachments of messages.
 
 Contents are written in `messages`.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from postroom.model import MailboxId, RemoteAttachment
 from postroom.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class UnclaimedAttachment:
+    """An attachment of which nothing became a document."""
+
+    message_id: int
+    mailbox_address: str
+    sender: str
+    detected: str | None
+    attachment: RemoteAttachment
 
 
 async def list_message_ids_after(
@@ -19,8 +31,11 @@ async def list_message_ids_after(
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def strip_contents(connection: Connection, messages: Sequence[int]) -> None:
-    """Remove bodies, headers and snippets. Search then covers subject, people and remaining attachments."""
+async def strip_contents(connection: Connection, messages: Sequence[int], *, names: bool = False) -> None:
+    """Remove bodies, headers and snippets. Search then covers subject, people and remaining attachments.
+
+    With `names`, also from messages whose only difference is the names of removed attachments.
+    """
     await connection.execute(
         """
         UPDATE message_contents SET headers = NULL, body_plain = NULL, body_html = NULL,
@@ -30,10 +45,10 @@ async def strip_contents(connection: Connection, messages: Sequence[int]) -> Non
             )), (SELECT string_agg(file_name, ' ' ORDER BY part) FROM attachments
                  WHERE attachments.message_id = messages.id), NULL)
         FROM messages WHERE messages.id = message_id AND message_id = ANY(%b::int8[])
-            AND (headers IS NOT NULL OR body_plain IS NOT NULL OR body_html IS NOT NULL
+            AND (%s OR headers IS NOT NULL OR body_plain IS NOT NULL OR body_html IS NOT NULL
                 OR ts_filter(search, '{c}') <> '')
         """,
-        [messages],
+        [messages, names],
     )
     await connection.execute(
         """
@@ -66,6 +81,34 @@ async def list_attachments(
         [messages],
     )
     return [(row[0], RemoteAttachment(*row[2:]), row[1]) for row in await cursor.fetchall()]
+
+
+async def list_without_document(
+    connection: Connection, after: tuple[int, str], *, limit: int
+) -> list[UnclaimedAttachment]:
+    """The stored attachments of `documents` mailboxes of which nothing became a document, after this one."""
+    cursor = await connection.execute(
+        """
+        SELECT attachments.message_id, mailboxes.address, coalesce(from_address, ''), detected,
+            attachments.part, kind, attachments.media_type, attachments.size, file_name, is_inline, content_id
+        FROM attachments
+        JOIN messages ON messages.id = attachments.message_id
+        JOIN mailboxes ON mailboxes.id = messages.mailbox_id
+        LEFT JOIN blobs
+            ON blobs.organization_id = attachments.organization_id AND blobs.sha256 = attachments.sha256
+        WHERE content_policy = 'documents' AND attachments.sha256 IS NOT NULL
+            AND (attachments.message_id, attachments.part) > (%s, %s)
+            AND NOT EXISTS (SELECT FROM arrivals WHERE arrivals.message_id = attachments.message_id
+                AND (arrivals.part = attachments.part
+                    OR starts_with(arrivals.part, attachments.part || '/')))
+        ORDER BY attachments.message_id, attachments.part LIMIT %s
+        """,
+        [*after, limit],
+    )
+    return [
+        UnclaimedAttachment(*row[:4], attachment=RemoteAttachment(*row[4:]))
+        for row in await cursor.fetchall()
+    ]
 
 
 async def delete_attachments(connection: Connection, attachments: Sequence[tuple[int, str]]) -> None:

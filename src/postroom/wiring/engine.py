@@ -13,7 +13,7 @@ import aiohttp
 from postroom.config import Settings
 from postroom.documents.pipelines import Pipelines
 from postroom.engine import Engine, WorkHandler
-from postroom.flow.documents import intake
+from postroom.flow.documents import intake, screen
 from postroom.flow.ledger import seal
 from postroom.flow.mail import audit, file_name_index, policy, retention, sync
 from postroom.flow.mail.retention import RetentionPeriods
@@ -84,7 +84,7 @@ def build_engine(
         deliver=deliver_context,
         review=documents.build_review_context(settings, pipelines),
         handlers=_build_handlers(
-            settings, subscribe_context, sync_context, deliver_context, ledger_keys=ledger_keys
+            settings, subscribe_context, sync_context, deliver_context, pipelines, ledger_keys=ledger_keys
         ),
     )
 
@@ -107,6 +107,7 @@ def _build_sync_context(
         backfill_days=settings.backfill_days,
         slice_seconds=SLICE_SECONDS,
         intake=partial(intake.take_in, pipelines),
+        covers_sender=partial(screen.covers_sender, pipelines),
         kept_days=_build_retention_periods(settings).messages,
     )
 
@@ -131,6 +132,7 @@ def _build_handlers(
     subscribing: SubscribeContext,
     syncing: SyncContext,
     delivering: DeliverContext,
+    pipelines: Pipelines,
     *,
     ledger_keys: LedgerKeys,
 ) -> Mapping[WorkKind, WorkHandler]:
@@ -147,7 +149,7 @@ def _build_handlers(
         WorkKind.COLLECT_GARBAGE: WorkHandler(partial(blob_gc.run, garbage)),
         WorkKind.APPLY_POLICY: WorkHandler(partial(policy.run, database)),
         WorkKind.INDEX_FILE_NAMES: WorkHandler(partial(file_name_index.run, database)),
-        WorkKind.APPLY_RETENTION: WorkHandler(partial(retention.run, database, periods)),
+        WorkKind.APPLY_RETENTION: WorkHandler(partial(retention.run, database, periods, pipelines)),
         WorkKind.DELIVER: WorkHandler(partial(deliver.run, delivering)),
         WorkKind.SEAL: WorkHandler(
             partial(seal.run_with_current_key, database, partial(_build_signer, ledger_keys))

@@ -38,7 +38,7 @@ def retain(database, organization):
             )
             claim = await work.claim(connection, [WorkKind.APPLY_RETENTION], batch=1, lease_seconds=60)
         [lease] = claim.leases
-        done = await retention.run(database, RetentionPeriods(**periods), lease)
+        done = await retention.run(database, RetentionPeriods(**periods), {}, lease)
         async with database.engine() as connection:
             await work.finish(connection, [work.FinishedWork(lease)])
         assert done.again_after == 86_400

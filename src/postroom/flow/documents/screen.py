@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Final, Literal
 
 from postroom.documents.files.file_type import E_INVOICE_ROOTS, TNEF_START
-from postroom.documents.pipelines import Pipeline
+from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.model import FolderRole
 
@@ -112,6 +112,13 @@ def screen_message(pipeline: Pipeline, message: MessageFacts) -> ScreeningVerdic
     if message.attachments == 0:
         return _ignore("it has no attachment")
     return ScreeningVerdict(ScreeningAction.TAKE, "it may contain a document")
+
+
+def covers_sender(pipelines: Pipelines, mailbox: str, sender: str) -> bool:
+    """Whether a pipeline accepts mail of this sender, in this mailbox, in some folder."""
+    return any(
+        pipeline.takes_mailbox(mailbox) and pipeline.takes_sender(sender) for pipeline in pipelines.values()
+    )
 
 
 def screen_attachment(file: AttachmentFacts) -> ScreeningVerdict:

@@ -273,7 +273,7 @@ class _AuditRun:
             _ObservedMessage(
                 MessageChange(each.key, Presence.PRESENT, each.version, each.state),
                 content_filter.filter_content(each.content, policy),
-                {part.part for part in content_filter.filter_attachments(each.content, policy)},
+                {part.part for part in self.context.filter_attachments(self.mailbox, each.content)},
             )
             async for group in self.remote.fetch(changes, policy)
             for each in group

@@ -7,12 +7,14 @@ its answer. If that is interrupted, the work `apply_policy` continues it. The ne
 missing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Final
 from uuid import UUID
 
+from postroom.documents.pipelines import Pipelines
+from postroom.flow.documents import screen
 from postroom.flow.mail.sync.content_filter import accepts_attachment
 from postroom.model import (
     ContentPolicy,
@@ -28,6 +30,7 @@ from postroom.store.database import Database
 from postroom.store.work import Lease, WorkRequest
 
 BATCH: Final = 500
+FIRST_ATTACHMENT: Final = (0, "")
 TAKEOVER_SECONDS: Final = 600.0  # until a worker continues what the caller did not finish
 _ORDER: Final = (ContentPolicy.METADATA, ContentPolicy.DOCUMENTS, ContentPolicy.FULL)
 
@@ -113,6 +116,32 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
     ]
     await message_contents.delete_attachments(connection, removed)
     await message_contents.strip_contents(connection, messages)
+    await _purge_names(connection, removed)
+    return messages[-1]
+
+
+async def _purge_names(connection: Connection, removed: Sequence[tuple[int, str]]) -> None:
     names = [f"{message}/{part}" for message, part in removed]
     await ledger.purge_personal_of_many(connection, "attachment", names)
-    return messages[-1]
+
+
+async def remove_unaccepted(
+    connection: Connection, pipelines: Pipelines, after: tuple[int, str], *, limit: int
+) -> tuple[int, tuple[int, str] | None]:
+    """Remove attachments of `documents` mailboxes that no pipeline accepts; the next batch after this one.
+
+    Earlier versions stored those of every sender. Attachments that became a document stay. Returns how many
+    were removed, and the last attachment that was looked at, or None if there are no more.
+    """
+    found = await message_contents.list_without_document(connection, after, limit=limit)
+    removed = [
+        (stored.message_id, stored.attachment.part)
+        for stored in found
+        if not accepts_attachment(stored.attachment, stored.detected)
+        or not screen.covers_sender(pipelines, stored.mailbox_address, stored.sender)
+    ]
+    await message_contents.delete_attachments(connection, removed)
+    await message_contents.strip_contents(connection, sorted({message for message, _ in removed}), names=True)
+    await _purge_names(connection, removed)
+    last = (found[-1].message_id, found[-1].attachment.part) if len(found) == limit else None
+    return len(removed), last

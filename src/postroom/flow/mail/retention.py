@@ -1,13 +1,16 @@
 """The work `apply_retention`: remove rows whose retention has passed, once a day per organization.
 
-Messages, mail events, failures, feed events and personal values of the ledger. Each batch is its own
-transaction under the lease. The ledger counts what was removed. Blobs are removed by `flow.storage.blob_gc`.
+Messages, mail events, failures, feed events and personal values of the ledger; also attachments that the
+policy `documents` does not store. Each batch is its own transaction under the lease. The ledger counts what
+was removed. Blobs are removed by `flow.storage.blob_gc`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from postroom.documents.pipelines import Pipelines
+from postroom.flow.mail import policy
 from postroom.logs import Log
 from postroom.model import ContentPolicy, StepResult
 from postroom.store import feed, ledger, purge, work
@@ -38,11 +41,14 @@ class RetentionPeriods:
 BatchRemoval = Callable[[Connection, float], Awaitable[int]]
 
 
-async def run(database: Database, periods: RetentionPeriods, lease: Lease) -> StepResult:
+async def run(
+    database: Database, periods: RetentionPeriods, pipelines: Pipelines, lease: Lease
+) -> StepResult:
     removed: dict[str, int] = {}
     for name, days, removal in _list_removals(periods):
         if days is not None:
             removed[name] = await _remove_in_batches(database, lease, removal, days)
+    removed["unaccepted_attachments"] = await _remove_unaccepted(database, pipelines, lease)
     gone = {name: count for name, count in removed.items() if count}
     if gone:
         log.info("retention.applied", organization=lease.organization, count=sum(gone.values()))
@@ -58,6 +64,15 @@ async def _remove_in_batches(database: Database, lease: Lease, removal: BatchRem
         async with work.fenced_transaction(database, lease) as connection:
             last = await removal(connection, days)
         total += last
+    return total
+
+
+async def _remove_unaccepted(database: Database, pipelines: Pipelines, lease: Lease) -> int:
+    total, last = 0, policy.FIRST_ATTACHMENT
+    while last is not None:
+        async with work.fenced_transaction(database, lease) as connection:
+            count, last = await policy.remove_unaccepted(connection, pipelines, last, limit=BATCH)
+        total += count
     return total
 
 

@@ -21,8 +21,8 @@ _ENCODE: Final = msgspec.json.Encoder().encode
 def accepts_attachment(attachment: RemoteAttachment, detected: str | None = None) -> bool:
     """Whether the policy `documents` stores an attachment, judged by its name, type and first bytes.
 
-    `detected` is the type that its first bytes show, where its content is not at hand. It does not depend on
-    pipelines.
+    `detected` is the type that its first bytes show, where its content is not at hand. Whether a pipeline
+    covers the sender is another question.
     """
     if attachment.content is not None:
         detected = screen.detect_type(attachment.content[: screen.HEAD_BYTES])

@@ -400,7 +400,7 @@ def _add_failure(found: FetchedPage, unfetched: FetchFailure) -> None:
 async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[ReadyMessage, list[Failure]]:
     """Store the bytes of its attachments, so that only small values are left to commit."""
     policy = sync_run.mailbox.policy
-    kept = content_filter.filter_attachments(fetched.content, policy)
+    kept = sync_run.context.filter_attachments(sync_run.mailbox, fetched.content)
     attachments: list[tuple[RemoteAttachment, bytes | None]] = []
     blobs: list[Blob] = []
     detected: dict[bytes, str] = {}

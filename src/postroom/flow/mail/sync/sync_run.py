@@ -8,7 +8,16 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, 
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from postroom.model import ContentPolicy, FolderRole, MailboxId, OrganizationId, ProviderName
+from postroom.flow.mail.sync import content_filter
+from postroom.model import (
+    ContentPolicy,
+    FolderRole,
+    MailboxId,
+    MessageContent,
+    OrganizationId,
+    ProviderName,
+    RemoteAttachment,
+)
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.connection import Connection
 from postroom.store.cursors import Cursor, CursorKind
@@ -18,6 +27,8 @@ from postroom.store.mailboxes import Mailbox
 from postroom.store.notifications import NO_HINTS, SyncHints
 from postroom.store.work import Lease
 
+# Whether a pipeline accepts mail in the mailbox with this address from this sender.
+CoverageFunction = Callable[[str, str], bool]
 # Turns stored messages into documents, in the transaction that stores them.
 IntakeFunction = Callable[[Connection, OrganizationId, Sequence[int]], Awaitable[None]]
 
@@ -33,7 +44,23 @@ class SyncContext:
     backfill_days: float
     slice_seconds: float
     intake: IntakeFunction | None = None
+    covers_sender: CoverageFunction | None = None  # None: all are covered
     kept_days: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
+
+    def filter_attachments(self, mailbox: Mailbox, content: MessageContent) -> list[RemoteAttachment]:
+        """The attachments that the policy stores, or may store once their first bytes are known.
+
+        `documents` stores only what a pipeline may accept. The folder does not matter, because the message
+        may be moved to one that a pipeline applies to.
+        """
+        sender = content.sender.address if content.sender else ""
+        if (
+            mailbox.policy is ContentPolicy.DOCUMENTS
+            and self.covers_sender is not None
+            and not self.covers_sender(mailbox.address, sender)
+        ):
+            return []
+        return content_filter.filter_attachments(content, mailbox.policy)
 
     def oldest_kept(self, policy: ContentPolicy, now: datetime) -> datetime | None:
         """The start of the retention period: older mail is not fetched. None: keep everything."""
