@@ -1,19 +1,9 @@
 """Fixtures that run the command line as a process."""
 
-import os
-from pathlib import Path
-
 import pytest
 
-from cli.launcher import Launcher
-
-SOURCES = Path(__file__).parents[2] / "src"
-
-
-def environment(**settings):
-    """The environment with only these settings. Python warnings are errors."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")}
-    return kept | {"PYTHONPATH": str(SOURCES), "PYTHONWARNINGS": "error"} | settings
+from launcher import Launcher
+from scenarios.postroom_process import environment
 
 
 @pytest.fixture(scope="session")

@@ -14,9 +14,8 @@ from typing import Any, ClassVar
 import httpx2
 import pytest
 
-from cli.conftest import environment as build_environment
-from cli.launcher import LaunchedProcess, Launcher
 from flow.simulated_world import settings
+from launcher import LaunchedProcess, Launcher
 from postroom.blobs import DiskBlobStore
 from postroom.flow.storage import blob_gc
 from postroom.flow.storage.blob_gc import BlobGcContext
@@ -28,6 +27,7 @@ from providers.receiver import Receiver
 from scenarios.crash_points import Effect
 from scenarios.crash_program import REACHED
 from scenarios.mirrored_mailbox import Postroom, environment
+from scenarios.postroom_process import environment as build_environment
 from scenarios.postroom_process import wait_until
 from scenarios.worker_pool import PATIENCE, until
 

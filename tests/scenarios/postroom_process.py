@@ -1,21 +1,43 @@
 """Long-running Postroom processes for tests: start, wait for their line, find what they started, end them."""
 
+import atexit
 import json
 import os
 import queue
 import signal
-import subprocess
-import sys
 import threading
 import time
 import urllib.error
 import urllib.request
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
+
+from launcher import IMPORTED, Launcher
 
 PATIENCE = 180  # seconds until a test is given up; nothing is asserted about how long it took
 SOURCES = Path(__file__).parents[2] / "src"
 PAUSED_PROGRAM = Path(__file__).with_name("paused_program.py")
+OF_SERVERS = (
+    "uvloop",
+    "postroom.documents.sandbox.file_sandbox",
+    "postroom.web.server",
+    "postroom.wiring.documents",
+)
+
+
+def environment(**settings):
+    """The environment with only these settings. Python warnings are errors."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")}
+    return kept | {"PYTHONPATH": str(SOURCES), "PYTHONWARNINGS": "error"} | settings
+
+
+@cache
+def server_launcher():
+    """Starts servers as forks of one process for all tests."""
+    launcher = Launcher(environment(), (*IMPORTED, *OF_SERVERS))
+    atexit.register(launcher.end)
+    return launcher
 
 
 class PostroomProcess:
@@ -25,25 +47,20 @@ class PostroomProcess:
     """
 
     def __init__(self, folder, *arguments, held=None, **settings):
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("POSTROOM_")}
-        program = [str(PAUSED_PROGRAM), json.dumps(held)] if held else ["-m", "postroom"]
-        self.process = subprocess.Popen(
-            [sys.executable, *program, *arguments],
-            cwd=folder,
-            env=kept | {"PYTHONPATH": str(SOURCES), "PYTHONWARNINGS": "error"} | settings,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
+        program = [str(PAUSED_PROGRAM), json.dumps(held)] if held else []
+        reading, writing = os.pipe()
+        self.process = server_launcher().start(
+            arguments, folder, environment(**settings), program, output=(writing, writing)
         )
+        os.close(writing)
+        self._output = os.fdopen(reading)
         self.said = []
         self._lines = queue.Queue()
         self._reader = threading.Thread(target=self._read)
         self._reader.start()
 
     def _read(self):
-        for line in self.process.stdout:
+        for line in self._output:
             self.said.append(line)
             self._lines.put(line)
         self._lines.put(None)
@@ -58,24 +75,23 @@ class PostroomProcess:
 
     def end(self, number=signal.SIGTERM):
         """Its exit code. Returns when everything that could still write to its output has ended too."""
-        with suppress(ProcessLookupError):
-            self.process.send_signal(number)
-        self._reader.join(PATIENCE)
-        assert not self._reader.is_alive(), "something that it started still runs"
-        self.process.stdout.close()
-        return self.process.wait(PATIENCE)
+        self.process.signal(number)
+        return self.wait()
 
     def wait(self):
         """Its exit code, when it has ended by itself."""
         self._reader.join(PATIENCE)
-        self.process.stdout.close()
-        return self.process.wait(PATIENCE)
+        assert not self._reader.is_alive(), "something that it started still runs"
+        self._output.close()
+        code = self.process.wait(PATIENCE)
+        self.process.close()
+        return code
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        if not self.process.stdout.closed:
+        if not self._output.closed:
             self.end(signal.SIGKILL)
 
 

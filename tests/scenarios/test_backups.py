@@ -5,12 +5,12 @@ import shutil
 
 import pytest
 
-from cli.conftest import environment as command_environment
 from cli.conftest import launcher  # noqa: F401  a fixture of these tests, too
 from databases import session
 from postroom.model import ProviderName
 from scenarios.mirror_check import assert_mirrors
 from scenarios.mirrored_mailbox import environment
+from scenarios.postroom_process import environment as command_environment
 
 
 @pytest.fixture

@@ -3,25 +3,16 @@
 import pytest
 
 import amazon
-from cli.conftest import environment as build_environment
-from cli.launcher import Launcher
 from flow.simulated_world import TOPIC
 from providers.receiver import receiving
 from scenarios import crash_documents, crash_mailboxes
 from scenarios.crash_points import EFFECTS
 from scenarios.crash_world import CrashWorld, build_crash
 from scenarios.mirrored_mailbox import postroom
+from scenarios.postroom_process import server_launcher
 from simulator.driver import running
 
-IMPORTED = ("uvloop", "postroom.documents.sandbox.file_sandbox", "postroom.wiring.documents")
 SCENARIOS = vars(crash_mailboxes) | vars(crash_documents)
-
-
-@pytest.fixture(scope="module")
-def launcher():
-    launcher = Launcher(build_environment(), IMPORTED)
-    yield launcher
-    launcher.end()
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +46,7 @@ def aws(request, scenario_class, monkeypatch):
 
 
 @pytest.fixture
-async def world(sim, database_url, owner, organization, tmp_path, launcher, scenario_class, aws):
+async def world(sim, database_url, owner, organization, tmp_path, scenario_class, aws):
     pipelines = tmp_path / "pipelines.toml"
     pipelines.write_text('[invoices]\nkind = "invoice"\n')
     changed = {"pipelines": pipelines, **scenario_class.changed}
@@ -63,7 +54,7 @@ async def world(sim, database_url, owner, organization, tmp_path, launcher, scen
         postroom(sim, database_url, owner, organization, tmp_path, **changed) as room,
         receiving() as receiver,
     ):
-        yield CrashWorld(room, launcher, receiver, database_url, aws)
+        yield CrashWorld(room, server_launcher(), receiver, database_url, aws)
 
 
 def parameters():

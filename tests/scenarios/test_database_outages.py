@@ -114,7 +114,7 @@ async def test_another_worker_takes_over_from_one_frozen_inside_a_transaction(
     held = {"committing": ["postroom.store.blobs:delete_old_marks", 1]}
     with PostroomProcess(tmp_path, "work", held=held, **given) as frozen:
         await asyncio.to_thread(frozen.line, "inside committing")
-        frozen.process.send_signal(signal.SIGSTOP)
+        frozen.process.signal(signal.SIGSTOP)
         cursor = await owner.execute(
             "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction'"
         )
@@ -122,7 +122,7 @@ async def test_another_worker_takes_over_from_one_frozen_inside_a_transaction(
         with PostroomProcess(tmp_path, "work", **given) as other:
             await until(owner, DONE)
             assert await asyncio.to_thread(other.end) == 0
-        frozen.process.send_signal(signal.SIGCONT)
+        frozen.process.signal(signal.SIGCONT)
         wait = wait_until, lambda: any('"work.lease_lost"' in line for line in frozen.said)
         await asyncio.to_thread(*wait)
         await owner.execute("UPDATE work SET due_at = postroom_now() WHERE kind = 'collect_garbage'")

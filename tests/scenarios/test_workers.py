@@ -1,13 +1,13 @@
 """Y1: any number of workers, each work item done once, whichever worker is killed, stopped or woken."""
 
 import asyncio
-import os
 import random
 import signal
 
 import pytest
 
 from postroom.store import work
+from scenarios.postroom_process import wait_until
 from scenarios.worker_pool import add_work, make_effects, until, workers
 
 
@@ -74,7 +74,7 @@ async def test_another_worker_takes_over_while_the_first_sleeps(database_url, ow
             await until(owner, "SELECT EXISTS (SELECT FROM effects)")
             sleeper.signal(signal.SIGCONT)
             sleeper.signal(signal.SIGTERM)  # a worker ends its running step before it exits
-            assert await asyncio.wait_for(sleeper.process.wait(), 60) == 0
+            assert await sleeper.end() == 0
             assert await effects(owner) == (1, 1)
             cursor = await owner.execute("SELECT token FROM effects")
             assert await cursor.fetchone() == (other.began[0][1],)
@@ -88,7 +88,7 @@ async def test_a_worker_frozen_inside_a_transaction_loses_its_locks_to_the_next(
     limits = {"lease_seconds": 3, "idle_seconds": 1}
     async with workers(1, database_url, freezes=True, **limits) as [frozen]:
         await frozen.began_one.wait()
-        await asyncio.to_thread(os.waitid, os.P_PID, frozen.process.pid, os.WSTOPPED | os.WNOWAIT)
+        await asyncio.to_thread(wait_until, frozen.is_frozen)
         async with workers(1, database_url, **limits) as [other]:
             await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
             assert await effects(owner) == (1, 1)
@@ -99,7 +99,7 @@ async def test_a_worker_frozen_inside_a_transaction_loses_its_locks_to_the_next(
         await until(owner, "SELECT NOT EXISTS (SELECT FROM work)")
         assert await effects(owner) == (2, 2), "it continues with the next work"
         frozen.signal(signal.SIGTERM)
-        assert await asyncio.wait_for(frozen.process.wait(), 60) == 0
+        assert await frozen.end() == 0
     assert ("work.failed", "drop") in [(each["event"], each.get("outcome")) for each in frozen.logged]
 
 
@@ -131,7 +131,7 @@ async def test_a_stopping_worker_finishes_what_it_has_begun(database_url, owner,
     async with workers(1, database_url, concurrency=5, step_seconds=0.5, stop_seconds=60) as [worker]:
         await worker.began_one.wait()
         worker.signal(signal.SIGTERM)
-        assert await asyncio.wait_for(worker.process.wait(), 60) == 0
+        assert await worker.end() == 0
     assert await effects(owner) == (5, 5)
 
 
@@ -141,7 +141,7 @@ async def test_a_stopping_worker_gives_back_what_would_take_too_long(database_ur
     async with workers(1, database_url, step_seconds=3600, stop_seconds=0) as [worker]:
         await worker.began_one.wait()
         worker.signal(signal.SIGTERM)
-        assert await asyncio.wait_for(worker.process.wait(), 60) == 0
+        assert await worker.end() == 0
     cursor = await owner.execute("SELECT lease_token, attempts, due_at <= postroom_now() FROM work")
     assert await cursor.fetchall() == [(None, 0, True)] * 3
 
@@ -151,7 +151,7 @@ async def test_a_worker_whose_heartbeat_fails_ends_as_a_whole(database_url, owne
     async with workers(1, database_url, concurrency=1, lease_seconds=1, step_seconds=3600) as [worker]:
         await worker.began_one.wait()  # it claims nothing more, so only the heartbeat meets the damage
         await owner.execute("ALTER TABLE work RENAME COLUMN leased_until TO was_leased_until")
-        assert await asyncio.wait_for(worker.process.wait(), 60) == 1
+        assert await worker.end() == 1
 
 
 async def test_each_failure_ends_as_the_table_says(database_url, owner, organization):
@@ -194,7 +194,7 @@ async def test_work_that_kills_its_worker_is_parked(database_url, owner, organiz
     await add_work(owner, organization, "deadly", 1)
     for _ in range(3):
         async with workers(1, database_url, lease_seconds=1) as [worker]:
-            assert await asyncio.wait_for(worker.process.wait(), 60) == 9
+            assert await worker.end() == 9
     async with workers(1, database_url):
         await until(owner, "SELECT due_at IS NULL FROM work")
     cursor = await owner.execute("SELECT last_error FROM work")

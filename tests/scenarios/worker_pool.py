@@ -15,9 +15,11 @@ from uuid import UUID
 import psycopg
 
 import databases
+from launcher import LaunchedProcess
 from postroom.model import OrganizationId
 from postroom.store import work
 from postroom.store.connection import Connection
+from scenarios.postroom_process import environment, server_launcher
 
 PROGRAM = Path(__file__).with_name("worker_process.py")
 PATIENCE = 300  # seconds until a scenario is given up; nothing is asserted about how long it took
@@ -25,15 +27,16 @@ PATIENCE = 300  # seconds until a scenario is given up; nothing is asserted abou
 
 @dataclass
 class WorkerProcess:
-    process: asyncio.subprocess.Process
+    process: LaunchedProcess
+    output: asyncio.StreamReader
+    errors: asyncio.StreamReader
     began: list[tuple[str, UUID]] = field(default_factory=list)
     tries: asyncio.Queue[str] = field(default_factory=asyncio.Queue)
     began_one: asyncio.Event = field(default_factory=asyncio.Event)
     logged: list[dict[str, Any]] = field(default_factory=list)
 
     async def read(self) -> None:
-        assert self.process.stdout
-        async for line in self.process.stdout:
+        async for line in self.output:
             match line.split():
                 case [b"began", subject, token]:
                     self.began.append((subject.decode(), UUID(token.decode())))
@@ -44,8 +47,7 @@ class WorkerProcess:
                     pass
 
     async def read_log(self) -> None:
-        assert self.process.stderr
-        async for line in self.process.stderr:
+        async for line in self.errors:
             try:
                 self.logged.append(json.loads(line))
             except ValueError:
@@ -56,40 +58,51 @@ class WorkerProcess:
             await asyncio.wait_for(self.tries.get(), PATIENCE)
 
     def signal(self, number: signal.Signals) -> None:
-        os.kill(self.process.pid, number)
+        self.process.signal(number)
+
+    async def end(self) -> int:
+        """Its exit code, once it has ended."""
+        return await asyncio.to_thread(self.process.wait, PATIENCE)
+
+    def is_frozen(self) -> bool:
+        return Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+async def start_worker(options: dict[str, object]) -> WorkerProcess:
+    (output, out), (errors, err) = await open_pipe(), await open_pipe()
+    process = server_launcher().start(
+        [json.dumps(options)], Path.cwd(), environment(), [str(PROGRAM)], output=(out, err)
+    )
+    os.close(out)
+    os.close(err)
+    return WorkerProcess(process, output, errors)
+
+
+async def open_pipe() -> tuple[asyncio.StreamReader, int]:
+    """A reader, and the file descriptor to write to."""
+    reading, writing = os.pipe()
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(reading, "rb"))
+    return reader, writing
 
 
 @asynccontextmanager
 async def workers(count: int, url: str, **options: object) -> AsyncGenerator[list[WorkerProcess]]:
     """So many worker processes, ready; ended when the block ends, however they are then."""
-    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2] / "src")}
-    started = [
-        WorkerProcess(
-            await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-W",
-                "error",
-                str(PROGRAM),
-                json.dumps({"url": databases.to_service(url), **options}),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=environment,
-            )
-        )
-        for _ in range(count)
-    ]
+    options["url"] = databases.to_service(url)
+    started = [await start_worker(options) for _ in range(count)]
     readers: list[asyncio.Task[None]] = []
     try:
         for each in started:
-            assert each.process.stdout
-            assert await each.process.stdout.readline() == b"ready\n"
+            assert await each.output.readline() == b"ready\n"
             readers += [asyncio.create_task(each.read()), asyncio.create_task(each.read_log())]
         yield started
     finally:
         for each in started:
-            if each.process.returncode is None:
-                each.process.kill()
-            await each.process.wait()
+            each.signal(signal.SIGKILL)
+            await each.end()
+            each.process.close()
         await asyncio.gather(*readers)
 
 

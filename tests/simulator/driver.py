@@ -1,34 +1,36 @@
 """Runs mailsim as a separate process, as users do, and calls its control API."""
 
+import atexit
 import contextlib
 import json
 import os
 import selectors
 import signal
-import subprocess
 import sys
-import tempfile
+import time
 from collections.abc import Generator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 import httpx2
 
+from launcher import LaunchedProcess, Launcher
 from simulator import conformance
 
 START_SECONDS = 30
 SOURCES = Path(__file__).parents[2] / "mailsim/src"
+IMPORTED = ("argparse", "uvloop", "mailsim.app", "mailsim.http_server", "mailsim.simulator", "mailsim.tls")
 
 
 @dataclass(frozen=True)
 class Simulation:
     """A running mailsim. `ready` is its ready line; `control` is a client relative to /_sim/."""
 
-    process: subprocess.Popen[str]
+    process: LaunchedProcess
     ready: dict[str, Any]
     control: httpx2.Client
-    errors: Path
 
     @property
     def http(self) -> str:
@@ -113,37 +115,46 @@ def environment() -> dict[str, str]:
     return {**variables, "PYTHONPATH": path, "TZ": "UTC"}
 
 
+def launch() -> Launcher:
+    return Launcher(environment(), IMPORTED, "mailsim")
+
+
+@cache
+def _shared_launcher() -> Launcher:
+    launcher = launch()
+    atexit.register(launcher.end)
+    return launcher
+
+
+def _wait_until_ready(process: LaunchedProcess) -> dict[str, Any]:
+    deadline = time.monotonic() + START_SECONDS
+    while not (output := process.read_output()[0]).endswith("\n"):
+        assert process.poll() is None, f"mailsim exited before it was ready: {process.read_output()[1]}"
+        assert time.monotonic() < deadline, "mailsim did not become ready"
+        time.sleep(0.005)
+    return json.loads(output)
+
+
 @contextlib.contextmanager
-def running(*options: str, checked: bool = True) -> Generator[Simulation]:
+def running(*options: str, checked: bool = True, launcher: Launcher | None = None) -> Generator[Simulation]:
     """Run mailsim for the block; it must exit cleanly and write nothing to stderr.
 
     At the end, its responses are validated against the providers' API descriptions. `checked` False skips
-    this, for loads that would fill the log.
+    this, for loads that would fill the log. Simulators of one launcher have the same hash seed.
     """
-    with tempfile.TemporaryDirectory() as directory:
-        errors = Path(directory, "stderr")
-        with errors.open("w") as stderr:
-            process = subprocess.Popen(
-                command(*options),
-                stdout=subprocess.PIPE,
-                stderr=stderr,
-                text=True,
-                env=environment(),
-            )
-        assert process.stdout is not None
-        try:
-            ready = ready_line(process.stdout)
-            with httpx2.Client(base_url=ready["control"] + "/", trust_env=False, timeout=60) as control:
-                simulation = Simulation(process, ready, control, errors)
-                if checked:
-                    conformance.record(control)
-                yield simulation
-                if checked and process.poll() is None:
-                    conformance.check(control)
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
-            assert not (output := errors.read_text()), output
-        finally:
-            process.kill()
-            process.wait()
-            process.stdout.close()
+    process = (launcher or _shared_launcher()).start(options, Path.cwd(), environment())
+    try:
+        ready = _wait_until_ready(process)
+        with httpx2.Client(base_url=ready["control"] + "/", trust_env=False, timeout=60) as control:
+            simulation = Simulation(process, ready, control)
+            if checked:
+                conformance.record(control)
+            yield simulation
+            if checked and process.poll() is None:
+                conformance.check(control)
+        process.signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert not (output := process.read_output()[1]), output
+    finally:
+        process.signal(signal.SIGKILL)
+        process.close()

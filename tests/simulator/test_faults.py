@@ -1,6 +1,7 @@
 """Scheduled faults as clients of both providers see them over a socket, and their meters and logs."""
 
 import json
+import signal
 import socket
 import time
 from collections.abc import Callable
@@ -339,5 +340,5 @@ def test_a_signal_ends_mailsim_during_a_stall(start: Callable[..., Simulation]):
     sim.fault("stall", seconds=600)
     with pytest.raises(httpx2.ReadTimeout):
         client.list(timeout=0.2)
-    sim.process.terminate()
+    sim.process.signal(signal.SIGTERM)
     assert sim.process.wait(30) == 0

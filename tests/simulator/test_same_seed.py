@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import pytest
 
-from simulator.driver import Simulation, running
+from simulator.driver import Simulation, launch, running
 from simulator.graph_push_receiver import GraphPushReceiver, receive_pushes
 from simulator.microsoft_user import MicrosoftUsers
 from simulator.subscription_requests import subscribe
@@ -63,8 +63,13 @@ def signed_in(sim: Simulation) -> dict[str, Any]:
 def runs() -> Generator[list[Simulation]]:
     """Start two simulators with the same seed and one with another."""
     with ExitStack() as stack:
-        options = ("--clock", "manual", "--start", "2026-03-02T09:00:00Z")
-        yield [stack.enter_context(running("--seed", seed, *options)) for seed in ("7", "7", "8")]
+        simulations = []
+        for seed in ("7", "7", "8"):
+            launcher = launch()  # for a hash seed of its own
+            stack.callback(launcher.end)
+            options = ("--clock", "manual", "--start", "2026-03-02T09:00:00Z", "--seed", seed)
+            simulations.append(stack.enter_context(running(*options, launcher=launcher)))
+        yield simulations
 
 
 def test_ids_and_bytes_depend_only_on_seed_and_calls(runs):

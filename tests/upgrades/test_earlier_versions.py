@@ -5,7 +5,6 @@ import urllib.request
 
 import pytest
 
-from cli.conftest import environment
 from databases import login_settings, session, to_service
 from postroom import config
 from postroom.documents.pipelines import Pipeline
@@ -13,7 +12,7 @@ from postroom.flow.documents.route import ExtractedValues, look_up_record
 from postroom.store.database import open_database
 from postroom.store.schema_migrations import list_shipped, migrate, read_status
 from postroom.wiring.documents import build_route_context
-from scenarios.postroom_process import PostroomProcess
+from scenarios.postroom_process import PostroomProcess, environment
 from upgrades.row_comparison import assert_kept, read_all_rows
 
 # Tables that each archive must hold rows of: otherwise the comparison would show nothing.

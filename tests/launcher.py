@@ -1,10 +1,11 @@
-"""Start Postroom's commands as forks of one process that has already imported their modules.
+"""Start commands as forks of one process that has already imported their modules.
 
 Each command is a process with its own arguments, environment and working directory, as a user starts it.
-Only the imports, which take most of a short command's time, happen once. Most tests of servers run
-`python -m postroom`.
+Only the imports, which take most of a short command's time, happen once. Postroom's own supervisors start
+their children as `python -m postroom`.
 """
 
+import gc
 import json
 import os
 import runpy
@@ -21,7 +22,7 @@ from pathlib import Path
 from select import select
 from typing import IO
 
-# Modules that commands import. None of them starts a thread, which would not survive a fork.
+# Modules that Postroom's commands import. None of them starts a thread, which would not survive a fork.
 IMPORTED = (
     "postroom.cli.startup",
     "postroom.cli.output",
@@ -35,26 +36,36 @@ IMPORTED = (
 
 
 class LaunchedProcess:
-    """A process that the launcher started. Its output goes to files, which do not keep it waiting."""
+    """A process that the launcher started. `files` are those of its stdout and stderr, to read from."""
 
-    def __init__(self, connection: socket.socket, out: IO[str], err: IO[str]) -> None:
-        self._connection, self._out, self._err = connection, out, err
+    def __init__(self, connection: socket.socket, files: Sequence[IO[str]]) -> None:
+        self._connection, self._files = connection, files
         self._answers = connection.makefile()
+        self._code: int | None = None
         self.pid = int(self._answers.readline())
 
     def wait(self, seconds: float) -> int:
         """The exit code, once it has ended."""
-        self._connection.settimeout(seconds)
-        return int(self._answers.readline() or -signal.SIGKILL)
+        if self._code is None:
+            self._connection.settimeout(seconds)
+            self._code = int(self._answers.readline() or -signal.SIGKILL)
+        return self._code
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        if self._code is None and select([self._connection], [], [], 0)[0]:
+            self.wait(1)
+        return self._code
 
     def signal(self, number: signal.Signals) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(self.pid, number)
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
 
     def read_output(self) -> tuple[str, str]:
         """What it has written to stdout and stderr so far. It writes on at the end of the files."""
         return tuple(
-            os.pread(fd, os.fstat(fd).st_size, 0).decode() for fd in (self._out.fileno(), self._err.fileno())
+            os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in self._files
         )
 
     def close(self) -> None:
@@ -62,14 +73,17 @@ class LaunchedProcess:
         self.output = self.read_output()
         self._answers.close()
         self._connection.close()
-        self._out.close()
-        self._err.close()
+        for file in self._files:
+            file.close()
 
 
 class Launcher:
-    """The client of the launcher process, used by tests. `imported`: more modules to import once."""
+    """The client of the launcher process, used by tests. `imported`: the modules to import once."""
 
-    def __init__(self, environment: dict[str, str], imported: Sequence[str] = ()) -> None:
+    def __init__(
+        self, environment: dict[str, str], imported: Sequence[str] = IMPORTED, package: str = "postroom"
+    ) -> None:
+        self._package = package
         self._folder = tempfile.TemporaryDirectory()
         self._address = str(Path(self._folder.name, "socket"))
         command = [sys.executable, __file__, self._address, *imported]
@@ -85,22 +99,29 @@ class Launcher:
         folder: Path,
         environment: dict[str, str],
         program: Sequence[str] = (),
+        *,
+        output: tuple[int, int] | None = None,
     ) -> LaunchedProcess:
-        """Start one command: `postroom ARGUMENTS`, or another program with these arguments after its own."""
-        out, err = (tempfile.TemporaryFile("w+") for _ in range(2))  # noqa: SIM115  # closed by the caller
+        """Start one command: `postroom ARGUMENTS`, or another program with these arguments after its own.
+
+        Its output goes to files, which do not keep it waiting, or to `output`, for stdout and stderr.
+        """
+        files = [tempfile.TemporaryFile("w+") for _ in range(0 if output else 2)]  # noqa: SIM115  # the caller's
         launch = socket.socket(socket.AF_UNIX)
         launch.connect(self._address)
         order = json.dumps(
             {
+                "package": self._package,
                 "arguments": arguments,
                 "folder": str(folder),
                 "environment": environment,
                 "program": program,
             }
         )
-        socket.send_fds(launch, [f"{len(order):9}".encode()], [out.fileno(), err.fileno()])
+        descriptors = output or [file.fileno() for file in files]
+        socket.send_fds(launch, [f"{len(order):9}".encode()], [*descriptors])
         launch.sendall(order.encode())
-        return LaunchedProcess(launch, out, err)
+        return LaunchedProcess(launch, files)
 
     def run(
         self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], seconds: float
@@ -119,19 +140,20 @@ class Launcher:
 
 
 def main(address: str, *imported: str) -> None:
-    for module in (*IMPORTED, *imported):
+    for module in imported:
         import_module(module)
     assert threading.active_count() == 1, "a fork has one thread only"
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # answering processes are not waited for
-    listening = socket.create_server(address, family=socket.AF_UNIX)
-    print("ready", flush=True)
-    while listening in select([listening, sys.stdin], [], [])[0]:  # else the tests have ended
-        launch, _ = listening.accept()
-        if os.fork() == 0:
-            listening.close()
-            _answer(launch)
-            return
-        launch.close()
+    gc.freeze()  # the forks share these objects; without this, each would walk through them when it ends
+    with socket.create_server(address, family=socket.AF_UNIX) as listening:
+        print("ready", flush=True)
+        while listening in select([listening, sys.stdin], [], [])[0]:  # else the tests have ended
+            launch, _ = listening.accept()
+            if os.fork() == 0:
+                listening.close()
+                _answer(launch)
+                return
+            launch.close()
 
 
 def _answer(launch: socket.socket) -> None:
@@ -153,6 +175,7 @@ def _answer(launch: socket.socket) -> None:
 
 
 def _become(order: dict, out: int, err: int) -> None:
+    os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     for given, number in ((nothing, 0), (out, 1), (err, 2)):
         os.dup2(given, number)
@@ -164,8 +187,8 @@ def _become(order: dict, out: int, err: int) -> None:
         sys.argv = [*order["program"], *order["arguments"]]
         runpy.run_path(order["program"][0], run_name="__main__")
     else:
-        sys.argv = ["postroom", *order["arguments"]]
-        runpy.run_module("postroom", run_name="__main__", alter_sys=True)
+        sys.argv = [order["package"], *order["arguments"]]
+        runpy.run_module(order["package"], run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":
