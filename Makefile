@@ -1,5 +1,5 @@
 # Two commands do everything: `make demo` and `make test`. The rest are their parts.
-PYTHON ?= python3.11
+PYTHON ?=
 PORT ?= 0
 SEEDS ?= 20
 JOBS ?= 1
@@ -7,6 +7,7 @@ MINUTES ?= 60
 VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+FIND_PYTHON := scripts/find-python "$(PYTHON)"
 INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
 
 .PHONY: help demo test tests check coverage format bench soak chaos clean lock chromium proof sbom
@@ -49,7 +50,7 @@ proof: $(VENV)/.dev ## 200 chaos seeds and every planted bug; writes docs/proof.
 	@scripts/proof --seeds 200 --jobs 2
 
 sbom: ## dist/sbom.json (CycloneDX) and dist/licenses.txt
-	@$(PYTHON) scripts/sbom
+	@python=$$($(FIND_PYTHON)) && "$$python" scripts/sbom
 
 clean: ## remove the environment and everything made by these commands
 	rm -rf $(VENV) .demo .chaos .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* build dist
@@ -62,13 +63,16 @@ lock: $(VENV)/.dev ## compile the hash-locked requirements
 	$(LOCK) pyproject.toml $(addprefix --extra ,aws gcs llm otel parquet) --group build -c requirements/runtime.txt -o requirements/extras.txt
 	$(LOCK) pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -c requirements/extras.txt -o requirements/dev.txt
 	$(LOCK) --group sbom --group build -o requirements/sbom.txt
+	@for version in 3.11 3.12 3.13 3.14; do for list in runtime extras dev; do \
+	  $(BIN)/uv pip install --quiet --dry-run --target build/lock --python-version $$version --only-binary :all: --no-deps --require-hashes \
+	    -r requirements/$$list.txt || exit 1; done; done
 
 chromium:
 	@scripts/chromium
 
+# Also missing where its interpreter was removed by an upgrade of the system; hence --clear.
 $(BIN)/python:
-	@echo "creating $(VENV)"
-	@$(PYTHON) -m venv $(VENV)
+	@python=$$($(FIND_PYTHON)) && echo "creating $(VENV) with $$python" && "$$python" -m venv --clear $(VENV)
 
 $(VENV)/.runtime: requirements/runtime.txt pyproject.toml mailsim/pyproject.toml | $(BIN)/python
 	@echo "installing Postroom; the first time this takes a minute or two"
