@@ -3,7 +3,6 @@
 import email
 import email.policy
 from email.message import EmailMessage
-from email.utils import getaddresses
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -204,8 +203,9 @@ def test_generated_mail_is_parsed_like_the_standard_library_does(to, subject, bo
 
 @example([(", \\", "aa@a.example")])
 @given(st.lists(st.tuples(st.text('abc ,.()"\\', max_size=8), ADDRESSES), min_size=1, max_size=4))
-def test_valid_address_lists_are_parsed_like_the_standard_library_does(people):
+def test_address_lists_that_the_standard_library_writes_are_read_back(people):
+    """Compared with what was written: what the library's own parser returns depends on its patch version."""
     line = ", ".join(email.utils.formataddr(person) for person in people)
     found = parse(f"To: {line}\n\n".encode()).head.to
-    expected = [(" ".join(name.split()), address) for name, address in getaddresses([line])]
+    expected = [(" ".join(name.split()), address) for name, address in people]
     assert [(each.name, each.address) for each in found] == expected
