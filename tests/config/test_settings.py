@@ -164,3 +164,44 @@ def test_a_secret_shows_itself_only_when_asked():
     for spread in (pickle.dumps, copy.deepcopy):
         with pytest.raises(TypeError, match="pickled"):
             spread(secret)
+
+
+def test_a_secret_can_be_read_from_a_file(monkeypatch, tmp_path):
+    (tmp_path / "token").write_text(f"{MARK}\n")
+    monkeypatch.setenv("POSTROOM_METRICS_TOKEN_FILE", str(tmp_path / "token"))
+    settings = config.load()
+    assert settings.metrics_token == Secret(MARK)
+    [view] = [view for view in config.describe_settings(settings) if view.name == "POSTROOM_METRICS_TOKEN"]
+    assert view.source == "file"
+    assert MARK not in str(view)
+
+
+def test_the_file_of_a_secret_is_checked_like_a_variable(tmp_path):
+    (tmp_path / "empty").write_text("\n")
+    (tmp_path / "url").write_text(f"mysql://ann:{MARK}@db.example.com/mail")
+    (tmp_path / "key").write_text(MARK)
+    found = faults(
+        POSTROOM_DATABASE_URL_FILE=str(tmp_path / "url"),
+        POSTROOM_LEDGER_KEY=MARK,
+        POSTROOM_LEDGER_KEY_FILE=str(tmp_path / "key"),
+        POSTROOM_LLM_KEY_FILE=str(tmp_path / "empty"),
+        POSTROOM_METRICS_TOKEN_FILE=str(tmp_path / "missing"),
+        POSTROOM_PORT_FILE=str(tmp_path / "key"),
+    )
+    assert MARK not in str(found)
+    assert {fault.partition(":")[0] for fault in found} == {
+        "POSTROOM_DATABASE_URL",
+        "POSTROOM_LEDGER_KEY",
+        "POSTROOM_LEDGER_KEY_FILE",
+        "POSTROOM_LLM_KEY_FILE",
+        "POSTROOM_METRICS_TOKEN_FILE",
+        "POSTROOM_PORT_FILE",
+    }
+
+
+def test_a_changed_secret_replaces_its_file_for_child_processes(monkeypatch, tmp_path):
+    (tmp_path / "url").write_text("postgresql://db.example.com/mail")
+    monkeypatch.setenv("POSTROOM_DATABASE_URL_FILE", str(tmp_path / "url"))
+    child = config.child_environment(database_url="postgresql://db.example.com/other")
+    assert child["POSTROOM_DATABASE_URL"] == "postgresql://db.example.com/other"
+    assert "POSTROOM_DATABASE_URL_FILE" not in child

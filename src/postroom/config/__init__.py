@@ -9,6 +9,7 @@ import os
 import sys
 from collections.abc import Collection
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ValidationError
@@ -50,9 +51,11 @@ def load(*, ignoring: Collection[str] = (), **options: object) -> Settings:
 
     Command line options take precedence over the environment.
     """
-    overrides = {name: value for name, value in options.items() if value is not None}
-    overrides |= {name: Settings.model_fields[name].default for name in ignoring}
-    faults = _find_unknown_names()
+    overrides: dict[str, object] = {name: Settings.model_fields[name].default for name in ignoring}
+    overrides = {name: value for name, value in options.items() if value is not None} | overrides
+    from_files, faults = _read_secret_files(overrides)
+    overrides |= from_files
+    faults += _find_unknown_names()
     try:
         settings = Settings(**cast("dict[str, Any]", overrides))
     except ValidationError as error:
@@ -85,9 +88,8 @@ def has_display() -> bool:
 
 def child_environment(**changed: object) -> dict[str, str]:
     """Return the environment with these settings changed; None removes one."""
-    environment = {
-        name: value for name, value in os.environ.items() if name.upper() not in map(_variable_name, changed)
-    }
+    replaced = {variable for name in changed for variable in (_variable_name(name), _file_variable(name))}
+    environment = {name: value for name, value in os.environ.items() if name.upper() not in replaced}
     return environment | {
         _variable_name(name): str(value) for name, value in changed.items() if value is not None
     }
@@ -95,6 +97,39 @@ def child_environment(**changed: object) -> dict[str, str]:
 
 def _variable_name(name: str) -> str:
     return PREFIX + name.upper()
+
+
+def _file_variable(name: str) -> str:
+    """The variable that names a file with the value of a secret, for credentials of systemd or Kubernetes."""
+    return f"{_variable_name(name)}_FILE"
+
+
+def _get_variable(variable: str) -> str | None:
+    """The value of a variable, in whatever case it is written; None if it is unset or empty."""
+    return next((value for name, value in os.environ.items() if name.upper() == variable and value), None)
+
+
+def _read_secret_files(overrides: Collection[str]) -> tuple[dict[str, object], list[str]]:
+    """Return the secrets that files hold, and the faults found."""
+    values, faults = dict[str, object](), list[str]()
+    for name, field in Settings.model_fields.items():
+        path = _get_variable(_file_variable(name))
+        if path is None or name in overrides or not _is_secret(field):
+            continue
+        if _get_variable(_variable_name(name)) is not None:
+            faults.append(f"{_file_variable(name)}: {_variable_name(name)} is set too. Remove one of them.")
+            continue
+        try:
+            value = Path(path).read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+            faults.append(f"{_file_variable(name)}: cannot read {path}: {reason}. Name a readable file.")
+            continue
+        if value:
+            values[name] = value
+        else:
+            faults.append(f"{_file_variable(name)}: {path} is empty. Write the secret into it.")
+    return values, faults
 
 
 def _plain(value: object) -> str | int | float | None:
@@ -106,13 +141,16 @@ def _plain(value: object) -> str | int | float | None:
 
 
 def _source(name: str) -> str:
-    is_set = any(variable.upper() == _variable_name(name) and value for variable, value in os.environ.items())
-    return "environment" if is_set else "default"
+    if _get_variable(_variable_name(name)) is not None:
+        return "environment"
+    is_file = _is_secret(Settings.model_fields[name]) and _get_variable(_file_variable(name)) is not None
+    return "file" if is_file else "default"
 
 
 def _find_unknown_names() -> list[str]:
     variables = [(name, name.upper().removeprefix(PREFIX)) for name in sorted(os.environ)]
-    known = [name.upper() for name in Settings.model_fields]
+    files = [f"{name}_FILE" for name, field in Settings.model_fields.items() if _is_secret(field)]
+    known = [name.upper() for name in (*Settings.model_fields, *files)]
     return [
         _format_unknown_name(name, difflib.get_close_matches(rest, known, n=1))
         for name, rest in variables
