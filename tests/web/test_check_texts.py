@@ -16,6 +16,10 @@ from postroom.web.check_texts import describe_findings
             "one reading of number: it may also be only “2026”",
             "“Invoice number”: it may also be only “2026”",
         ),
+        (
+            "both readers agree on iban: DE02 is also read as GB33",
+            "“IBAN”: the readers disagree; DE02 is also read as GB33",
+        ),
         ("kind: certainty 0.99", "Document kind: invoice (99%)"),
         (
             "check digits of vat_id: CHE1; net + vat = 3, gross is 4",

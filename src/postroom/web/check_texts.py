@@ -15,6 +15,7 @@ _UNCERTAIN: Final = re.compile(rf"\b{_NAME} is uncertain \((?P<share>\d\.\d+)\)"
 _MISSING: Final = re.compile(rf"\b{_NAME} was not found\b")
 _CHECK_DIGITS: Final = re.compile(rf"\bcheck digits of {_NAME}: (?P<value>.+?){_END}")
 _READING: Final = re.compile(rf"\bone reading of {_NAME}: ")
+_AGREEMENT: Final = re.compile(rf"\bboth readers agree on {_NAME}: ")
 _KIND: Final = re.compile(r"\bkind: certainty (?P<share>\d\.\d+)")
 _TITLE: Final = re.compile(r"\btitle: (?P<title>“.+?”) looks like its title\b")
 _OTHER_NAMES: Final = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
@@ -35,6 +36,7 @@ def describe_findings(text: str, kind: str | None = None, *, passed: bool = Fals
         lambda found: f"Check digits of {label(found)} {found['value']} are {digits}", text
     )
     text = _READING.sub(lambda found: f"{label(found)}: ", text)
+    text = _AGREEMENT.sub(lambda found: f"{label(found)}: the readers disagree; ", text)
     text = _KIND.sub(lambda found: f"Document kind: {shown_kind} ({_percent(found)})", text)
     text = _TITLE.sub(r"The title \g<title> suggests another kind of document", text)
     text = _OTHER_NAMES.sub(lambda found: field_labels.in_sentence(found[0], kind), text)

@@ -1,28 +1,25 @@
 """Reads fields with a language model: Anthropic, or a server with OpenAI's protocol. Off by default.
 
-Answers are validated against the kind's schema; their confidence depends on what text and arithmetic confirm.
-If anything fails, the offline reader is used and the reason is recorded. Also `choose_field_reader`, which
-chooses between both readers by the setting. No other module of `documents` uses the network.
+Answers are validated against the kind's schema; `answer_rating` compares them with the text and with the
+offline reader's fields. If anything fails, the offline reader is used and the reason is recorded. Also
+`choose_field_reader`, which chooses between both readers by the setting. No other module of `documents` uses
+the network.
 """
 
 import asyncio
 import importlib
 import importlib.util
-import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, fields, replace
-from decimal import Decimal
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final, Literal, cast
 
-from postroom.documents.fields.ambiguity import mark_ambiguous
-from postroom.documents.fields.document_text import DocumentText, build_document_text
-from postroom.documents.fields.extraction_result import FieldExtraction, FieldValue, ModelUsage
-from postroom.documents.fields.field_checks import check_fields
+from postroom.documents.fields import answer_rating
+from postroom.documents.fields.document_text import build_document_text
+from postroom.documents.fields.extraction_result import FieldExtraction, ModelUsage
 from postroom.documents.fields.field_reader import FieldReader, SourceFile
 from postroom.documents.fields.offline_reader import OfflineReader
-from postroom.documents.fields.value_parsing import ParsedValue, find_values
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.errors import SettingsError
@@ -71,8 +68,8 @@ class LanguageModelReader:
         except _UnusableAnswer as error:
             return replace(offline, fallback_reason=str(error), usage=error.usage)
         document = build_document_text(reading.transcript)
-        read = _rate_answer(_answer_values(answer), offline.fields, document, kind)
-        return FieldExtraction(read, reader=f"{self.vendor}:{self.model}", usage=(usage,))
+        rated = answer_rating.rate_answer(answer, offline, document, kind)
+        return replace(rated, reader=f"{self.vendor}:{self.model}", usage=(usage,))
 
     async def _ask(
         self, reading: FileReading, kind: DocumentKind, file: SourceFile | None
@@ -205,74 +202,3 @@ def _reported_price(result: Any) -> float | None:
         return float(result.response.cost().total_price)
     except (LookupError, AssertionError, ValueError):
         return None
-
-
-def _answer_values(answer: Any) -> dict[str, Any]:
-    return {each.name: getattr(answer, each.name) for each in fields(answer)}
-
-
-def _rate_answer(
-    answer_values: Mapping[str, Any],
-    offline: Mapping[str, FieldValue],
-    document: DocumentText,
-    kind: DocumentKind,
-) -> dict[str, FieldValue]:
-    """Give each value its position, and a confidence by text, arithmetic and the offline reader."""
-    written = find_values(document)
-    found: dict[str, FieldValue] = {}
-    for name, value in answer_values.items():
-        if value not in (None, "", ()):
-            found[name] = _rate_value(value, offline.get(name), written, document)
-    confirmed = {
-        part
-        for each in check_fields(kind, found)
-        if each.passed
-        for part in re.findall(r"\w+", each.name)
-        if part in found
-    }
-    believed = {
-        name: replace(each, confidence=min(each.confidence + (0.04 if name in confirmed else 0.0), 0.99))
-        for name, each in found.items()
-    }
-    return mark_ambiguous(kind, believed, written, document)
-
-
-def _rate_value(
-    value: Any, other: FieldValue | None, written: tuple[ParsedValue, ...], document: DocumentText
-) -> FieldValue:
-    if other and _is_same_value(other.value, value):
-        return replace(
-            other, value=value, confidence=max(other.confidence, 0.98), evidence="both readers agree"
-        )
-    place = _find_position(value, written, document)
-    if place is None and not isinstance(value, tuple):
-        return FieldValue(value, 0.4, "read by the language model; not found in the text")
-    if place is None:
-        return FieldValue(value, 0.8, "read by the language model")
-    line, start, end = place
-    at = document.lines[line]
-    return FieldValue(
-        value, 0.92, "read by the language model; found in the text", at.page, at.box(start, end)
-    )
-
-
-def _is_same_value(one: Any, other: Any) -> bool:
-    if isinstance(one, str) and isinstance(other, str):
-        return re.sub(r"\W", "", one.casefold()) == re.sub(r"\W", "", other.casefold())
-    return bool(one == other)
-
-
-def _find_position(
-    value: Any, written: tuple[ParsedValue, ...], document: DocumentText
-) -> tuple[int, int, int] | None:
-    wanted = abs(value) if isinstance(value, Decimal) else value
-    for each in written:
-        content = abs(each.content) if isinstance(each.content, Decimal) else each.content
-        if content == wanted:
-            return each.line, each.start, each.end
-    if isinstance(value, str):
-        for line in document.lines:
-            start = line.text.casefold().find(value.casefold())
-            if start >= 0:
-                return line.index, start, start + len(value)
-    return None
