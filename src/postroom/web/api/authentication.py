@@ -25,7 +25,7 @@ _SCOPES_BY_ROLE: Final = {
     Role.REVIEWER: frozenset({Scope.READ, Scope.LEDGER, Scope.DOCUMENTS}),
     Role.ADMIN: frozenset(Scope),
 }
-_CHALLENGE: Final = {"www_authenticate": 'Bearer realm="postroom"'}
+_CHALLENGE: Final = 'Bearer realm="postroom"'
 
 
 @dataclass
@@ -73,7 +73,7 @@ class ApiAuthenticator:
                 401,
                 "unauthorized",
                 "Missing or invalid API key. Send `Authorization: Bearer pr_…`.",
-                **_CHALLENGE,
+                www_authenticate=_CHALLENGE,
             )
         self._spend(caller)
         if needed not in caller.scopes:
