@@ -2,6 +2,7 @@
 
 import base64
 from contextlib import ExitStack
+from email.utils import parsedate_to_datetime
 
 import pytest
 
@@ -280,7 +281,45 @@ def test_sending_a_draft_makes_a_new_message_and_delivers_it(sim, google, owner,
     assert error["message"] == "Recipient address required"
     assert len(owner.get("messages", labelIds="SENT", q="newer_than:1h")["messages"]) == 1
     received = friend.get("messages")["messages"]
-    assert friend.raw(received[0]["id"]) == raw
+    assert friend.raw(received[0]["id"]).endswith(raw)
+
+
+def _send(user, raw):
+    return user.post("messages/send", {"raw": base64.urlsafe_b64encode(raw).decode()})
+
+
+def test_sending_adds_missing_headers_and_hides_bcc_recipients(sim, google, owner, address):
+    """RFC 5322, sections 3.6 and 3.6.3."""
+    friend, hidden = (google.connect(sim, f"{name}.{address}") for name in ("friend", "hidden"))
+    rest = f"To: {friend.address}\r\nSubject: Hi\r\n"
+    sent = _send(owner, f"{rest}Bcc: {hidden.address}\r\n\r\nText".encode())
+    shown = owner.get(f"messages/{sent['id']}", format="metadata")["payload"]["headers"]
+    headers = {header["name"]: header["value"] for header in shown}
+    assert address in headers["From"]
+    arrived = int(owner.get(f"messages/{sent['id']}", format="minimal")["internalDate"]) // 1000
+    assert parsedate_to_datetime(headers["Date"]).timestamp() == arrived
+    assert headers["Message-ID"].startswith("<")
+    assert headers["Bcc"] == hidden.address
+    for reader in (friend, hidden):
+        (received,) = reader.get("messages")["messages"]
+        raw = reader.raw(received["id"]).decode()
+        assert raw.endswith(f"{rest}\r\nText")
+        assert headers["Message-ID"] in raw
+        assert hidden.address not in raw
+    own = make_message(
+        From=address, To=friend.address, Date="Sun, 01 Mar 2026 00:00:00 +0000", Message_ID="<a@x>"
+    )
+    assert owner.raw(_send(owner, own)["id"]) == own
+
+
+def test_a_message_to_oneself_is_one_message_in_sent_mail_and_inbox(owner, address):
+    before = owner.get("profile")["messagesTotal"]
+    assert sorted(_send(owner, f"To: {address}\r\n\r\nx".encode())["labelIds"]) == ["INBOX", "SENT", "UNREAD"]
+    draft = owner.post(
+        "drafts", {"message": {"raw": base64.urlsafe_b64encode(f"Bcc: {address}\n\nx".encode()).decode()}}
+    )
+    assert sorted(owner.post("drafts/send", {"id": draft["id"]})["labelIds"]) == ["INBOX", "SENT", "UNREAD"]
+    assert owner.get("profile")["messagesTotal"] == before + 2
 
 
 def test_label_changes_through_the_api_appear_in_the_history(owner):

@@ -114,8 +114,116 @@ def test_mail_is_sent_at_once_from_json_and_from_mime(sim, microsoft, user):
     two, one = other.get("messages", **{"$expand": "attachments"})["value"]
     assert (one["subject"], two["subject"]) == ("One", "Two")
     assert base64.b64decode(one["attachments"][0]["contentBytes"]) == b"%PDF"
-    assert other.request("GET", f"messages/{two['id']}/$value").content == raw
+    assert other.request("GET", f"messages/{two['id']}/$value").content.endswith(raw)
     assert [sent["subject"] for sent in user.get("mailFolders/sentitems/messages")["value"]] == ["Two"]
+
+
+def _to(address, **more):
+    return {"subject": "Hi", "toRecipients": [{"emailAddress": {"address": address}}]} | more
+
+
+def test_only_the_sender_sees_the_bcc_recipients(sim, microsoft, user):
+    """RFC 5322, section 3.6.3."""
+    open_, hidden = (microsoft.connect(sim, f"{name}-{user.address}") for name in ("open", "hidden"))
+    bcc = [{"emailAddress": {"address": hidden.address}}]
+    assert (
+        user.request("POST", "sendMail", json={"message": _to(open_.address, bccRecipients=bcc)}).status_code
+        == 202
+    )
+    draft = user.post("messages", _to(open_.address, bccRecipients=bcc))
+    assert user.request("POST", f"messages/{draft['id']}/send").status_code == 202
+    head = f"To: {open_.address}\nbcc: a@example.org,\n {hidden.address}\nSubject: Hi\n"
+    raw = f"{head}\nBcc: in the text\n".encode()
+    sent = user.request(
+        "POST", "sendMail", content=base64.b64encode(raw), headers={"content-type": "text/plain"}
+    )
+    assert sent.status_code == 202
+    for reader in (open_, hidden):
+        received = reader.get("messages")["value"]
+        assert [message["bccRecipients"] for message in received] == [[], [], []]
+        mime = reader.request("GET", f"messages/{received[0]['id']}/$value").content
+        assert b"bcc:" not in mime
+        assert mime.endswith(b"Subject: Hi\n\nBcc: in the text\n")
+    for message in user.get("mailFolders/sentitems/messages")["value"]:
+        assert message["bccRecipients"][-1]["emailAddress"]["address"] == hidden.address
+
+
+def test_sent_mime_gets_the_headers_it_lacks(sim, microsoft, user):
+    other = microsoft.connect(sim, f"other-{user.address}")
+    raw = base64.b64encode(f"To: {other.address}\r\n\r\nText".encode())
+    assert (
+        user.request("POST", "sendMail", content=raw, headers={"content-type": "text/plain"}).status_code
+        == 202
+    )
+    (message,) = other.get("messages")["value"]
+    assert message["from"]["emailAddress"]["address"] == user.address
+    assert message["internetMessageId"]
+    (sent,) = user.get("mailFolders/sentitems/messages")["value"]
+    assert sent["internetMessageId"] == message["internetMessageId"]
+
+
+def test_custom_headers_receipts_and_importance_are_sent(sim, microsoft, user):
+    """Documented in the message resource and in user: sendMail."""
+    other = microsoft.connect(sim, f"other-{user.address}")
+    more = {
+        "internetMessageHeaders": [{"name": "x-custom", "value": "one"}, {"name": "X-Two", "value": "zwölf"}],
+        "isReadReceiptRequested": True,
+        "isDeliveryReceiptRequested": True,
+        "importance": "high",
+        "internetMessageId": "<mine@example.com>",
+    }
+    assert user.request("POST", "sendMail", json={"message": _to(other.address, **more)}).status_code == 202
+    draft = user.post("messages", _to(other.address, **more))
+    assert user.request("POST", f"messages/{draft['id']}/send").status_code == 202
+    for message in other.get("messages", **{"$select": ",".join(more)})["value"]:
+        headers = {header["name"]: header["value"] for header in message.pop("internetMessageHeaders")}
+        assert headers["x-custom"] == "one"
+        assert "X-Two" in headers
+        assert {name: message[name] for name in more if name in message} == {
+            name: value for name, value in more.items() if name != "internetMessageHeaders"
+        }
+
+
+@pytest.mark.parametrize(
+    "headers, code",
+    [
+        ([{"name": "In-Reply-To", "value": "<a@example.com>"}], "InvalidInternetMessageHeader"),
+        ([{"name": f"x-{n}", "value": "1"} for n in range(6)], "InvalidInternetMessageHeaderCollection"),
+        ([7], "ErrorInvalidRequest"),
+        ([{"name": "x-a\r\nBcc", "value": "1"}], "ErrorInvalidRequest"),
+    ],
+)
+def test_invalid_custom_headers_are_refused(user, headers, code):
+    message = _to("a@example.com", internetMessageHeaders=headers)
+    assert user.expect_error(400, "sendMail", "POST", json={"message": message})["code"] == code
+    assert user.expect_error(400, "messages", "POST", json=message)["code"] == code
+
+
+def test_drafts_accept_the_documented_properties_in_updates(user):
+    """Documented in message: update."""
+    path = f"messages/{user.post('messages', _to('a@example.com', importance='high'))['id']}"
+    wanted = {"isReadReceiptRequested": True, "internetMessageId": "<x@example.com>", "importance": "normal"}
+    assert user.request("PATCH", path, json=wanted).status_code == 200
+    assert {name: user.get(path)[name] for name in wanted} == wanted
+    user.expect_error(400, path, "PATCH", json={"internetMessageId": "no brackets"})
+
+
+def test_sending_as_someone_else_is_denied(sim, microsoft, user):
+    """Documented in "Send Outlook messages from another user"."""
+    other = microsoft.connect(sim, f"other-{user.address}")
+    foreign = {"emailAddress": {"address": "chief@example.com"}}
+    for name in ("from", "sender"):
+        message = _to(other.address, **{name: foreign})
+        error = user.expect_error(403, "sendMail", "POST", json={"message": message})
+        assert error["code"] == "ErrorSendAsDenied"
+    draft = user.post("messages", _to(other.address, **{"from": foreign}))
+    user.expect_error(403, f"messages/{draft['id']}/send", "POST")
+    mime = base64.b64encode(f"From: chief@example.com\r\nTo: {other.address}\r\n\r\nx".encode())
+    user.expect_error(403, "sendMail", "POST", content=mime, headers={"content-type": "text/plain"})
+    own = {"emailAddress": {"address": user.address.upper()}}
+    sent = user.request("POST", "sendMail", json={"message": _to(other.address, **{"from": own})})
+    assert sent.status_code == 202
+    assert len(other.get("messages")["value"]) == 1
 
 
 @pytest.mark.parametrize(

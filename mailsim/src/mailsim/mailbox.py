@@ -276,14 +276,18 @@ class Mailbox:
         self._log("edited", number, state, state)
         return number
 
-    def send_draft(self, number: int) -> int:
-        """Turn a draft into sent mail: at Gmail under a new number, at Outlook moved to Sent Items."""
+    def send_draft(self, number: int, raw: bytes | None = None, state: MessageState | None = None) -> int:
+        """Turn a draft into sent mail: at Gmail under a new number, at Outlook moved to Sent Items.
+
+        `raw` is the message as it was sent, by default the draft.
+        """
         self._get_draft_state(number)
+        state = state or initial_states.get_arrival_state(self.provider, sent=True)
         if self.provider == "gmail":
-            return self._replace(
-                number, self.raw(number), initial_states.get_arrival_state(self.provider, sent=True)
-            )
-        self.set_state(number, initial_states.get_arrival_state(self.provider, sent=True))
+            return self._replace(number, raw or self.raw(number), state)
+        if raw is not None and raw != self.raw(number):
+            self._contents[number] = raw
+        self.set_state(number, state)
         return number
 
     # Folders and labels

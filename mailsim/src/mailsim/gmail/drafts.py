@@ -10,7 +10,6 @@ from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.errors import bad_request, not_found
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.listing import list_page
-from mailsim.initial_states import get_arrival_state
 
 
 def list_drafts(context: GmailCallContext) -> dict[str, Any]:
@@ -60,16 +59,11 @@ def send(context: GmailCallContext) -> dict[str, Any]:
     gmail_mailbox = context.gmail_mailbox
     named = context.body.get("id", "")
     if not named:
-        raw = _read_draft_bytes(context)
-        messages.deliver_to_recipients(context, raw)
-        return messages.to_change_json(
-            gmail_mailbox, gmail_mailbox.mailbox.deliver(raw, get_arrival_state("gmail", sent=True))
-        )
+        return messages.send_message(context, _read_draft_bytes(context))
     number = _find_number(gmail_mailbox, named)
     if context.body.get("message"):
         number = gmail_mailbox.mailbox.edit_draft(number, _read_draft_bytes(context))
-    messages.deliver_to_recipients(context, gmail_mailbox.mailbox.raw(number))
-    return messages.to_change_json(gmail_mailbox, gmail_mailbox.mailbox.send_draft(number))
+    return messages.send_message(context, gmail_mailbox.mailbox.raw(number), draft=number)
 
 
 def get_draft_id(gmail_mailbox: GmailMailbox, number: int) -> str:

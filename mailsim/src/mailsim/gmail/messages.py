@@ -4,11 +4,10 @@ Drafts and threads use its helpers for uploads, labels and delivery.
 """
 
 import binascii
-from base64 import urlsafe_b64decode
-from email.utils import getaddresses
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import Any
 
-from mailsim import mime
+from mailsim import sending
 from mailsim.gmail import message_json
 from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.errors import bad_request
@@ -127,25 +126,26 @@ def import_message(context: GmailCallContext) -> dict[str, Any]:
 
 
 def send(context: GmailCallContext) -> dict[str, Any]:
-    raw = read_message_bytes(context)
-    deliver_to_recipients(context, raw)
-    return to_change_json(
-        context.gmail_mailbox,
-        context.gmail_mailbox.mailbox.deliver(raw, get_arrival_state("gmail", sent=True)),
-    )
+    return send_message(context, read_message_bytes(context))
 
 
-def deliver_to_recipients(context: GmailCallContext, raw: bytes) -> None:
-    """Deliver a sent message to those recipients that are simulated mailboxes."""
-    root = mime.parse(raw)
-    address_pairs = getaddresses([root.header(name) for name in ("to", "cc", "bcc")])
-    addresses = dict.fromkeys(address.lower() for _, address in address_pairs if "@" in address)
-    if not addresses:
+def send_message(context: GmailCallContext, raw: bytes, draft: int | None = None) -> dict[str, Any]:
+    """Send a message, which replaces the draft with this number.
+
+    A message to its own sender is one message, unread in the inbox and in the sent mail.
+    """
+    mailbox, sim = context.gmail_mailbox.mailbox, context.google.sim
+    recipients = sending.list_recipients(raw)
+    if not recipients:
         raise bad_request("Recipient address required")
-    for address in addresses:
-        mailbox = context.google.sim.registry.find_mailbox(address)
-        if mailbox is not None:
-            mailbox.deliver(raw)
+    unique = urlsafe_b64encode(sim.registry.new_bytes(f"message of {mailbox.address}", 24)).decode()
+    raw = sending.complete_headers(raw, mailbox.account, f"<CA+{unique}@mail.gmail.com>", sim.clock.now())
+    state = get_arrival_state("gmail", sent=True)
+    if mailbox.address.lower() in recipients:
+        state = with_labels(state, frozenset({"SENT", "INBOX", "UNREAD"}))
+    number = mailbox.deliver(raw, state) if draft is None else mailbox.send_draft(draft, raw, state)
+    sending.deliver(sim.registry, raw, except_address=mailbox.address)
+    return to_change_json(context.gmail_mailbox, number)
 
 
 def read_message_bytes(context: GmailCallContext, message: dict[str, Any] | None = None) -> bytes:

@@ -5,6 +5,7 @@ The opposite direction is `message_json`.
 
 import base64
 import binascii
+import re
 from collections.abc import Mapping
 from email import policy
 from email.headerregistry import Address
@@ -15,6 +16,13 @@ from typing import Any, cast
 from mailsim.graph.errors import bad_request
 
 _RECIPIENTS = {"toRecipients": "To", "ccRecipients": "Cc", "bccRecipients": "Bcc", "replyTo": "Reply-To"}
+_RECEIPTS = {
+    "isReadReceiptRequested": "Disposition-Notification-To",
+    "isDeliveryReceiptRequested": "Return-Receipt-To",
+}
+MAX_CUSTOM_HEADERS = 5
+_HEADER_NAME = re.compile(r"[!-9;-~]{1,200}")
+_MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
 
 
 def _wrong_type(name: str) -> Exception:
@@ -52,12 +60,27 @@ def apply_json(message: EmailMessage, fields: Mapping[str, Any]) -> None:
             _set_header(
                 message, header, [_parse_address(recipient, name) for recipient in _get_list(fields, name)]
             )
-    if fields.get("from") is not None:
-        _set_header(message, "From", _parse_address(fields["from"], "from"))
+    for name, header in (("from", "From"), ("sender", "Sender")):
+        if fields.get(name) is not None:
+            _set_header(message, header, _parse_address(fields[name], name))
+    _set_delivery_options(message, fields)
     if fields.get("body") is not None:
         _set_body(message, fields["body"])
     for attachment in _get_list(fields, "attachments"):
         _add_attachment(message, attachment)
+
+
+def _set_delivery_options(message: EmailMessage, fields: Mapping[str, Any]) -> None:
+    if fields.get("importance") is not None:
+        importance = str(fields["importance"]).lower()
+        _set_header(message, "Importance", importance if importance in {"low", "high"} else "")
+    if fields.get("internetMessageId") is not None:
+        _set_header(message, "Message-ID", _parse_message_id(fields["internetMessageId"]))
+    for name, header in _RECEIPTS.items():
+        if name in fields:
+            if not isinstance(fields[name], bool | None):
+                raise _wrong_type(name)
+            _set_header(message, header, str(message["From"]) if fields[name] else None)
 
 
 def _get_list(fields: Mapping[str, Any], name: str) -> list[Any]:
@@ -93,13 +116,42 @@ def _add_attachment(message: EmailMessage, value: Any) -> None:
         raise _wrong_type("attachments") from error
 
 
+def _parse_message_id(value: Any) -> str:
+    if not isinstance(value, str) or not _MESSAGE_ID.fullmatch(value):
+        raise _wrong_type("internetMessageId")
+    return value
+
+
+def _add_custom_headers(message: EmailMessage, fields: Mapping[str, Any]) -> None:
+    """Add internetMessageHeaders, which only a new message accepts."""
+    headers = _get_list(fields, "internetMessageHeaders")
+    if len(headers) > MAX_CUSTOM_HEADERS:
+        raise bad_request(
+            f"Maximum number of headers in one message should be less than or equal to {MAX_CUSTOM_HEADERS}.",
+            "InvalidInternetMessageHeaderCollection",
+        )
+    for header in headers:
+        if not isinstance(header, Mapping):
+            raise _wrong_type("internetMessageHeaders")
+        entry = cast("Mapping[str, Any]", header)
+        name, value = entry.get("name"), entry.get("value")
+        if not isinstance(name, str) or not isinstance(value, str) or not _HEADER_NAME.fullmatch(name):
+            raise _wrong_type("internetMessageHeaders")
+        if not name.lower().startswith("x-"):
+            raise bad_request(
+                f"The internet message header name '{name[:80]}' should start with 'x-' or 'X-'.",
+                "InvalidInternetMessageHeader",
+            )
+        message[name] = " ".join(value.split())
+
+
 def compose_message(fields: Mapping[str, Any], sender: tuple[str, str], message_id: str, date: str) -> bytes:
     message = EmailMessage(policy=policy.SMTP)
     message["From"] = Address(display_name=sender[0], addr_spec=sender[1])
     message["Date"] = date
     message["Message-ID"] = message_id
     message.set_content("")
-    return _to_bytes(message, fields)
+    return _to_bytes(message, fields, is_new=True)
 
 
 def edit_message(raw: bytes, fields: Mapping[str, Any]) -> bytes:
@@ -107,9 +159,11 @@ def edit_message(raw: bytes, fields: Mapping[str, Any]) -> bytes:
     return _to_bytes(message, fields)
 
 
-def _to_bytes(message: EmailMessage, fields: Mapping[str, Any]) -> bytes:
+def _to_bytes(message: EmailMessage, fields: Mapping[str, Any], *, is_new: bool = False) -> bytes:
     try:
         apply_json(message, fields)
+        if is_new:
+            _add_custom_headers(message, fields)
         return message.as_bytes()
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise bad_request("The message could not be composed.", "ErrorInvalidRequest") from error

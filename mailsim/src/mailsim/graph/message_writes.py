@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from email.utils import format_datetime, getaddresses
 from typing import Any, cast
 
-from mailsim import mime
+from mailsim import mime, sending
 from mailsim.errors import SimulatorError
 from mailsim.graph import entity_types, folders, message_composer, message_json, messages
 from mailsim.graph.errors import GraphError, bad_request
@@ -19,7 +19,19 @@ from mailsim.initial_states import get_arrival_state
 from mailsim.mailbox import Mailbox
 
 _CONTENT_PROPERTIES = frozenset(
-    {"subject", "body", "toRecipients", "ccRecipients", "bccRecipients", "replyTo", "from", "sender"}
+    {
+        "subject",
+        "body",
+        "toRecipients",
+        "ccRecipients",
+        "bccRecipients",
+        "replyTo",
+        "from",
+        "sender",
+        "internetMessageId",
+        "isReadReceiptRequested",
+        "isDeliveryReceiptRequested",
+    }
 )
 _STATE_PROPERTIES = frozenset({"isRead", "flag", "categories", "importance", "inferenceClassification"})
 
@@ -36,11 +48,13 @@ def _entity_response(call: GraphCall, number: int, status: int) -> GraphResponse
 
 def _compose(call: GraphCall, body: Mapping[str, Any]) -> bytes:
     sender = (call.mailbox.account.name, call.mailbox.address)
+    date = format_datetime(call.graph.sim.clock.now())
+    return message_composer.compose_message(body, sender, _make_message_id(call), date)
+
+
+def _make_message_id(call: GraphCall) -> str:
     unique = call.graph.sim.registry.new_guid(f"message of {call.mailbox.address}").replace("-", "")
-    message_id = f"<{unique}@{call.mailbox.account.domain}>"
-    return message_composer.compose_message(
-        body, sender, message_id, format_datetime(call.graph.sim.clock.now())
-    )
+    return f"<{unique}@{call.mailbox.account.domain}>"
 
 
 async def create(call: GraphCall) -> GraphResponse:
@@ -49,7 +63,9 @@ async def create(call: GraphCall) -> GraphResponse:
         raw = _decode_mime(call)
         return _entity_response(call, call.mailbox.save_draft(raw), 201)
     body = call.json()
-    _check_properties(body, _CONTENT_PROPERTIES | _STATE_PROPERTIES | {"attachments"})
+    _check_properties(
+        body, _CONTENT_PROPERTIES | _STATE_PROPERTIES | {"attachments", "internetMessageHeaders"}
+    )
     number = call.mailbox.save_draft(_compose(call, body))
     _set_state_properties(call.mailbox, number, body)
     folder = folders.find(call, call.names[0]) if "/mailfolders" in call.path.lower() else None
@@ -79,11 +95,9 @@ async def update(call: GraphCall) -> GraphResponse:
     _check_if_match(call, view)
     body = call.json()
     _check_properties(body, _CONTENT_PROPERTIES | _STATE_PROPERTIES)
-    if _CONTENT_PROPERTIES & body.keys():
-        if not view.state.draft:
-            raise bad_request(
-                "Update to this property is only supported on drafts.", "ErrorInvalidPropertySet"
-            )
+    if _CONTENT_PROPERTIES & body.keys() and not view.state.draft:
+        raise bad_request("Update to this property is only supported on drafts.", "ErrorInvalidPropertySet")
+    if view.state.draft and (_CONTENT_PROPERTIES | {"importance"}) & body.keys():
         call.mailbox.edit_draft(
             view.number, message_composer.edit_message(call.mailbox.raw(view.number), body)
         )
@@ -154,9 +168,9 @@ async def send(call: GraphCall) -> GraphResponse:
     view = messages.find_in_path(call)
     if not view.state.draft:
         raise bad_request("Only a draft can be sent.", "ErrorInvalidOperation")
-    raw = call.mailbox.raw(view.number)
-    call.mailbox.send_draft(view.number)
-    _deliver(call, raw)
+    raw = _prepare(call, call.mailbox.raw(view.number))
+    call.mailbox.send_draft(view.number, raw)
+    sending.deliver(call.graph.sim.registry, raw)
     return GraphResponse(202)
 
 
@@ -172,22 +186,26 @@ async def send_mail(call: GraphCall) -> GraphResponse:
             raise bad_request("The parameter 'Message' is required.", "ErrorInvalidRequest")
         raw = _compose(call, cast("Mapping[str, Any]", message))
         save = get_argument(body, "saveToSentItems") is not False
-    if not _list_recipients(raw):
-        raise bad_request("At least one recipient is required.", "ErrorInvalidRecipients")
+    raw = _prepare(call, raw)
     if save:
         call.mailbox.deliver(raw, get_arrival_state("outlook", sent=True))
-    _deliver(call, raw)
+    sending.deliver(call.graph.sim.registry, raw)
     return GraphResponse(202)
 
 
-def _list_recipients(raw: bytes) -> list[str]:
-    headers = [value for name, value in mime.parse_headers(raw) if name.lower() in {"to", "cc", "bcc"}]
-    return [address for _, address in getaddresses(headers) if address]
-
-
-def _deliver(call: GraphCall, raw: bytes) -> None:
-    """Deliver to every recipient with a mailbox in the simulation."""
-    for address in dict.fromkeys(recipient.lower() for recipient in _list_recipients(raw)):
-        mailbox = call.graph.sim.registry.find_mailbox(address)
-        if mailbox is not None:
-            mailbox.deliver(raw)
+def _prepare(call: GraphCall, raw: bytes) -> bytes:
+    """Check that the message may be sent, and complete its headers."""
+    if not sending.list_recipients(raw):
+        raise bad_request("At least one recipient is required.", "ErrorInvalidRecipients")
+    raw = sending.complete_headers(
+        raw, call.mailbox.account, _make_message_id(call), call.graph.sim.clock.now()
+    )
+    senders = [value for name, value in mime.parse_headers(raw) if name.lower() in {"from", "sender"}]
+    if {address.lower() for _, address in getaddresses(senders)} != {call.mailbox.address.lower()}:
+        raise GraphError(
+            403,
+            "ErrorSendAsDenied",
+            "The user account which was used to submit this request does not have the right to send mail on "
+            "behalf of the specified sending account., Cannot submit message.",
+        )
+    return raw
