@@ -1,7 +1,6 @@
 """Messages, threads, drafts and labels over HTTP: listing, search, formats, attachments, changes."""
 
 import base64
-from contextlib import ExitStack
 from email.utils import parsedate_to_datetime
 
 import pytest
@@ -11,7 +10,6 @@ from simulator.google_user import (
     METADATA,
     MODIFY,
     READONLY,
-    GoogleUsers,
     decode_base64url,
     make_message,
 )
@@ -83,61 +81,6 @@ def test_pages_are_stable_while_mail_arrives(user):
 def test_page_sizes_are_limited(sim, google, address, size, count):
     user = google.connect(sim, address, messages=108, spread=False)
     assert len(user.get("messages", maxResults=size)["messages"]) == count
-
-
-@pytest.mark.parametrize(
-    "query, wanted",
-    [
-        ("subject:invoice", {"a"}),
-        ("from:amy", {"a", "c"}),
-        ("from:amy -subject:invoice", {"c"}),
-        ("to:board@example.net", {"b"}),
-        ("breakfast", {"b"}),
-        ("{invoice breakfast}", {"a", "b"}),
-        ("has:attachment", {"c"}),
-        ("filename:pdf", {"c"}),
-        ("rfc822msgid:<b@example.org>", {"b"}),
-        ("is:unread", {"a", "b", "c"}),
-        ("is:read", set()),
-        ("label:clients-acme", {"a"}),
-        ("has:userlabels", {"a"}),
-        ("in:inbox from:ben", {"b"}),
-        ("after:2026/03/02", {"a", "b", "c"}),
-        ("before:2026/03/02", set()),
-        ("newer_than:1d subject:lunch", {"c"}),
-        ("older_than:1d", set()),
-        ("larger:1M", set()),
-        ('"full english"', {"b"}),
-        ('"english full"', set()),
-    ],
-)
-def test_search(sim, searchable, query, wanted):
-    user, names = searchable
-    assert {names[message["id"]] for message in user.pages("messages", "messages", q=query)} == wanted
-    threads = user.pages("threads", "threads", q=query)
-    assert {names[thread["id"]] for thread in threads} == wanted
-
-
-@pytest.fixture(scope="module")
-def searchable(shared):
-    with ExitStack() as stack:
-        address = "searched@example.com"
-        user = GoogleUsers(stack).connect(shared, address)
-        first = shared.deliver(address, make_message("Your invoice", "Please pay", From="amy@example.org"))
-        second = shared.deliver(
-            address,
-            make_message(
-                "Monday",
-                "A full English breakfast",
-                From="Ben <ben@example.org>",
-                To="board@example.net",
-                Message_ID="<b@example.org>",
-            ),
-        )
-        third = shared.deliver(address, WITH_FILE)
-        label = shared.post(f"mailboxes/{address}/folders", name="Clients/Acme")
-        shared.act(address, first["id"], "label", add=[label["key"]])
-        yield user, {first["id"]: "a", second["id"]: "b", third["id"]: "c"}
 
 
 def test_a_search_that_parses_too_many_messages_gives_short_pages(sim, google, address):

@@ -127,7 +127,9 @@ def select_messages(
     gmail_mailbox: GmailMailbox, args: Mapping[str, Any], *, drafts: bool = False
 ) -> MessageSelection:
     names = {to_search_name(folder.name): key for key, folder in gmail_mailbox.mailbox.folders.items()}
-    search = compile_search(args.get("q", ""), gmail_mailbox.now_ms() / 1000, names)
+    search = compile_search(
+        args.get("q", ""), gmail_mailbox.now_ms() / 1000, names, gmail_mailbox.mailbox.address
+    )
     required = gmail_mailbox.validate_label_ids(args.get("labelIds", ()))
     shown = bool(args.get("includeSpamTrash")) or search.includes_spam_trash
     hidden = frozenset[str]() if shown else _HIDDEN - required

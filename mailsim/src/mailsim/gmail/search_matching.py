@@ -50,6 +50,9 @@ _CATEGORIES = {
 }
 
 
+_PEOPLE = frozenset({"from", "to", "cc", "bcc", "deliveredto"})
+
+
 class SearchableMessage(Protocol):
     """What a search can inspect.
 
@@ -82,12 +85,14 @@ class CompiledSearch:
     includes_spam_trash: bool  # the search itself mentions spam or trash
 
 
-def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> CompiledSearch:
+def compile_search(
+    text: str, now: float, label_names: Mapping[str, str], address: str = ""
+) -> CompiledSearch:
     """Compile a search.
 
-    `label_names` maps names, in lower case with dashes, to label IDs.
+    `label_names` maps names, in lower case with dashes, to label IDs; `me` means `address`.
     """
-    term = parse_search(text)
+    term = _replace_me(parse_search(text), address)
     evaluator = _TermEvaluator(now, label_names)
     terms = term.terms if isinstance(term, AllOfTerms) else (term,)
     bounds = [evaluator.get_time_range(child) for child in terms]
@@ -106,6 +111,21 @@ def compile_search(text: str, now: float, label_names: Mapping[str, str]) -> Com
         message_id=next((child.value for child in terms if _is_message_id_term(child)), ""),
         includes_spam_trash=_includes_spam_or_trash(term),
     )
+
+
+def _replace_me(term: SearchTerm, address: str) -> SearchTerm:
+    """Replace `me` in `from:me`, `to:me` and the like with the address of the mailbox."""
+    match term:
+        case OperatorTerm(name, value) if name in _PEOPLE and value.lower() == "me" and address:
+            return OperatorTerm(name, address)
+        case AllOfTerms(terms):
+            return AllOfTerms(tuple(_replace_me(inner, address) for inner in terms))
+        case AnyOfTerms(terms):
+            return AnyOfTerms(tuple(_replace_me(inner, address) for inner in terms))
+        case NotTerm(inner):
+            return NotTerm(_replace_me(inner, address))
+        case _:
+            return term
 
 
 def to_search_name(name: str) -> str:

@@ -1,0 +1,92 @@
+"""Gmail's search operators over HTTP."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from simulator.google_user import GoogleUsers, make_message
+
+WITH_FILE = (
+    b"From: Amy <amy@example.org>\r\nSubject: Lunch\r\nMIME-Version: 1.0\r\n"
+    b'Content-Type: multipart/mixed; boundary="b"\r\n\r\n--b\r\n\r\nSee the menu\r\n'
+    b'--b\r\nContent-Type: application/pdf; name="menu.pdf"\r\nContent-Disposition: attachment\r\n'
+    b"Content-Transfer-Encoding: base64\r\n\r\nJVBERi0=\r\n--b--\r\n"
+)
+
+
+@pytest.mark.parametrize(
+    "query, wanted",
+    [
+        ("subject:invoice", {"a"}),
+        ("from:amy", {"a", "c"}),
+        ("from:amy -subject:invoice", {"c"}),
+        ("to:board@example.net", {"b"}),
+        ("breakfast", {"b"}),
+        ("{invoice breakfast}", {"a", "b"}),
+        ("has:attachment", {"c"}),
+        ("filename:pdf", {"c"}),
+        ("rfc822msgid:<b@example.org>", {"b"}),
+        ("is:unread", {"a", "b", "c"}),
+        ("is:read", set()),
+        ("label:clients-acme", {"a"}),
+        ("has:userlabels", {"a"}),
+        ("in:inbox from:ben", {"b"}),
+        ("after:2026/03/02", {"a", "b", "c"}),
+        ("before:2026/03/02", set()),
+        ("newer_than:1d subject:lunch", {"c"}),
+        ("older_than:1d", set()),
+        ("larger:1M", set()),
+        ('"full english"', {"b"}),
+        ('"english full"', set()),
+        ("subject: invoice", {"a"}),
+        ("from: amy subject: lunch", {"c"}),
+    ],
+)
+def test_search(sim, searchable, query, wanted):
+    user, names = searchable
+    assert {names[message["id"]] for message in user.pages("messages", "messages", q=query)} == wanted
+    threads = user.pages("threads", "threads", q=query)
+    assert {names[thread["id"]] for thread in threads} == wanted
+
+
+@pytest.mark.parametrize(
+    "query, wanted",
+    [
+        ("to:me", {"received"}),
+        ("from:me", {"sent"}),
+        ("-from:me -to:me", {"other"}),
+        ("{to:me from:ME}", {"received", "sent"}),
+    ],
+)
+def test_me_is_the_address_of_the_mailbox(sim, google, address, query, wanted):
+    """Documented in "Refine searches in Gmail"."""
+    user = google.connect(sim, address)
+    messages = {
+        "received": make_message(To=f"Me <{address}>"),
+        "sent": make_message(From=address, To="x@example.org"),
+        "other": make_message("me", "me", To="x@example.org"),
+    }
+    names = {sim.deliver(address, raw)["id"]: name for name, raw in messages.items()}
+    assert {names[found["id"]] for found in user.pages("messages", "messages", q=query)} == wanted
+
+
+@pytest.fixture(scope="module")
+def searchable(shared):
+    with ExitStack() as stack:
+        address = "searched@example.com"
+        user = GoogleUsers(stack).connect(shared, address)
+        first = shared.deliver(address, make_message("Your invoice", "Please pay", From="amy@example.org"))
+        second = shared.deliver(
+            address,
+            make_message(
+                "Monday",
+                "A full English breakfast",
+                From="Ben <ben@example.org>",
+                To="board@example.net",
+                Message_ID="<b@example.org>",
+            ),
+        )
+        third = shared.deliver(address, WITH_FILE)
+        label = shared.post(f"mailboxes/{address}/folders", name="Clients/Acme")
+        shared.act(address, first["id"], "label", add=[label["key"]])
+        yield user, {first["id"]: "a", second["id"]: "b", third["id"]: "c"}
