@@ -340,6 +340,42 @@ def test_messages_can_be_inserted_imported_and_uploaded(owner):
     assert {"INBOX", "UNREAD"} <= set(imported["labelIds"])
 
 
+def _upload(user, path, metadata, raw, status=200):
+    """Upload metadata and message in one multipart request."""
+    parts = [
+        b"Content-Type: application/json\r\n\r\n" + metadata,
+        b"Content-Type: message/rfc822\r\n\r\n" + raw,
+    ]
+    answer = user.request(
+        "POST",
+        f"/upload/gmail/v1/users/me/{path}",
+        params={"uploadType": "multipart"},
+        content=b"".join(b"--x\r\n" + part + b"\r\n" for part in parts) + b"--x--\r\n",
+        headers={"content-type": "multipart/related; boundary=x"},
+    )
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+def test_multipart_uploads_keep_their_metadata(owner):
+    """Documented in "Upload attachments": the first part is the resource, the second the media."""
+    raw = make_message(To="x@example.org")
+    inserted = _upload(owner, "messages", b'{"labelIds": ["STARRED", "INBOX"]}', raw)
+    assert inserted["labelIds"] == ["INBOX", "STARRED"]
+    assert owner.raw(inserted["id"]) == raw
+    draft = owner.post("drafts", {"message": {"raw": base64.urlsafe_b64encode(raw).decode()}})
+    sent = _upload(
+        owner, "drafts/send", b'{"id": "%s"}' % draft["id"].encode(), make_message("Two", To="x@example.org")
+    )
+    assert b"Subject: Two" in owner.raw(sent["id"])
+    owner.expect_error(404, f"drafts/{draft['id']}")
+    assert (
+        _upload(owner, "messages", b'{"labelIds": ["Label_99"]}', raw, 400)["error"]["status"]
+        == "INVALID_ARGUMENT"
+    )
+    assert _upload(owner, "messages", b'{"nothing": 1}', raw, 400)["error"]["status"] == "INVALID_ARGUMENT"
+
+
 def test_labels_are_created_renamed_and_deleted(owner):
     label = owner.post("labels", {"name": "One"})
     assert (label["type"], label["name"]) == ("user", "One")

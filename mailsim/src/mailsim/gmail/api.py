@@ -19,6 +19,7 @@ from mailsim.gmail.errors import GmailError
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import make_ids
 from mailsim.gmail.quota_usage import QuotaUsage
+from mailsim.gmail.upload import extract_metadata
 from mailsim.gmail.watches import WatchRegistry
 from mailsim.google.clients import GoogleClient
 from mailsim.google.context import GoogleContext
@@ -165,9 +166,9 @@ class GmailApi:
         if common.get("alt") in {"media", "proto"}:
             raise errors.bad_request(f'Unsupported alt type "{common["alt"]}" for non byte stream request.')
         mask = field_mask.parse_mask(common["fields"], method.response_type) if common.get("fields") else {}
-        body: dict[str, Any] = (
-            {} if matched.upload else parameters.parse_json_body(call.body, method.properties)
-        )
+        content_type = call.headers.get("content-type", "")
+        json_body = extract_metadata(content_type, call.body) if matched.upload else call.body
+        body = parameters.parse_json_body(json_body, method.properties)
         self._charge_quota(method, token, client, call.concurrency, outcome)
         context = GmailCallContext(
             google=self.google,
@@ -178,7 +179,7 @@ class GmailApi:
             args=args,
             body=body,
             raw=call.body,
-            content_type=call.headers.get("content-type", ""),
+            content_type=content_type,
             upload=matched.upload,
         )
         value = method.run(context)
