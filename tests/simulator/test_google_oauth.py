@@ -141,6 +141,9 @@ def test_id_token_userinfo_and_tokeninfo_agree(oauth, browser, person):
     assert (token_info["sub"], token_info["access_type"]) == (claims["sub"], "offline")
     assert browser.get("/v1/userinfo").status_code == 401
     assert browser.get("/tokeninfo", params={"id_token": "x.y.z"}).status_code == 400
+    bearer = {"authorization": f"Bearer {body['access_token']}"}
+    assert browser.get("/tokeninfo", headers=bearer).json() == token_info
+    assert browser.get("/tokeninfo", headers={"authorization": "Bearer x"}).status_code == 400
 
 
 @pytest.mark.parametrize("method", ["S256", "plain"])

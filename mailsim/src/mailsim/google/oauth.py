@@ -293,7 +293,8 @@ async def tokeninfo(google: GoogleContext, request: Request) -> Response:
     now = google.now()
     if id_token := fields.get("id_token"):
         return _describe_id_token(google, id_token, now)
-    access = google.grants.find_access_token(fields.get("access_token", ""), now)
+    given = fields.get("access_token", "")
+    access = google.grants.find_access_token(given, now) if given else _find_bearer_token(google, request)
     if access is None:
         return json_response({"error": "invalid_token", "error_description": "Invalid Value"}, 400)
     left = int(access.expires - now)
