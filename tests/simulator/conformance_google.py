@@ -61,6 +61,7 @@ _ENTRY = {"message", "domain", "reason", "location", "locationType"}
 _STATUSES = {
     "INVALID_ARGUMENT", "FAILED_PRECONDITION", "UNAUTHENTICATED", "PERMISSION_DENIED", "NOT_FOUND", "ABORTED",
     "RESOURCE_EXHAUSTED", "INTERNAL", "UNAVAILABLE", "DEADLINE_EXCEEDED", "UNKNOWN",
+    "UNIMPLEMENTED",
 }  # fmt: skip
 
 

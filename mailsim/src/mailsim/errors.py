@@ -10,6 +10,11 @@ SimulatorError
 """
 
 
+def explain_unsimulated(endpoint: str) -> str:
+    """Return the message of a 501: the provider has this endpoint, mailsim does not."""
+    return f"mailsim does not simulate {endpoint}. The provider has this endpoint."
+
+
 class SimulatorError(Exception):
     status = 400
 

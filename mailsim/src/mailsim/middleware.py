@@ -123,11 +123,13 @@ class ProviderMiddleware:
 
 
 def _record_status(sim: Simulator, exchange: HttpExchange, send: Send) -> Send:
-    """Record the status and add a Date header with the simulator's time."""
+    """Record the status, log a 501, and add a Date header with the simulator's time."""
 
     async def record(message: Message) -> None:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]
+            if exchange.status == 501 and not exchange.fault:
+                sim.log_unsimulated(f"{exchange.method} {exchange.path}")
             date = (b"date", _date(int(sim.clock.time())))
             message = {**message, "headers": [*message.get("headers", ()), date]}
         await send(message)

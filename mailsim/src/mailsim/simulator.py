@@ -5,6 +5,8 @@ registers its Provider in `sim.providers` and returns routes whose `name` is the
 and meters (`messages.get`). `app.py` wraps them in the middleware.
 """
 
+import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -13,6 +15,7 @@ from starlette.types import Scope
 
 from mailsim.background import BackgroundTasks
 from mailsim.clock import Clock
+from mailsim.errors import explain_unsimulated
 from mailsim.faults import FaultSchedule
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import ProviderName
@@ -26,6 +29,8 @@ if TYPE_CHECKING:  # a circular import: control endpoints take a Simulator
     from mailsim.control.endpoint import ControlEndpoint
 
 Quota = Literal["new", "old", "off"]
+_ID = re.compile(r"/(?!v1(?:/|\.0/))(?:me(?=/)|[^/]*[\d@=][^/]*)")
+_log = logging.getLogger("mailsim")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +101,14 @@ class Simulator:
     providers: dict[ProviderName, Provider] = field(default_factory=dict[ProviderName, Provider])
     # Keys "http" and "https", set once the sockets are bound.
     base_urls: dict[str, str] = field(default_factory=dict[str, str])
+    unsimulated: set[str] = field(default_factory=set[str])  # endpoints that were logged
+
+    def log_unsimulated(self, endpoint: str) -> None:
+        """Log once that a client called an endpoint that only the provider has. IDs become `*`."""
+        shown = _ID.sub("/*", endpoint[:300])
+        if shown not in self.unsimulated:
+            self.unsimulated.add(shown)
+            _log.warning(explain_unsimulated(shown))
 
     def take_part_fault(
         self, provider: ProviderName, mailbox: str, endpoint: str, entry: HttpExchange

@@ -123,6 +123,8 @@ class GmailApi:
             legacy = common.get("$.xgafv") != "2"
             pretty = common.get("prettyPrint", "true").lower() not in _FALSE
             if matched is None:
+                if is_unsimulated(call.path):
+                    raise errors.not_simulated(f"{call.http} {call.path[:200]}")
                 outcome.response = make_unknown_path_response(call.path)
                 return outcome
             outcome.endpoint = matched.method.endpoint
@@ -253,6 +255,11 @@ def match_method(http: str, path: str) -> MatchedMethod | None:
                 return None
             return MatchedMethod(matched[0], user, matched[1], upload)
     return None
+
+
+def is_unsimulated(path: str) -> bool:
+    """Return whether Gmail has this path although mailsim does not: everything below `settings`."""
+    return any(path.startswith(root) and path[len(root) :].split("/")[1:2] == ["settings"] for root in _ROOTS)
 
 
 def encode_json(value: Any, *, pretty: bool) -> bytes:

@@ -7,6 +7,8 @@ quotas are in `quota`.
 from dataclasses import dataclass
 from typing import Any
 
+from mailsim.errors import explain_unsimulated
+
 _STATUS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -16,6 +18,7 @@ _STATUS = {
     413: "FAILED_PRECONDITION",
     429: "RESOURCE_EXHAUSTED",
     500: "INTERNAL",
+    501: "UNIMPLEMENTED",
     502: "UNAVAILABLE",
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
@@ -85,6 +88,11 @@ def precondition(message: str = "Precondition check failed.") -> GmailError:
 
 def not_found(message: str = "Requested entity was not found.") -> GmailError:
     return GmailError(GmailErrorBody(404, "notFound", message))
+
+
+def not_simulated(endpoint: str) -> GmailError:
+    """The error for a method that only the real Gmail has. It is not one of Gmail's errors."""
+    return GmailError(GmailErrorBody(501, "notImplemented", explain_unsimulated(endpoint)))
 
 
 def forbidden(message: str) -> GmailError:

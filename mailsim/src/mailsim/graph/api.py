@@ -23,12 +23,13 @@ from mailsim.graph import (
     users,
 )
 from mailsim.graph.context import GraphContext
-from mailsim.graph.errors import GraphError, bad_request, error_body
+from mailsim.graph.errors import GraphError, bad_request, error_body, not_simulated
 from mailsim.graph.request import JSON, GraphCall, GraphRequest, GraphResponse, encode_json
 from mailsim.graph.routing import GraphRoute, RouteTable, make_route
 from mailsim.request_log import HttpExchange
 
 MAX_BODY_SIZE = 4 * 1024 * 1024
+BETA = "/beta/"
 
 _MESSAGE_ROUTES = (
     make_route("GET", "M", "messages.list", "read", messages.list_page),
@@ -80,6 +81,10 @@ _OTHER_ROUTES = (
 )
 
 
+async def _refuse_unsimulated(call: GraphCall) -> GraphResponse:
+    raise not_simulated(call.method, call.path)
+
+
 async def _batch(call: GraphCall) -> GraphResponse:
     return await batch.run_batch(call, handle)
 
@@ -93,6 +98,7 @@ ROUTES = RouteTable(
         *(_prefix_route(route, "users/*/messages") for route in _MESSAGE_ROUTES),
         *(_prefix_route(route, "users/*/mailfolders/*/messages") for route in _MESSAGE_ROUTES),
         *_OTHER_ROUTES,
+        make_route("GET", "users/*/messages/delta", "unknown", "read", _refuse_unsimulated),
         make_route("POST", "$batch", "batch", "nothing", _batch),
     )
 )
@@ -123,6 +129,8 @@ async def handle(graph: GraphContext, request: GraphRequest, exchange: HttpExcha
 
 async def _dispatch(graph: GraphContext, request: GraphRequest, exchange: HttpExchange) -> GraphResponse:
     token = authorization.authenticate(graph, request.headers.get("authorization", ""))
+    if request.path.startswith(BETA):
+        raise not_simulated(request.method, request.path)
     route, names = ROUTES.find(request.method, request.path)
     exchange.endpoint = route.endpoint
     if request.is_batch_part and route.endpoint == "batch":
@@ -198,7 +206,7 @@ class GraphApp:
 
 
 def get_path(scope: Scope) -> str:
-    """Return the path after the version, still percent-encoded."""
+    """Return the path after the version 1.0, still percent-encoded; of the beta version, the whole path."""
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
     return raw.decode("latin-1").partition("?")[0].removeprefix("/v1.0")
 

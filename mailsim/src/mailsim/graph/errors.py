@@ -6,6 +6,8 @@ Throttling errors are in `throttle`.
 from datetime import UTC, datetime
 from typing import Any
 
+from mailsim.errors import explain_unsimulated
+
 
 class GraphError(Exception):
     """A failed request. With `bare`, the body has no innerError, as in Exchange's throttling responses."""
@@ -68,6 +70,11 @@ def access_denied(message: str = "Access is denied. Check credentials and try ag
 
 def no_such_path(segment: str) -> GraphError:
     return GraphError(400, "BadRequest", f"Resource not found for the segment '{segment}'.")
+
+
+def not_simulated(method: str, path: str) -> GraphError:
+    """Return the error for an endpoint that only the real Graph has. It is not one of Graph's errors."""
+    return GraphError(501, "NotImplemented", explain_unsimulated(f"{method} {path[:200]}"))
 
 
 def method_not_allowed(method: str) -> GraphError:

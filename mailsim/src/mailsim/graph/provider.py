@@ -53,7 +53,9 @@ def routes(sim: Simulator) -> list[Route]:
     sign_in = _sign_in_routes(entra)
     names = {route.endpoint for route in api.ROUTES.routes} | {route.name for route in sign_in}
     sim.providers["outlook"] = _provider(graph, names | {"push", "lifecycle", "unknown"})
-    return [Route("/v1.0/{rest:path}", api.GraphApp(graph), name="graph"), *sign_in]
+    app = api.GraphApp(graph)
+    versions = ("/v1.0/{rest:path}", f"{api.BETA}{{rest:path}}")
+    return [*(Route(path, app, name="graph") for path in versions), *sign_in]
 
 
 def _sign_in_routes(entra: EntraContext) -> list[Route]:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from urllib.parse import unquote
 
 from mailsim.graph.authorization import RequiredPermission
-from mailsim.graph.errors import bad_request, method_not_allowed, no_such_path
+from mailsim.graph.errors import bad_request, method_not_allowed, no_such_path, not_simulated
 from mailsim.graph.request import GraphCall, GraphResponse
+from mailsim.graph.unsimulated import is_unsimulated
 
 RouteHandler = Callable[[GraphCall], Awaitable[GraphResponse]]
 _KEYED = re.compile(r"([\w.$]+)\((.*)\)", re.DOTALL)
@@ -83,6 +84,8 @@ class RouteTable:
                     pairs = zip(route.pattern, parts, strict=True)
                     return route, tuple(name for expected, name in pairs if expected == "*")
                 path_exists = True
+        if is_unsimulated(method, lowered):
+            raise not_simulated(method, path)
         if path_exists:
             raise method_not_allowed(method)
         raise no_such_path(parts[-1][:100] if parts else "")

@@ -1,0 +1,79 @@
+"""The endpoints that Microsoft Graph has and mailsim does not simulate. They answer 501.
+
+Mail is listed operation by operation, everything else by the first name of its path. Paths that Graph does
+not have either get Graph's own error.
+"""
+
+from collections.abc import Sequence
+
+_MESSAGE_OPERATIONS = {
+    "reply": "POST",
+    "replyall": "POST",
+    "forward": "POST",
+    "createreply": "POST",
+    "createreplyall": "POST",
+    "createforward": "POST",
+    "markasjunk": "POST",
+    "markasnotjunk": "POST",
+    "unsubscribe": "POST",
+    "$value": "PUT DELETE",
+    "attachments": "POST",
+    "attachments/createuploadsession": "POST",
+    "attachments/*": "DELETE",
+    "extensions": "GET POST",
+    "extensions/$count": "GET",
+    "extensions/*": "GET PATCH DELETE",
+}
+_FOLDER_OPERATIONS = {
+    "copy": "POST",
+    "permanentdelete": "POST",
+    "messagerules": "GET POST",
+    "messagerules/$count": "GET",
+    "messagerules/*": "GET PATCH DELETE",
+}
+_USER_SEGMENTS = frozenset(
+    {
+        "activities", "agreementacceptances", "appcatalogs", "authentication", "calendar", "calendargroups",
+        "calendars", "calendarview", "chats", "contactfolders", "contacts", "createdobjects", "devices",
+        "directreports", "drive", "drives", "events", "extensions", "findmeetingtimes", "followedsites",
+        "getmailtips", "getmembergroups", "getmemberobjects", "inferenceclassification", "insights",
+        "joinedteams", "licensedetails", "mailboxsettings", "manager", "memberof", "onenote",
+        "onlinemeetings", "outlook", "owneddevices", "ownedobjects", "people", "photo", "photos", "planner",
+        "presence", "registereddevices", "reminderview", "revokesigninsessions", "settings", "teamwork",
+        "todo", "transitivememberof",
+    }
+)  # fmt: skip
+_TOP_SEGMENTS = frozenset(
+    {
+        "admin", "applications", "auditlogs", "chats", "communications", "contacts", "devices", "directory",
+        "directoryobjects", "directoryroles", "domains", "drives", "education", "groups", "identity",
+        "identitygovernance", "organization", "places", "planner", "policies", "reports", "search",
+        "security", "serviceprincipals", "shares", "sites", "teams", "teamwork", "tenantrelationships",
+        "users",
+    }
+)  # fmt: skip
+
+
+def is_unsimulated(method: str, parts: Sequence[str]) -> bool:
+    """Return whether Graph has this endpoint. `parts` are in lower case, and begin with `users` for `me`."""
+    if not parts:
+        return False
+    if parts[0] != "users":
+        return parts[0] in _TOP_SEGMENTS
+    if len(parts) <= 2:
+        return method in {"GET", "POST", "PATCH", "DELETE"}
+    rest = list(parts[2:])
+    if rest[0] == "mailfolders" and len(rest) > 3 and rest[2] == "messages":
+        rest = rest[2:]
+    if rest[0] == "messages":
+        return len(rest) > 2 and _has_operation(_MESSAGE_OPERATIONS, method, rest[2:])
+    if rest[0] == "mailfolders":
+        return len(rest) > 2 and _has_operation(_FOLDER_OPERATIONS, method, rest[2:])
+    return rest[0] in _USER_SEGMENTS
+
+
+def _has_operation(operations: dict[str, str], method: str, parts: list[str]) -> bool:
+    methods = operations.get("/".join(parts))
+    if methods is None and len(parts) == 2:
+        methods = operations.get(f"{parts[0]}/*")
+    return methods is not None and method in methods.split()

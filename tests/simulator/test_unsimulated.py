@@ -1,0 +1,85 @@
+"""Endpoints that only the providers have answer 501, in the body and once in the log."""
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "method, path",
+    [
+        ("GET", "settings/sendAs"),
+        ("GET", "settings/filters"),
+        ("POST", "settings/forwardingAddresses"),
+        ("PUT", "settings/vacation"),
+        ("GET", "settings/sendAs/me@example.com/smimeInfo"),
+    ],
+)
+def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, method, path):
+    user = google.connect(sim, address)
+    error = user.expect_error(501, path, method)
+    assert error["status"] == "UNIMPLEMENTED"
+    assert "mailsim does not simulate" in error["message"]
+    assert user.request(method, "nothing").status_code == 404
+
+
+@pytest.mark.parametrize(
+    "method, path",
+    [
+        ("POST", "messages/{}/reply"),
+        ("POST", "messages/{}/microsoft.graph.createForward"),
+        ("POST", "mailFolders/inbox/messages/{}/replyAll"),
+        ("POST", "messages/{}/attachments"),
+        ("DELETE", "messages/{}/attachments/AAA="),
+        ("POST", "messages/{}/attachments/createUploadSession"),
+        ("GET", "messages/{}/extensions"),
+        ("GET", "messages/delta"),
+        ("GET", "mailFolders/inbox/messageRules"),
+        ("POST", "mailFolders/inbox/copy"),
+        ("GET", "mailboxSettings"),
+        ("GET", "outlook/masterCategories"),
+        ("GET", "calendar/events"),
+        ("GET", "inferenceClassification/overrides"),
+        ("GET", "/users"),
+        ("GET", "/groups"),
+    ],
+)
+def test_graph_operations_that_are_not_simulated_say_so(sim, microsoft, address, method, path):
+    user = microsoft.connect(sim, address, messages=1)
+    message = user.get("messages")["value"][0]["id"]
+    error = user.expect_error(501, path.format(message), method)
+    assert error["code"] == "NotImplemented"
+    assert "mailsim does not simulate" in error["message"]
+
+
+def test_paths_that_graph_does_not_have_get_graphs_own_error(sim, microsoft, address):
+    user = microsoft.connect(sim, address, messages=1)
+    message = user.get("messages")["value"][0]["id"]
+    assert "Resource not found" in user.expect_error(400, f"messages/{message}/nothing")["message"]
+    assert "Resource not found" in user.expect_error(400, "nothing")["message"]
+    user.expect_error(405, "messages", "PUT")
+
+
+def test_the_beta_version_is_not_simulated(sim, microsoft, address):
+    user = microsoft.connect(sim, address)
+    answer = user.http.get("/beta/me/messages")
+    assert (answer.status_code, answer.json()["error"]["code"]) == (501, "NotImplemented")
+    assert user.http.get("/beta/me", headers={"authorization": ""}).status_code == 401
+
+
+def test_parts_of_a_batch_say_it_too(sim, microsoft, address):
+    user = microsoft.connect(sim, address)
+    part = {"id": "1", "method": "GET", "url": "/me/mailboxSettings"}
+    answer = user.post("/$batch", {"requests": [part]}, 200)
+    assert [response["status"] for response in answer["responses"]] == [501]
+
+
+def test_each_endpoint_is_logged_once(start, google, microsoft):
+    sim = start("--clock", "manual")
+    gmail, outlook = google.connect(sim, "a@example.com"), microsoft.connect(sim, "b@example.com", messages=2)
+    for _ in range(2):
+        gmail.expect_error(501, "settings/sendAs")
+    for message in outlook.get("messages")["value"]:
+        outlook.expect_error(501, f"messages/{message['id']}/reply", "POST")
+    lines = sim.process.read_output()[1].splitlines()
+    assert len(lines) == 2
+    assert "GET /gmail/v1/users/*/settings/sendAs" in lines[0]
+    assert "POST /v1.0/*/messages/*/reply" in lines[1]
