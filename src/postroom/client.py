@@ -178,6 +178,10 @@ class Postroom:
         body = {"corrections": dict(corrections or {}), "override": list(override)}
         return self._send("POST", f"/reviews/{review}/confirm", body, RecordResource)
 
+    def reject_document(self, document: UUID | str, reason: str) -> DocumentResource:
+        """Reject a document that needs review, or dismiss one that failed."""
+        return self._send("POST", f"/documents/{document}/reject", {"reason": reason}, DocumentResource)
+
     def reject(self, review: int, reason: str) -> ReviewResource:
         return self._send("POST", f"/reviews/{review}/reject", {"reason": reason}, ReviewResource)
 

@@ -184,6 +184,27 @@ async def test_a_file_that_cannot_be_read_fails_with_its_reason_and_can_be_tried
     ]
 
 
+FOREIGN_XML = """<?xml version="1.0"?><Document xmlns="urn:iso:std:iso:20022:tech:xsd:camt.053.001.02">
+    <BkToCstmrStmt><GrpHdr><MsgId>1</MsgId></GrpHdr></BkToCstmrStmt></Document>"""
+
+
+async def test_foreign_xml_is_skipped_with_a_reason_and_a_failed_document_is_dismissed(document_room):
+    for pipeline in ("invoices", "contract-notes"):
+        [foreign] = await document_room.read(FOREIGN_XML.encode(), pipeline=pipeline)
+        assert foreign.state is DocumentState.SKIPPED
+        assert foreign.skip_reason == "The file is XML, but not an e-invoice in a supported format."
+    [broken] = await document_room.read(FOREIGN_XML[:-20].encode())
+    assert broken.state is DocumentState.FAILED
+    world, reviewing = document_room.room.world, document_room.reviewing
+    async with document_room.transaction() as connection:
+        await review.reject(
+            connection, reviewing, world.organization, broken.id, actor="Ann", reason="a statement"
+        )
+    dismissed = await document_room.by_id(broken.id)
+    assert (dismissed.state, dismissed.skip_reason) == (DocumentState.SKIPPED, "rejected: a statement")
+    assert (await document_room.ledger_events(broken))[-2:] == ["DOCUMENT_FAILED", "DOCUMENT_SKIPPED"]
+
+
 async def test_forwarded_mail_and_zip_files_are_opened(document_room, box):
     forwarded = document_room.order("invoice-forwarded", "")
     zipped = document_room.order("invoice-zip", "nested", seed=3)

@@ -134,6 +134,15 @@ async def test_review_is_rejected_and_document_reprocessed(api, asked):
     assert (await api.post(f"/documents/{document}/again")).status_code == 409
 
 
+async def test_failed_document_is_dismissed(api, asked, owner):
+    _, document = await asked()
+    await owner.execute("DELETE FROM reviews")
+    await owner.execute("UPDATE documents SET state = 'failed', last_error = 'damaged'")
+    dismissed = (await api.post(f"/documents/{document}/reject", json={"reason": "a report"})).json()
+    assert (dismissed["state"], dismissed["skip_reason"]) == ("skipped", "rejected: a report")
+    assert (await api.post(f"/documents/{document}/reject", json={})).status_code == 409
+
+
 async def test_first_decision_wins(api, asked):
     review, _ = await asked()
     answers = await asyncio.gather(

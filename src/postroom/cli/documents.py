@@ -230,7 +230,7 @@ def reject(
     ] = "not for this pipeline",
     actor: ActorOption = "command line",
 ) -> None:
-    """Reject a document that does not belong in its pipeline."""
+    """Reject a document that does not belong in its pipeline, or dismiss a failed one."""
     from postroom.cli import startup
     from postroom.flow.documents import review
 

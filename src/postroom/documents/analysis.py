@@ -97,6 +97,8 @@ def _inspect(
     reading: FileReading, kinds: Sequence[DocumentKind], *, use_exact: bool
 ) -> tuple[DocumentText, Classification, EInvoice | None]:
     document = build_document_text(reading.transcript)
+    if reading.skip_reason:
+        return document, Classification(None, 0.999, reading.skip_reason), None
     invoice = next((kind for kind in kinds if kind.name == "invoice"), None)
     found = einvoice_xml.find_einvoice(reading.embedded) if use_exact and reading.embedded else None
     if found and invoice:

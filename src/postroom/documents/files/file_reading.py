@@ -85,11 +85,15 @@ class EmbeddedFile:
 
 @dataclass(frozen=True, slots=True)
 class FileReading:
-    """Everything that was read from one file. `media_type` is what its bytes show."""
+    """Everything that was read from one file. `media_type` is what its bytes show.
+
+    `skip_reason` says why a file is no document at all; its transcript is then empty.
+    """
 
     transcript: Transcript
     embedded: tuple[EmbeddedFile, ...] = ()
     media_type: str = ""
+    skip_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,10 +32,14 @@ class FileType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DetectedType:
-    """A file type and, for `OTHER`, the reason why the file is not supported."""
+    """A file type and, for `OTHER`, the reason why the file is not supported.
+
+    `is_foreign`: nothing is wrong with the file, but no document has this format.
+    """
 
     file_type: FileType
     reason: str = ""
+    is_foreign: bool = False
 
 
 E_INVOICE_ROOTS: Final = {
@@ -234,7 +238,9 @@ def _detect_text_format(content: bytes) -> DetectedType | None:
     if start.startswith(b"<") or content.startswith((b"\xff\xfe<", b"\xfe\xff\x00<")):
         return _detect_xml(content)
     if start[:11].upper() in {b"BEGIN:VCALE", b"BEGIN:VCARD"}:
-        return DetectedType(FileType.OTHER, "The file is a calendar entry or a contact card.")
+        return DetectedType(
+            FileType.OTHER, "The file is a calendar entry or a contact card.", is_foreign=True
+        )
     if _is_message(content):
         return DetectedType(FileType.MESSAGE)
     return DetectedType(FileType.TEXT) if decode_text(content) is not None else None
@@ -288,12 +294,16 @@ def _detect_xml(content: bytes) -> DetectedType:
     try:
         parser.Parse(content, True)
     except _DocumentTypeError:
-        return DetectedType(FileType.OTHER, "The XML declares a document type, which e-invoices do not.")
+        return DetectedType(
+            FileType.OTHER, "The XML declares a document type, which e-invoices do not.", is_foreign=True
+        )
     except (expat.ExpatError, LookupError, ValueError):  # the last two: an unknown encoding
         return DetectedType(FileType.OTHER, "The file is a web page or damaged XML.")
     if tuple(roots[0].split(" ")) in E_INVOICE_ROOTS:
         return DetectedType(FileType.E_INVOICE)
-    return DetectedType(FileType.OTHER, "The file is XML, but not an e-invoice in a supported format.")
+    return DetectedType(
+        FileType.OTHER, "The file is XML, but not an e-invoice in a supported format.", is_foreign=True
+    )
 
 
 class _DocumentTypeError(Exception):

@@ -78,6 +78,8 @@ def _read_by_type(content: bytes, detected: DetectedType, limits: FileLimits) ->
             raise UnreadableFile(
                 "The file is a container: the files inside it are read, not the file itself."
             )
+        case FileType.OTHER if detected.is_foreign:
+            return PartialReading(FileReading(Transcript("plain", (), ()), skip_reason=detected.reason))
         case FileType.OTHER:
             raise UnreadableFile(detected.reason)
         case _:

@@ -153,7 +153,13 @@ async def reject(
     actor: str,
     reason: str,
 ) -> None:
-    """Reject a document: it does not belong to this pipeline."""
+    """Reject a document: it does not belong to this pipeline. Also dismisses a failed one."""
+    found = await _get_document(connection, document)
+    if found.state is DocumentState.FAILED:
+        failed = DocumentCase(organization, found, actor)
+        reason = f"rejected: {reason}"
+        await route.finish_document(connection, failed, DocumentState.SKIPPED, skip_reason=reason)
+        return
     case, _, _ = await _load_case(connection, context, organization, document, actor)
     await _decide(connection, case, Decision.REJECTED)
     await _record_decision(connection, case, Decision.REJECTED)

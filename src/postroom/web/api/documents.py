@@ -7,7 +7,7 @@ from uuid import UUID
 import msgspec
 from starlette.responses import Response
 
-from postroom.api_types import DocumentDetail, DocumentResource, RecordResource, ResultPage
+from postroom.api_types import DocumentDetail, DocumentResource, RecordResource, Rejection, ResultPage
 from postroom.flow.documents import review as flow
 from postroom.flow.documents import upload
 from postroom.flow.documents.upload import UPLOADER, Upload
@@ -104,6 +104,22 @@ async def read_document_again(call: ApiCall[DocumentPath, NoParameters, None]) -
         return await _get_document(connection, document)
 
 
+async def reject_document(call: ApiCall[DocumentPath, NoParameters, Rejection]) -> DocumentResource:
+    """Reject a document that needs review, or dismiss one that failed."""
+    caller, document = call.caller, call.path.document
+    async with call.transaction() as connection:
+        await _get_document(connection, document)
+        await flow.reject(
+            connection,
+            call.context.review,
+            caller.organization,
+            document,
+            actor=caller.actor,
+            reason=call.body.reason,
+        )
+        return await _get_document(connection, document)
+
+
 async def list_records(call: ApiCall[NoParameters, RecordsQuery, None]) -> ResultPage[RecordResource]:
     """List confirmed records, newest first."""
     after = paging.parse_cursor(call.query, _After)
@@ -137,6 +153,7 @@ OPERATIONS = [
         answers="application/octet-stream",
     ),
     Operation("POST", "/documents/{document}/again", read_document_again, Scope.DOCUMENTS, "Documents", 202),
+    Operation("POST", "/documents/{document}/reject", reject_document, Scope.DOCUMENTS, "Documents"),
     Operation("GET", "/records", list_records, Scope.READ, "Records"),
     Operation("GET", "/records/{record}", get_record, Scope.READ, "Records"),
 ]
