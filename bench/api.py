@@ -81,12 +81,15 @@ def serve(url: str, home: str, announce: Connection) -> None:
     from postroom.web import api, app, event_stream, server
     from postroom.web.api.operations import ApiContext
     from postroom.web.sessions import SiteContext
+    from postroom.wiring import secrets
     from postroom.wiring.engine import open_engine
 
     async def run() -> None:
         settings = Settings(home=Path(home), vault_keys="one:" + "A" * 43 + "=")
         async with (
-            open_database(url, pool_size=16, name="postroom web") as database,
+            open_database(
+                url, pool_size=16, name="postroom web", entry_macs=secrets.build_entry_macs(settings)
+            ) as database,
             open_engine(settings, database, url="http://127.0.0.1") as engine,
             event_stream.open_streams(database) as streams,
         ):

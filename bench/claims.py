@@ -16,6 +16,7 @@ from uuid import UUID, uuid4
 
 import psycopg
 
+from ledger_key import ENTRY_MACS
 from postroom import worker
 from postroom.engine import WorkHandler
 from postroom.model import OrganizationId, StepResult
@@ -42,7 +43,10 @@ async def fill(owner: psycopg.AsyncConnection, organization: UUID, count: int, *
 
 async def ours(url: str) -> int:
     done = 0
-    async with open_database(url, pool_size=4, name="bench") as database, database.engine() as connection:
+    async with (
+        open_database(url, pool_size=4, name="bench", entry_macs=ENTRY_MACS) as database,
+        database.engine() as connection,
+    ):
         while leases := (await work.claim(connection, ["bench"], batch=BATCH, lease_seconds=60)).leases:
             done += len(await work.finish(connection, [FinishedWork(lease) for lease in leases]))
     return done
@@ -93,7 +97,7 @@ async def through_a_worker(owner: psycopg.AsyncConnection, organization: UUID, u
         return StepResult()
 
     begin = time.perf_counter()
-    async with open_database(url, pool_size=8, name="bench") as database:
+    async with open_database(url, pool_size=8, name="bench", entry_macs=ENTRY_MACS) as database:
         await worker.run(
             database, {"bench": WorkHandler(step, max_attempts=None)}, limits(poll_seconds=5), stop
         )
@@ -117,7 +121,7 @@ async def idle_queries(owner: psycopg.AsyncConnection, organization: UUID, url: 
     await fill(owner, organization, 100_000, due="1 hour")
     poll_seconds, stop = 0.25, asyncio.Event()
     housekeeping, _ = await transactions(owner)
-    async with open_database(url, pool_size=4, name="bench") as database:
+    async with open_database(url, pool_size=4, name="bench", entry_macs=ENTRY_MACS) as database:
         kinds = {"bench": WorkHandler(_never, max_attempts=None)}
         running = asyncio.create_task(worker.run(database, kinds, limits(poll_seconds=poll_seconds), stop))
         await asyncio.sleep(2)  # settled

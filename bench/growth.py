@@ -24,6 +24,7 @@ from postroom.store import work
 from postroom.store.database import Database, open_database
 from postroom.store.embedded.stale_processes import find_server_processes
 from postroom.store.work import WorkRequest
+from postroom.wiring import secrets
 from postroom.wiring.engine import build_engine
 from sync_environment import (
     NO_QUOTA,
@@ -69,8 +70,9 @@ _FILL = (
     """,
     # Below every position that is given to an entry later.
     """
-    INSERT INTO ledger (organization_id, position, event_type, entity_type, entity_id, sha256)
-    SELECT organization_id, -id, 'MESSAGE_STORED', 'message', id::text, sha256(id::text::bytea)
+    INSERT INTO ledger (organization_id, position, event_type, entity_type, entity_id, sha256, mac)
+    SELECT organization_id, -id, 'MESSAGE_STORED', 'message', id::text, sha256(id::text::bytea),
+        sha256(id::text::bytea) || '12345678'
     FROM messages WHERE id > %(message)s
     """,
     """
@@ -144,7 +146,12 @@ async def store(messages: int, more: int) -> AsyncGenerator[Store]:
     """A store with so many synced messages and so many inserted ones."""
     async with (
         open_environment("--quota", "off") as there,
-        open_database(there.url, pool_size=8, name="bench") as database,
+        open_database(
+            there.url,
+            pool_size=8,
+            name="bench",
+            entry_macs=secrets.build_entry_macs(settings(there.sim, there.home)),
+        ) as database,
         open_world(there.sim, database, there.organization, there.home, gmail_quota=NO_QUOTA) as made,
     ):
         there.sim.create("gmail", ADDRESS, messages=messages, days=20, kinds=["plain"])

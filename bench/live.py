@@ -35,6 +35,7 @@ ORGANIZATION = UUID(int=7)
 
 
 def serve_ours(url: str, announce: Connection) -> None:
+    from ledger_key import ENTRY_MACS
     from postroom import logs
     from postroom.flow.access import members, sign_in
     from postroom.model import OrganizationId, Role, parse_sealing_keys
@@ -44,7 +45,7 @@ def serve_ours(url: str, announce: Connection) -> None:
     from postroom.web.sessions import SiteContext
 
     async def run() -> None:
-        async with open_database(url, pool_size=10, name="postroom web") as database:
+        async with open_database(url, pool_size=10, name="postroom web", entry_macs=ENTRY_MACS) as database:
             organization = OrganizationId(ORGANIZATION)
             member = await members.add(database, organization, "ann@example.org", role=Role.READER)
             token = await sign_in.create_link(database, member)
@@ -171,10 +172,11 @@ class Marked(asyncio.Protocol):
 
 
 async def write_ours(url: str, seconds: float) -> None:
+    from ledger_key import ENTRY_MACS
     from postroom.store import feed
     from postroom.store.database import open_database
 
-    async with open_database(url, pool_size=4, name="postroom bench") as database:
+    async with open_database(url, pool_size=4, name="postroom bench", entry_macs=ENTRY_MACS) as database:
 
         async def one() -> None:
             async with database.transaction(ORGANIZATION) as connection:

@@ -17,11 +17,14 @@ from uuid import UUID
 
 import psycopg
 
+from postroom.config import Settings
 from postroom.store import roles
 from postroom.store.connection import Connection, connect
 from postroom.store.embedded import start_or_join
 from postroom.store.embedded.stale_processes import find_server_processes
+from postroom.store.entry_macs import EntryMacs
 from postroom.store.schema_migrations import list_shipped, migrate
+from postroom.wiring import secrets as wired_secrets
 
 # Moved to another name at once: Postroom's programs refuse settings that they do not know.
 GIVEN = os.environ.pop("POSTROOM_TEST_DATABASE_URL", "") or os.environ.get("TEST_DATABASE_URL", "")
@@ -58,6 +61,16 @@ class Server:
                 time.sleep(0.1)
             else:
                 return
+
+
+# The key of ledger entries in tests whose processes share no home directory.
+_MAC_KEY = bytes(range(32))
+ENTRY_MACS = EntryMacs(lambda: _MAC_KEY, lambda: [_MAC_KEY])
+
+
+def build_home_macs(home: Path) -> EntryMacs:
+    """The key that processes with this home directory use."""
+    return wired_secrets.build_entry_macs(Settings(home=home))
 
 
 def with_database(url: str, name: str) -> str:

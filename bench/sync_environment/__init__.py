@@ -29,6 +29,7 @@ from postroom.model import OrganizationId, ProviderName  # noqa: E402
 from postroom.store import roles, schema_migrations  # noqa: E402
 from postroom.store.database import open_database  # noqa: E402
 from postroom.store.embedded import start_or_join  # noqa: E402
+from postroom.wiring import secrets  # noqa: E402
 from simulator.driver import Simulation, running  # noqa: E402
 
 __all__ = ["open_world", "settings"]  # for a sync in the benchmark's own process
@@ -91,7 +92,12 @@ class SyncEnvironment:
                 found[address] = done.mailbox.id
 
         async with (
-            open_database(self.url, pool_size=4, name="bench") as database,
+            open_database(
+                self.url,
+                pool_size=4,
+                name="bench",
+                entry_macs=secrets.build_entry_macs(settings(self.sim, self.home)),
+            ) as database,
             open_world(self.sim, database, self.organization, self.home) as made,
         ):
             await asyncio.gather(*(log_in(made) for _ in range(4)))

@@ -9,6 +9,7 @@ from postroom import logs, worker
 from postroom.config import load
 from postroom.flow.storage import blob_location
 from postroom.store.database import open_database
+from postroom.wiring import secrets
 from postroom.wiring.engine import open_engine
 
 
@@ -19,7 +20,13 @@ async def main() -> None:
     assert settings.database_url
     url, size = settings.database_url.reveal(), settings.database_pool_size
     async with (
-        open_database(url, pool_size=size, name="bench worker", listeners=2) as database,
+        open_database(
+            url,
+            pool_size=size,
+            name="bench worker",
+            listeners=2,
+            entry_macs=secrets.build_entry_macs(settings),
+        ) as database,
         open_engine(settings, database) as engine,
     ):
         await blob_location.require_same_location(database, engine.blobs)

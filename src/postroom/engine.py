@@ -22,7 +22,7 @@ from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox,
 from postroom.store.database import Database
 from postroom.store.mailboxes import Mailbox
 from postroom.store.work import Lease
-from postroom.vault import LedgerKeys, Sealer
+from postroom.vault import LedgerHeads, LedgerKeys, Sealer
 
 if TYPE_CHECKING:
     # aiohttp and the providers are slow to import; only the processes that build an Engine pay for them.
@@ -54,6 +54,7 @@ class Engine:
     sealer: Sealer
     vault: Vault
     ledger_keys: LedgerKeys
+    ledger_heads: LedgerHeads
     blobs: BlobStore
     pipelines: Pipelines
     providers: Mapping[ProviderName, Provider]  # each with the rate limits that all of its mailboxes share

@@ -197,11 +197,11 @@ IN_DATABASE: dict[str, tuple[str, set[str]]] = {
     "a message is in the ledger twice": (
         """
         INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, actor_id, payload,
-        personal_sha256, sha256, occurred_at) SELECT organization_id, event_type, entity_type,
-        entity_id, actor_id, payload, personal_sha256, sha256, occurred_at FROM ledger WHERE event_type
+        personal_sha256, sha256, mac, occurred_at) SELECT organization_id, event_type, entity_type,
+        entity_id, actor_id, payload, personal_sha256, sha256, mac, occurred_at FROM ledger WHERE event_type
         = 'MESSAGE_INGESTED' AND entity_id = '{ada}'
         """,
-        {"history.ledger", "ledger.unsealed"},
+        {"history.ledger", "ledger.purge", "ledger.unsealed"},
     ),
     "a ledger entry was changed": (
         """
@@ -217,6 +217,13 @@ IN_DATABASE: dict[str, tuple[str, set[str]]] = {
         ledger_personal)
         """,
         {"ledger.personal"},
+    ),
+    "personal values of a ledger entry were deleted without a purge": (
+        """
+        ALTER TABLE ledger_personal DISABLE TRIGGER USER;
+        DELETE FROM ledger_personal WHERE entry_id = (SELECT min(entry_id) FROM ledger_personal)
+        """,
+        {"ledger.purge"},
     ),
     "a ledger entry is missing": (
         """

@@ -21,7 +21,12 @@ def run(postroom, database_url):
 async def kept(database_url, organization, tmp_path):
     """Two blobs in the home; their paths."""
     store = DiskBlobStore(tmp_path / "home" / "blobs")
-    async with open_database(databases.to_service(database_url), pool_size=4, name="tests") as database:
+    async with open_database(
+        databases.to_service(database_url),
+        pool_size=4,
+        name="tests",
+        entry_macs=databases.build_home_macs(tmp_path / "home"),
+    ) as database:
         done = [await store.put(organization, content) for content in (b"one", b"two")]
         async with database.transaction(organization) as connection:
             await blobs.record(connection, organization, done)

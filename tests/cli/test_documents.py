@@ -85,7 +85,12 @@ def read_all(tmp_path, database_url):
     async def do() -> None:
         settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "strict.toml")
         async with (
-            open_database(databases.to_service(database_url), pool_size=6, name="test") as database,
+            open_database(
+                databases.to_service(database_url),
+                pool_size=6,
+                name="test",
+                entry_macs=databases.build_home_macs(tmp_path / "home"),
+            ) as database,
             FileSandbox(parallel=1, ocr_processes=1) as readers,
             open_engine(settings, database) as engine,
         ):

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import databases
+from ledger_sealing import seal_ledger
 from postroom import config, worker
 from postroom.errors import OperatorError
 from postroom.model import WorkKind
@@ -19,6 +21,7 @@ from postroom.store import ledger, work
 from postroom.store.database import open_database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.vault import LedgerKeys
+from postroom.wiring import secrets
 from postroom.wiring.engine import open_engine
 from scenarios.postroom_process import PostroomProcess
 from scenarios.worker_pool import until
@@ -36,8 +39,9 @@ def home(tmp_path):
 
 
 @pytest.fixture
-async def database(service_url):
-    async with open_database(service_url, pool_size=6, name="postroom tests") as database:
+async def database(service_url, home):
+    macs = secrets.build_entry_macs(config.load(home=home))
+    async with open_database(service_url, pool_size=6, name="postroom tests", entry_macs=macs) as database:
         yield database
 
 
@@ -120,13 +124,38 @@ async def test_ledger_verifies_after_a_key_change_with_public_keys_only(write, s
     assert sum("unknown key" in fault for fault in proof["faults"]) == 2
 
 
+async def test_verification_with_public_keys_only_says_what_it_did_not_check(
+    write, seal_with, home, tmp_path, verify, database, organization, owner, postroom, database_url
+):
+    await write(3)
+    await seal_with()
+    async with database.transaction(organization) as connection:
+        await ledger.purge_personal(connection, "message", ["0"])
+    auditor = tmp_path / "auditor"
+    auditor.mkdir()
+    shutil.copy(home / "ledger.public", auditor)
+    code, [proof] = verify(POSTROOM_HOME=str(auditor))
+    assert (code, proof["faults"]) == (0, [])
+    assert (proof["unchecked_entries"], proof["unchecked_purges"]) == (4, 1)
+    shown = postroom(
+        "ledger", "verify", POSTROOM_DATABASE_URL=database_url, POSTROOM_HOME=str(auditor)
+    ).stdout
+    assert "Not checked: the MACs of 4 entries and 1 purges." in shown
+    _, [proof] = verify(POSTROOM_HOME=str(home))
+    assert (proof["unchecked_entries"], proof["unchecked_purges"]) == (0, 0)
+    await owner.execute("ALTER TABLE ledger DISABLE TRIGGER USER")
+    await owner.execute("UPDATE ledger SET mac = %s WHERE position = 1", [bytes(40)])
+    code, [proof] = verify(POSTROOM_HOME=str(auditor))
+    assert (code, "does not match its entries" in proof["faults"][0]) == (1, True)
+
+
 async def test_purged_entries_verify_and_tampering_is_detected(
     write, seal_with, home, verify, database, organization, owner, postroom, database_url
 ):
     await write(3)
     await seal_with()
     async with database.transaction(organization) as connection:
-        await connection.execute("DELETE FROM ledger_personal")
+        await ledger.purge_personal(connection, "message", ["0", "1", "2"])
     code, [proof] = verify()
     assert (code, proof["faults"], proof["purged"]) == (0, [], 3)
     await owner.execute("ALTER TABLE ledger DISABLE TRIGGER USER")
@@ -160,6 +189,44 @@ async def test_head_detects_truncation_and_belongs_to_one_organization(
     done = postroom("ledger", "verify", "--head", kept, **databases.login_settings(database_url))
     assert (done.returncode, "--organization" in done.stderr) == (2, True)
     assert verify("--head", kept, "--organization", str(organization))[0] == 1
+
+
+async def test_truncation_is_found_without_a_noted_head(write, seal_with, home, verify, owner, organization):
+    for _ in range(2):
+        await write()
+        await seal_with()
+    assert verify(POSTROOM_HOME=str(home))[0] == 0
+    for table in ("ledger_personal", "seals", "ledger"):
+        await owner.execute(f"ALTER TABLE {table} DISABLE TRIGGER USER".encode())
+        await owner.execute(f"DELETE FROM {table}".encode())
+    code, [proof] = verify(POSTROOM_HOME=str(home))
+    assert (code, "truncated" in proof["faults"][0]) == (1, True)
+    await owner.execute("DELETE FROM work")
+    await owner.execute("DELETE FROM feeds")
+    await owner.execute("DELETE FROM organizations")
+    code, [proof] = verify(POSTROOM_HOME=str(home))
+    assert (code, proof["organization"]) == (1, str(organization))
+    assert "not in the database" in proof["faults"][0]
+
+
+async def test_entry_of_an_unknown_key_waits_until_the_key_is_known(database_url, owner, organization, home):
+    """A change of key restarts one process after the other. The sealer never signs for an unknown key."""
+    old, new = (b64encode(bytes([number]) * 32).decode() for number in (1, 2))
+
+    async def append(name, ledger_key, *, seals):
+        macs = secrets.build_entry_macs(config.load(home=home / name, ledger_key=ledger_key))
+        async with open_database(database_url, pool_size=4, name="tests", entry_macs=macs) as database:
+            async with database.transaction(organization) as connection:
+                entry = NewLedgerEntry("SYNC_STARTED", "mailbox", name)
+                await ledger.append_entries(connection, organization, [entry])
+            if seals:
+                await seal_ledger(database, home, organization)
+        cursor = await owner.execute("SELECT entity_id FROM ledger WHERE position IS NULL")
+        return await cursor.fetchall()
+
+    assert await append("web", new, seals=False) == [("web",)]
+    assert await append("worker", old, seals=True) == [("web",)]
+    assert await append("restarted", f"{new},{old}", seals=True) == []
 
 
 async def test_show_lists_newest_entries_without_personal_values(write, postroom, database_url):

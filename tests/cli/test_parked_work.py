@@ -9,7 +9,10 @@ from postroom.store.database import open_database
 
 
 async def park(url, organization, *subjects):
-    async with open_database(url, pool_size=4, name="tests") as database, database.engine() as connection:
+    async with (
+        open_database(url, pool_size=4, name="tests", entry_macs=databases.ENTRY_MACS) as database,
+        database.engine() as connection,
+    ):
         await work.enqueue(
             connection, [work.WorkRequest(organization, WorkKind.SYNC, subject) for subject in subjects]
         )

@@ -49,7 +49,12 @@ async def mailbox(contract, database_url, organization, owner, tmp_path):
     vault = LocalVault(Sealer(KeyFile(tmp_path / "home")))
     kept = await vault.store(SecretLocation(organization, mailbox, "grant"), grant.tokens.refresh)
     async with (
-        open_database(databases.to_service(database_url), pool_size=3, name="postroom tests") as database,
+        open_database(
+            databases.to_service(database_url),
+            pool_size=3,
+            name="postroom tests",
+            entry_macs=databases.build_home_macs(tmp_path / "home"),
+        ) as database,
         database.transaction(organization) as connection,
     ):
         scopes = contract.provider.login.scopes("full")

@@ -28,8 +28,10 @@ def home(tmp_path):
 
 
 @pytest.fixture
-async def database(service_url):
-    async with open_database(service_url, pool_size=6, name="postroom tests") as database:
+async def database(service_url, home):
+    async with open_database(
+        service_url, pool_size=6, name="postroom tests", entry_macs=databases.build_home_macs(home)
+    ) as database:
         yield database
 
 

@@ -10,18 +10,25 @@ import sys
 from pathlib import Path
 from uuid import UUID
 
+from postroom.config import Settings
 from postroom.model import CredentialKind, Secret
 from postroom.ports import SecretLocation
 from postroom.store import credentials
 from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
+from postroom.wiring import secrets
 
 
 async def write(url: str, home: str, organization: UUID, mailboxes: list[UUID]) -> None:
     vault = LocalVault(Sealer(KeyFile(Path(home))))
     ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
     number = 0
-    async with open_database(url, pool_size=3, name="postroom tests") as database:
+    async with open_database(
+        url,
+        pool_size=3,
+        name="postroom tests",
+        entry_macs=secrets.build_entry_macs(Settings(home=Path(home))),
+    ) as database:
         while not ended.done():
             number += 1
             for mailbox in mailboxes:

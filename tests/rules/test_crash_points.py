@@ -7,12 +7,12 @@ from postroom import ports
 from postroom.model import WorkKind
 from postroom.providers.webhook_sender import WebhookSender
 from postroom.sqs import SqsQueue
-from postroom.vault import KeyFile, LedgerKeys
+from postroom.vault import KeyFile, LedgerHeads, LedgerKeys, LedgerMacs
 from scenarios.crash_points import DATABASE_ONLY, EFFECTS, WITHOUT_EFFECT
 
 DOCUMENT = Path(__file__).parents[2] / "docs/crash-points.md"
 # Classes with effects outside that are no protocols, because they have one implementation.
-OTHERS = (SqsQueue, WebhookSender, KeyFile, LedgerKeys)
+OTHERS = (SqsQueue, WebhookSender, KeyFile, LedgerKeys, LedgerMacs, LedgerHeads)
 
 
 def list_ports():

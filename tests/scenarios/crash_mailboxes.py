@@ -172,6 +172,19 @@ class PurgePerson(CommandScenario):
         assert (found["messages"], found["arrivals"], found["ledger"]) == (0, 0, 0)
 
 
+class FirstEntry(CommandScenario):
+    """A command writes the first ledger entry, and again, with the same key, when it broke off."""
+
+    arguments = ("keys", "create", "first", "--scope", "read")
+
+    async def check(self) -> None:
+        assert await self.world.rows("SELECT count(*) FROM api_keys") == [(1,)]
+        for name in ("ledger.key", "ledger.macs"):
+            assert len((self.world.home / name).read_text().splitlines()) == 1
+        await self.world.work()
+        await self.world.run("ledger", "verify")
+
+
 class RotateKey(CommandScenario):
     """An operator rotates the key of the vault, and again when the command broke off."""
 

@@ -120,9 +120,23 @@ EFFECTS = (
     _commit("seal", "Deliver", kind="seal", usual=None),
     Effect(
         "key.create",
-        "Deliver",
+        "FirstEntry",
         "postroom.vault.ledger_keys:LedgerKeys._create_private",
-        "LedgerKeys.load_signing_key",
+        "LedgerKeys.load_private",
+        usual=None,
+    ),
+    Effect(
+        "key.derive",
+        "FirstEntry",
+        "postroom.vault.ledger_macs:LedgerMacs._store",
+        "LedgerMacs.load_current",
+        usual=None,
+    ),
+    Effect(
+        "head.keep",
+        "Deliver",
+        "postroom.vault.ledger_heads:LedgerHeads.keep",
+        "LedgerHeads.keep",
         usual=None,
     ),
     Effect("blob.delete", "Garbage", "postroom.blobs.disk:DiskBlobStore.delete", "BlobStore.delete"),
@@ -207,10 +221,17 @@ WITHOUT_EFFECT = frozenset(
         "Archive.fetch",
         "SqsQueue.check",
         "SqsQueue.extend",  # only delays the next delivery
+        "LedgerKeys.load_signing_key",  # by LedgerKeys.load_private
+        "LedgerKeys.list_private",
         "LedgerKeys.private_path",
         "LedgerKeys.public_path",
         "LedgerKeys.check",
         "LedgerKeys.public",
+        "LedgerMacs.path",
+        "LedgerMacs.load_known",
+        "LedgerHeads.path",
+        "LedgerHeads.load",
+        "LedgerHeads.list_known",
         "KeyFile.source",
         "KeyFile.first",  # by KeyFile.add, for the first key
         "KeyFile.find",

@@ -21,6 +21,7 @@ from postroom.store import notifications, work
 from postroom.store.database import Database, open_database
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox
 from postroom.store.work import WorkRequest
+from postroom.wiring import secrets
 from postroom.wiring.engine import build_engine
 from scenarios.mirror_check import assert_mirrors
 from simulator.driver import Simulation
@@ -141,8 +142,11 @@ async def postroom(
     """Postroom's parts over the simulator; both clocks show the same time."""
     now = datetime.fromisoformat(sim.get("clock")["now"])
     await owner.execute("UPDATE clock_offset SET ahead = %s - clock_timestamp()", [now])
+    macs = secrets.build_entry_macs(settings(sim, home))
     async with (
-        open_database(databases.to_service(url), pool_size=8, name="postroom tests") as database,
+        open_database(
+            databases.to_service(url), pool_size=8, name="postroom tests", entry_macs=macs
+        ) as database,
         open_world(
             sim,
             database,

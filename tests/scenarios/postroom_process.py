@@ -48,9 +48,10 @@ class PostroomProcess:
 
     def __init__(self, folder, *arguments, held=None, **settings):
         program = [str(PAUSED_PROGRAM), json.dumps(held)] if held else []
+        home = {"POSTROOM_HOME": str(Path(folder) / "home")}  # not that of the person who runs the tests
         reading, writing = os.pipe()
         self.process = server_launcher().start(
-            arguments, folder, environment(**settings), program, output=(writing, writing)
+            arguments, folder, environment(**home | settings), program, output=(writing, writing)
         )
         os.close(writing)
         self._output = os.fdopen(reading)

@@ -52,7 +52,7 @@ def test_connecting_logs_no_personal_data(sim, tmp_path, database_url):
     given |= {**databases.login_settings(database_url), "POSTROOM_LOG_LEVEL": "debug"}
     with PostroomProcess(tmp_path, "serve", "--port", "0", **given) as server:
         url = server.line("Postroom: ")
-        session = create_session_sync(database_url)
+        session = create_session_sync(database_url, tmp_path / "home")
         secrets.append(session)
         cookies = {"postroom_session": session}
         with httpx2.Client(

@@ -10,6 +10,7 @@ from importlib import import_module
 import pytest
 
 import amazon
+import databases
 from mailsim import samples
 from postroom import sqs, worker
 from postroom.cli import doctor_checks
@@ -60,7 +61,9 @@ def queue(queues):
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=6, name="test") as opened:
+    async with open_database(
+        service_url, pool_size=6, name="test", entry_macs=databases.ENTRY_MACS
+    ) as opened:
         yield opened
 
 
@@ -194,7 +197,9 @@ async def test_a_worker_that_received_more_than_it_can_run_continues_when_there_
     stop = asyncio.Event()
     limits = replace(worker.worker_limits(Settings()), concurrency=2)
     await work.enqueue(owner, [WorkRequest(organization, "other", each) for each in "abc"])
-    async with open_database(database_url, pool_size=20, name="test") as database:
+    async with open_database(
+        database_url, pool_size=20, name="test", entry_macs=databases.ENTRY_MACS
+    ) as database:
         await due(database, organization, "one", "two")
         await sqs_dispatch.send_due(database, queue)
         async with asyncio.TaskGroup() as tasks:

@@ -121,7 +121,9 @@ async def working(url: str, parts: SyncContext, *, count: int) -> AsyncGenerator
     async with AsyncExitStack() as stack:
         running: list[asyncio.Task[None]] = []
         for _ in range(count):
-            database = await stack.enter_async_context(open_database(url, pool_size=4, name="postroom tests"))
+            database = await stack.enter_async_context(
+                open_database(url, pool_size=4, name="postroom tests", entry_macs=parts.database.entry_macs)
+            )
             kinds = {WorkKind.SYNC: WorkHandler(partial(sync.run, replace(parts, database=database)), None)}
             running.append(asyncio.create_task(worker_loop.run(database, kinds, limits, stop)))
         yield

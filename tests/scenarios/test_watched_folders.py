@@ -37,8 +37,10 @@ ARRIVALS = """
 
 
 @pytest.fixture
-async def database(service_url):
-    async with open_database(service_url, pool_size=6, name="test") as opened:
+async def database(service_url, tmp_path):
+    async with open_database(
+        service_url, pool_size=6, name="test", entry_macs=databases.build_home_macs(tmp_path)
+    ) as opened:
         yield opened
 
 

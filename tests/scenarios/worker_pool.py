@@ -91,6 +91,7 @@ async def open_pipe() -> tuple[asyncio.StreamReader, int]:
 async def workers(count: int, url: str, **options: object) -> AsyncGenerator[list[WorkerProcess]]:
     """So many worker processes, ready; ended when the block ends, however they are then."""
     options["url"] = databases.to_service(url)
+    options["mac_key"] = databases.ENTRY_MACS.load_current().hex()
     started = [await start_worker(options) for _ in range(count)]
     readers: list[asyncio.Task[None]] = []
     try:

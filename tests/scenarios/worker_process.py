@@ -20,6 +20,7 @@ from postroom.model import StepResult
 from postroom.store import work
 from postroom.store.connection import SessionLimits
 from postroom.store.database import Database, open_database
+from postroom.store.entry_macs import EntryMacs
 from postroom.store.work import FinishedWork, Lease
 
 
@@ -111,9 +112,14 @@ async def main() -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     seconds = options.get("idle_seconds", 60)
+    key = bytes.fromhex(options["mac_key"])
     session = SessionLimits(lock_seconds=seconds, idle_seconds=seconds)
     async with open_database(
-        options["url"], pool_size=10, name="postroom scenario", limits=session
+        options["url"],
+        pool_size=10,
+        name="postroom scenario",
+        limits=session,
+        entry_macs=EntryMacs(lambda: key, lambda: [key]),
     ) as database:
         kinds = steps(database, options.get("step_seconds", 0), freezes=options.get("freezes", False))
         print("ready", flush=True)

@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import pytest
 
+import databases
 from postroom.errors import TransientError
 from postroom.model import WorkKind
 from postroom.ports import Blob
@@ -17,7 +18,9 @@ DAY = 86_400
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=6, name="tests") as opened:
+    async with open_database(
+        service_url, pool_size=6, name="tests", entry_macs=databases.ENTRY_MACS
+    ) as opened:
         yield opened
 
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import pytest
 from psycopg import errors
 
+import databases
 from postroom.errors import DatabaseTooOld, DatabaseUnavailable, SchemaError, SettingsError, TransientError
 from postroom.store.connection import connect
 from postroom.store.database import open_database
@@ -58,7 +59,7 @@ async def test_a_lost_connection_is_an_unavailable_database(owner, database_url)
 
 
 async def open_pools(url):
-    async with open_database(url, pool_size=4, name="postroom tests"):
+    async with open_database(url, pool_size=4, name="postroom tests", entry_macs=databases.ENTRY_MACS):
         pass
 
 

@@ -4,17 +4,20 @@ import asyncio
 
 import pytest
 
+import databases
+from ledger_sealing import run_seal
 from postroom.flow.ledger import seal
 from postroom.model import WorkKind
 from postroom.store import feed, work
 from postroom.store.database import open_database
 from postroom.store.feed import FeedBounds, NewEvent
-from postroom.store.ledger import Signer
 
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=12, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 
@@ -127,12 +130,12 @@ async def test_feed_can_be_filtered_by_entity_type(database, organization, appen
     assert names(await read(entity_type="mailbox")) == ["m1"]
 
 
-async def test_new_event_makes_numbering_due(database, organization, append):
+async def test_new_event_makes_numbering_due(database, organization, append, tmp_path):
     listening = asyncio.create_task(seal.keep_scheduled(database))
     try:
         await append("a")
         lease = await _claimed(database)
-        await seal.run(database, Signer("k1", lambda signed: signed), lease)
+        await run_seal(database, tmp_path, lease)
     finally:
         listening.cancel()
     async with database.transaction(organization) as connection:

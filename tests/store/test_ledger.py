@@ -10,15 +10,20 @@ from databases import session
 from postroom.store.roles import APPLICATION, ENGINE
 
 DIGEST = sha256(b"example").digest()
+MAC = bytes(8) + DIGEST
+NUMBER_ALL = """
+    SELECT entry_id, entry_position FROM number_ledger(
+        ARRAY(SELECT id FROM ledger WHERE position IS NULL ORDER BY id LIMIT 10))
+"""
 
 
 async def write(connection, organization, *, personal=False):
     cursor = await connection.execute(
         """
-        INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, sha256)
-        VALUES (%s, 'SYNC_STARTED', 'mailbox', '1', %s) RETURNING id
+        INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, sha256, mac)
+        VALUES (%s, 'SYNC_STARTED', 'mailbox', '1', %s, %s) RETURNING id
         """,
-        [organization, DIGEST],
+        [organization, DIGEST, MAC],
     )
     [(entry,)] = await cursor.fetchall()
     if personal:
@@ -26,6 +31,16 @@ async def write(connection, organization, *, personal=False):
             "INSERT INTO ledger_personal VALUES (%s, %s, %s, '{}')", [organization, entry, DIGEST]
         )
     return entry
+
+
+async def add_seal(connection, organization, position):
+    await connection.execute(
+        """
+        INSERT INTO seals (organization_id, number, first_position, last_position, sha256, signature, key_id)
+        VALUES (%s, 1, %s, %s, %s, %s, 'example')
+        """,
+        [organization, position, position, DIGEST, DIGEST],
+    )
 
 
 @pytest.fixture
@@ -41,6 +56,9 @@ REFUSED = [
     "UPDATE ledger SET position = 7, payload = '[]' WHERE position IS NULL",
     "DELETE FROM ledger",
     "TRUNCATE ledger CASCADE",
+    "UPDATE ledger_purges SET entry_id = 1",
+    "DELETE FROM ledger_purges",
+    "TRUNCATE ledger_purges",
     "UPDATE ledger_personal SET personal = '[]'",
     "TRUNCATE ledger_personal",
     "UPDATE seals SET number = 2",
@@ -52,22 +70,19 @@ REFUSED = [
 @pytest.mark.parametrize("role", [APPLICATION, ENGINE])
 async def test_application_and_engine_roles_cannot_change_entries(database_url, organization, role):
     async with session(database_url, role, organization) as connection:
-        for statement in [*REFUSED, "UPDATE ledger SET position = 1"]:
+        for statement in [*REFUSED, "UPDATE ledger SET position = 1", "DELETE FROM ledger_personal"]:
             with pytest.raises(errors.InsufficientPrivilege):
                 await connection.execute(statement)
 
 
 async def test_even_the_owner_cannot_change_entries(owner, organization):
-    await write(owner, organization, personal=True)
+    entry = await write(owner, organization, personal=True)
+    await owner.execute(
+        "INSERT INTO ledger_purges VALUES (%s, %s, %s, %s)", [organization, entry, entry, MAC]
+    )
     await owner.execute("UPDATE ledger SET position = 1")
     await write(owner, organization)
-    await owner.execute(
-        """
-        INSERT INTO seals (organization_id, number, first_position, last_position, sha256, signature, key_id)
-        VALUES (%s, 1, 1, 1, %s, %s, 'example')
-        """,
-        [organization, DIGEST, DIGEST],
-    )
+    await add_seal(owner, organization, 1)
     for statement in REFUSED:
         with pytest.raises(errors.RestrictViolation, match="append-only"):
             await owner.execute(statement)
@@ -86,18 +101,38 @@ async def test_an_entry_is_written_without_a_position(application, organization)
 
 async def test_a_purge_deletes_the_personal_values_and_keeps_the_entry(application, organization):
     entry = await write(application, organization, personal=True)
-    assert (await application.execute("DELETE FROM ledger_personal")).rowcount == 1
+    for deleted in ([(entry, DIGEST)], []):
+        cursor = await application.execute("SELECT * FROM delete_ledger_personal(ARRAY[%s])", [entry])
+        assert await cursor.fetchall() == deleted
     cursor = await application.execute("SELECT id FROM ledger")
     assert await cursor.fetchall() == [(entry,)]
 
 
-async def test_entries_are_numbered_once_in_order_without_gaps(application, organization):
-    entries = [await write(application, organization) for _ in range(5)]
-    numbered = []
-    for _ in range(4):
-        cursor = await application.execute("SELECT * FROM number_ledger(2)")
-        numbered += await cursor.fetchall()
-    assert numbered == [(entry, place, DIGEST) for place, entry in enumerate(entries, start=1)]
+async def test_purge_and_numbering_reach_only_their_own_organization(
+    owner, application, organization, other_organization
+):
+    theirs = await write(owner, other_organization, personal=True)
+    for function in (b"delete_ledger_personal", b"number_ledger"):
+        cursor = await application.execute(b"SELECT * FROM %s(ARRAY[%d])" % (function, theirs))
+        assert await cursor.fetchall() == []
+
+
+async def test_entry_without_a_mac_is_rejected(owner, organization):
+    with pytest.raises(errors.CheckViolation):
+        await owner.execute(
+            """
+            INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, sha256)
+            VALUES (%s, 'SYNC_STARTED', 'mailbox', '1', %s)
+            """,
+            [organization, DIGEST],
+        )
+
+
+async def test_entries_are_numbered_once_in_the_given_order(application, organization):
+    entries = [await write(application, organization) for _ in range(3)]
+    for places in ([(entries[2], 1), (entries[0], 2)], []):
+        cursor = await application.execute("SELECT * FROM number_ledger(%s)", [[entries[2], entries[0]]])
+        assert await cursor.fetchall() == places
 
 
 async def test_late_commit_is_numbered_after_earlier_commits(database_url, application, organization):
@@ -105,9 +140,10 @@ async def test_late_commit_is_numbered_after_earlier_commits(database_url, appli
         async with slow.transaction():
             late = await write(slow, organization)
             early = await write(application, organization)
-            cursor = await application.execute("SELECT entry_id, entry_position FROM number_ledger(10)")
+            cursor = await application.execute(NUMBER_ALL)
             assert await cursor.fetchall() == [(early, 1)]
-        cursor = await application.execute("SELECT entry_id, entry_position FROM number_ledger(10)")
+        await add_seal(application, organization, 1)
+        cursor = await application.execute(NUMBER_ALL)
         assert await cursor.fetchall() == [(late, 2)]
 
 
@@ -129,21 +165,11 @@ async def test_concurrent_sealers_never_assign_a_position_twice(
     await write(application, organization)
     async with session(database_url, APPLICATION, organization) as second:
         async with application.transaction():
-            await application.execute("SELECT * FROM number_ledger(10)")
-            waiting = asyncio.create_task(second.execute("SELECT * FROM number_ledger(10)"))
+            await application.execute(NUMBER_ALL)
+            waiting = asyncio.create_task(second.execute(NUMBER_ALL))
             await until_it_waits(owner, second)
         assert (await waiting).rowcount == 0
-    await write(application, organization)
-    cursor = await application.execute("SELECT entry_position FROM number_ledger(10)")
-    assert await cursor.fetchall() == [(2,)]
-
-
-async def test_sealer_numbers_only_its_own_organization(
-    database_url, owner, application, organization, other_organization
-):
-    await write(owner, other_organization)
-    cursor = await application.execute("SELECT * FROM number_ledger(10)")
-    assert await cursor.fetchall() == []
-    async with session(database_url, APPLICATION) as unassigned:
-        cursor = await unassigned.execute("SELECT * FROM number_ledger(10)")
-        assert await cursor.fetchall() == []
+    await add_seal(application, organization, 1)
+    entry = await write(application, organization)
+    cursor = await application.execute(NUMBER_ALL)
+    assert await cursor.fetchall() == [(entry, 2)]

@@ -20,7 +20,9 @@ TABLES = ["messages", "message_contents", "credentials", "documents", "ledger", 
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=3, name=health.process_name("web")) as opened:
+    async with open_database(
+        service_url, pool_size=3, name=health.process_name("web"), entry_macs=databases.ENTRY_MACS
+    ) as opened:
         yield opened
 
 

@@ -5,6 +5,7 @@ import random
 
 import pytest
 
+import databases
 from databases import session
 from postroom.store import shared_state
 from postroom.store.database import open_database
@@ -18,7 +19,9 @@ MAIL = SharedMessageDetails("notes@example.org", "broker@example.com", None, "Co
 @pytest.fixture
 async def database(database_url, organization, make_mailbox):
     await make_mailbox(organization, provider="outlook", address=MAIL.mailbox_email)
-    async with open_database(database_url, pool_size=8, name="tests") as opened:
+    async with open_database(
+        database_url, pool_size=8, name="tests", entry_macs=databases.ENTRY_MACS
+    ) as opened:
         yield opened
 
 

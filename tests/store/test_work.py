@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+import databases
 from postroom.errors import LeaseLost
 from postroom.model import WorkKind
 from postroom.store import work
@@ -14,7 +15,9 @@ from scenarios.worker_pool import until
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=12, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

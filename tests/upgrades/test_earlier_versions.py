@@ -5,12 +5,17 @@ import urllib.request
 
 import pytest
 
+import databases
 from databases import login_settings, session, to_service
+from ledger_sealing import SIGNER, check_signature, seal_ledger
 from postroom import config
 from postroom.documents.pipelines import Pipeline
 from postroom.flow.documents.route import ExtractedValues, look_up_record
+from postroom.flow.ledger import verification
+from postroom.store import ledger
 from postroom.store.database import open_database
 from postroom.store.schema_migrations import list_shipped, migrate, read_status
+from postroom.vault import LedgerKeys
 from postroom.wiring.documents import build_route_context
 from scenarios.postroom_process import PostroomProcess, environment
 from upgrades.row_comparison import assert_kept, read_all_rows
@@ -76,6 +81,28 @@ async def test_current_version_works_on_an_upgraded_database(earlier_home, postr
         assert sorted(listed) == [count for (count,) in await cursor.fetchall()]
 
 
+async def test_ledger_is_authenticated_from_the_upgrade_on(empty_database_url, earlier_home):
+    await migrate(empty_database_url)
+    keys = LedgerKeys(earlier_home)
+
+    def check(key_id, *signature):
+        return (check_signature if key_id == SIGNER.key_id else keys.check)(key_id, *signature)
+
+    async with open_database(
+        empty_database_url, pool_size=4, name="tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
+        async with database.engine() as connection:
+            organizations = await ledger.list_organizations_to_seal(connection)
+        assert organizations, "also those without new entries"
+        for organization in organizations:
+            await seal_ledger(database, earlier_home, organization)
+            found = await verification.verify(database, organization, check)
+            assert (found.faults, found.unsealed) == ([], 0)
+            assert found.authenticated_from == found.without_mac + 1
+        async with database.engine() as connection:
+            assert await ledger.list_organizations_to_seal(connection) == []
+
+
 async def test_records_of_earlier_versions_are_recognized(empty_database_url, earlier_home):
     """A second copy of an invoice or trade that an earlier version confirmed is not recorded twice."""
     await migrate(empty_database_url)
@@ -83,7 +110,9 @@ async def test_records_of_earlier_versions_are_recognized(empty_database_url, ea
     async with session(empty_database_url) as connection:
         cursor = await connection.execute("SELECT organization_id, pipeline, id, kind, fields FROM records")
         confirmed = await cursor.fetchall()
-    async with open_database(to_service(empty_database_url), pool_size=4, name="tests") as database:
+    async with open_database(
+        to_service(empty_database_url), pool_size=4, name="tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         for organization, pipeline, record, kind, fields in confirmed:
             async with database.transaction(organization) as connection:
                 copy = ExtractedValues(kind, fields)

@@ -4,6 +4,7 @@ import httpx2
 import pytest
 from argon2 import PasswordHasher
 
+import databases
 from postroom import logs
 from postroom.config import Settings
 from postroom.flow.access import passwords
@@ -28,7 +29,9 @@ def password_hasher(monkeypatch):
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=3, name=process_name("web")) as database:
+    async with open_database(
+        service_url, pool_size=3, name=process_name("web"), entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 import httpx2
 
+import databases
 from postroom.config import Settings
 from postroom.flow.access import members, sign_in
 from postroom.model import OrganizationId, Role, parse_sealing_keys
@@ -31,11 +32,14 @@ async def create_session(database, organization, role=Role.ADMIN, address=None) 
     return done.session.reveal()
 
 
-def create_session_sync(database_url, role=Role.ADMIN) -> str:
-    """The same for a Postroom that runs as a program, on this database."""
+def create_session_sync(database_url, home, role=Role.ADMIN) -> str:
+    """The same for a Postroom that runs as a program, on this database, with the ledger's key in its home."""
+    macs = databases.build_home_macs(home)
 
     async def make():
-        async with open_database(database_url, pool_size=3, name="postroom tests") as database:
+        async with open_database(
+            database_url, pool_size=3, name="postroom tests", entry_macs=macs
+        ) as database:
             return await create_session(database, OrganizationId(ORGANIZATION), role)
 
     with ThreadPoolExecutor(1) as thread:  # the test may have an event loop of its own

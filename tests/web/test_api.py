@@ -7,6 +7,7 @@ from hashlib import sha256
 import pytest
 from starlette.requests import Request
 
+import databases
 from postroom.flow.access import api_keys, members
 from postroom.model import Role, Scope, Secret, WorkKind
 from postroom.store import feed, idempotency_keys, work
@@ -21,7 +22,9 @@ from web.sign_in_support import URL, create_session
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=8, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

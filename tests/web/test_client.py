@@ -6,6 +6,7 @@ from itertools import islice
 
 import pytest
 
+import databases
 from postroom.client import ApiError, Postroom
 from postroom.store import feed
 from postroom.store.database import open_database
@@ -17,7 +18,9 @@ from web.push_server import serve
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=8, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

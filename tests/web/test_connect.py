@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+import databases
 from example_counts import examples
 from flow.simulated_world import URL, open_world, settings_given
 from postroom.errors import PermanentError
@@ -36,7 +37,9 @@ def sim():
 @pytest.fixture
 async def harness(sim, service_url, organization, tmp_path):
     async with (
-        open_database(service_url, pool_size=6, name="postroom tests") as database,
+        open_database(
+            service_url, pool_size=6, name="postroom tests", entry_macs=databases.ENTRY_MACS
+        ) as database,
         open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made
@@ -301,12 +304,12 @@ def desk_url(sim, tmp_path, database_url):
         "serve",
         "--port",
         "0",
-        POSTROOM_DATABASE_URL=database_url,
+        **databases.login_settings(database_url),
         POSTROOM_LOG_LEVEL="debug",
         **given,
     ) as server:
         server.url = server.line("Postroom: ")
-        server.session = f"postroom_session={create_session_sync(database_url)}"
+        server.session = f"postroom_session={create_session_sync(database_url, tmp_path / 'home')}"
         yield server
         server.end()
         assert not [line for line in server.said if "refused=" in line or "A" * 43 in line]

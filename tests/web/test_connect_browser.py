@@ -63,7 +63,11 @@ async def url(page, sim, tmp_path, database_url):
         tmp_path, "serve", "--port", "0", **databases.login_settings(database_url), **given
     ) as server:
         address = server.line("Postroom: ")
-        session = {"name": "postroom_session", "value": create_session_sync(database_url), "url": address}
+        session = {
+            "name": "postroom_session",
+            "value": create_session_sync(database_url, tmp_path / "home"),
+            "url": address,
+        }
         await page.context.add_cookies([session])
         yield address
         server.end()

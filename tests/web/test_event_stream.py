@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import aiohttp
 import pytest
 
+import databases
 from postroom.flow.access import members
 from postroom.model import Role
 from postroom.store import feed
@@ -69,7 +70,9 @@ class Stream:
 async def process(service_url, organization):
     """A web process of its own: pool, listener, server."""
     async with (
-        open_database(service_url, pool_size=8, name="postroom tests") as database,
+        open_database(
+            service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
+        ) as database,
         event_stream.open_streams(database) as streams,
     ):
         site = build_site(database, organization)
@@ -82,7 +85,9 @@ async def process(service_url, organization):
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=12, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

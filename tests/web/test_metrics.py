@@ -93,8 +93,9 @@ async def test_changes_without_push_and_audit_differences_are_measured(
     await owner.execute("UPDATE cursors SET completed_at = now() - interval '1 day'")
     await owner.execute(
         """
-        INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, payload, sha256)
-        SELECT organization_id, 'AUDIT_COMPLETED', 'mailbox', id::text, '{"missing": 3}', sha256('x')
+        INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, payload, sha256, mac)
+        SELECT organization_id, 'AUDIT_COMPLETED', 'mailbox', id::text, '{"missing": 3}', sha256('x'),
+            sha256('x') || '12345678'
         FROM mailboxes
         """
     )

@@ -6,12 +6,15 @@ from html.parser import HTMLParser
 import httpx2
 import pytest
 
+import databases
+from ledger_sealing import seal_ledger
 from postroom.model import Role, WorkKind
 from postroom.store import backlogs, ledger, work
 from postroom.store.database import open_database
 from postroom.store.health import process_name
-from postroom.store.ledger import NewLedgerEntry, Signer
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import WorkRequest
+from postroom.vault import LedgerHeads
 from postroom.web import app, pages
 from postroom.web.demo import count_duplicates
 from postroom.web.ledger import LedgerPagesContext
@@ -200,19 +203,21 @@ async def test_only_the_operator_sees_work_of_other_organizations(
         )
 
 
-async def test_ledger_verification_is_for_admins_and_runs_once_at_a_time(site, database, organization):
+async def test_ledger_verification_is_for_admins_and_runs_once_at_a_time(
+    site, database, organization, tmp_path
+):
     async with database.transaction(organization) as connection:
         await ledger.append_entries(
             connection, organization, [NewLedgerEntry("sync_started", "mailbox", "x")]
         )
-        await ledger.seal_entries(connection, organization, Signer("k1", lambda _: b"signed"))
+    await seal_ledger(database, tmp_path, organization)
     begun, go_on = threading.Event(), threading.Event()
 
     def check(_key, _signature, _signed):
         begun.set()
         return go_on.wait(60)
 
-    made = app.create(site, routes=ledger_routes(LedgerPagesContext(site, check)))
+    made = app.create(site, routes=ledger_routes(LedgerPagesContext(site, check, LedgerHeads(tmp_path))))
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(made), base_url=URL, headers={"origin": URL}
     ) as client:
@@ -256,7 +261,9 @@ async def test_probes_answer_under_any_host_name(browser):
 
 async def test_missing_worker_is_reported(browser, database_url, organization):
     assert "No worker is running" in (await browser.get("/health")).text
-    async with open_database(database_url, pool_size=3, name=process_name("worker")) as other:
+    async with open_database(
+        database_url, pool_size=3, name=process_name("worker"), entry_macs=databases.ENTRY_MACS
+    ) as other:
         transport = httpx2.ASGITransport(app.create(build_site(other, organization)))
         async with httpx2.AsyncClient(
             transport=transport, base_url="http://post.example", cookies=browser.cookies

@@ -44,7 +44,8 @@ NAME = f'<img src="{OUTSIDE}/name" onerror="{RAN}">\u202egnp.exe'
 async def browsing(database_url, folder, **look):
     """A signed-in browser before a web process; what it fetched, and what it complained of."""
     asked, complaints = [], []
-    with PostroomProcess(folder, "serve", "--port", "0", **databases.login_settings(database_url)) as server:
+    given = databases.login_settings(database_url) | {"POSTROOM_HOME": str(folder)}
+    with PostroomProcess(folder, "serve", "--port", "0", **given) as server:
         address = server.line("Postroom: ")
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(**launch_options())
@@ -52,7 +53,11 @@ async def browsing(database_url, folder, **look):
             page.on("request", lambda request: asked.append(request.url))
             page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
             page.on("pageerror", lambda error: complaints.append(str(error)))
-            cookie = {"name": "postroom_session", "value": create_session_sync(database_url), "url": address}
+            cookie = {
+                "name": "postroom_session",
+                "value": create_session_sync(database_url, folder),
+                "url": address,
+            }
             await page.context.add_cookies([cookie])
             yield page, asked, complaints
             await browser.close()

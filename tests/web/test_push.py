@@ -24,7 +24,9 @@ PATHS = ("/webhooks/outlook", "/api/graph/notifications", "/api/graph/lifecycle"
 
 @pytest.fixture
 async def web(service_url):
-    async with open_database(service_url, pool_size=10, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=10, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

@@ -11,6 +11,7 @@ from uuid import uuid4
 import httpx2
 import pytest
 
+import databases
 from postroom.errors import PushRejected, PushUnverifiable
 from postroom.flow.mail.push import PushReceiver
 from postroom.flow.mail.push_rejections import PushRejections
@@ -39,7 +40,9 @@ TOPIC = "projects/mailsim/topics/gmail"
 
 @pytest.fixture
 async def web(service_url):
-    async with open_database(service_url, pool_size=10, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=10, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

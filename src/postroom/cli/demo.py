@@ -160,10 +160,12 @@ async def _connect_mailboxes(
     """Create the admin, connect both mailboxes, and return the admin's sign-in link."""
     from postroom.flow.access import members, sign_in
     from postroom.store import database, health
+    from postroom.wiring import secrets
     from postroom.wiring.engine import build_engine
 
     organization, public = OrganizationId(settings.organization), settings.public_url or ""
-    async with database.open_database(url, pool_size=3, name=health.process_name("demo")) as opened:
+    name, macs = health.process_name("demo"), secrets.build_entry_macs(settings)
+    async with database.open_database(url, pool_size=3, name=name, entry_macs=macs) as opened:
         admin, _ = await members.ensure_admin(opened, organization)
         context = build_engine(settings, opened, client, url=public).connect
         for provider, (address, _) in _MAILBOXES.items():

@@ -1,6 +1,6 @@
 """`postroom ledger`: show and verify the audit trail.
 
-Read-only. `flow.ledger.seal` verifies.
+`flow.ledger.verification` verifies.
 """
 
 import re
@@ -14,11 +14,11 @@ from postroom.cli.exit_codes import ExitCode
 from postroom.errors import SettingsError
 
 if TYPE_CHECKING:
-    from postroom.flow.ledger.seal import LedgerVerification
+    from postroom.flow.ledger.verification import LedgerVerification
     from postroom.model import OrganizationId
     from postroom.store.database import Database
     from postroom.store.ledger import LedgerEntry
-    from postroom.vault import LedgerKeys
+    from postroom.vault import LedgerHeads, LedgerKeys
 
 group = typer.Typer(
     name="ledger",
@@ -56,9 +56,10 @@ def verify(
     *,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Verify all digests, chains and signatures of the ledger. Exit code 1 if it is broken.
+    """Verify all digests, MACs, chains and signatures of the ledger. Exit code 1 if it is broken.
 
-    Store the printed head outside of Postroom. Given as --head, it also detects entries cut off at the end.
+    The ledger must contain the heads in the file ledger.heads of the home directory, so entries cut off at
+    the end are detected. A printed head that you stored elsewhere can be given as --head.
     """
     from postroom import config
     from postroom.cli import output, startup
@@ -68,9 +69,10 @@ def verify(
         raise SettingsError(
             "--head is not valid. Give a head as this command prints it: a number, a colon, 64 hex digits."
         )
-    keys = secrets.build_ledger_keys(config.load())
+    settings = config.load()
+    keys, kept = secrets.build_ledger_keys(settings), secrets.build_ledger_heads(settings)
     proofs = startup.run_with_database(
-        lambda database: _verify_organizations(database, keys, organization, head)
+        lambda database: _verify_organizations(database, keys, kept, organization, head)
     )
     if json:
         output.print_json(
@@ -127,10 +129,24 @@ def _print_proof(organization: "OrganizationId", proof: "LedgerVerification") ->
         f"{organization}: {state}. {proof.entries} entries in {proof.seals} seals,"
         f" {proof.unsealed} not sealed yet, {proof.purged} with personal values purged."
     )
+    if proof.without_mac:
+        typer.echo(f"  {_describe_authentication(proof)}")
+    if proof.unchecked_entries or proof.unchecked_purges:
+        typer.echo(
+            f"  Not checked: the MACs of {proof.unchecked_entries} entries and"
+            f" {proof.unchecked_purges} purges. Their keys are not in ledger.macs of this home directory."
+        )
     for fault in proof.faults:
         typer.echo(f"  {fault}")
     if proof.head:
         typer.echo(f"  head {proof.head}")
+
+
+def _describe_authentication(proof: "LedgerVerification") -> str:
+    entries = f"{proof.without_mac} entries were written before entries had MACs."
+    if proof.authenticated_from is None:
+        return f"{entries} Authentication has not begun: start a worker, which seals them."
+    return f"{entries} Authentication began at position {proof.authenticated_from}."
 
 
 def _to_json(organization: "OrganizationId", entry: "LedgerEntry") -> dict[str, object]:
@@ -148,16 +164,32 @@ def _to_json(organization: "OrganizationId", entry: "LedgerEntry") -> dict[str, 
 
 
 async def _verify_organizations(
-    database: "Database", keys: "LedgerKeys", organization: UUID | None, head: str | None
+    database: "Database",
+    keys: "LedgerKeys",
+    kept: "LedgerHeads",
+    organization: UUID | None,
+    head: str | None,
 ) -> "list[tuple[OrganizationId, LedgerVerification]]":
-    from postroom.flow.ledger import seal
+    """Verify ledgers. An organization that is gone, but has a kept head, lost its whole ledger."""
+    from postroom.flow.ledger.verification import LedgerVerification, verify_and_keep_head
+    from postroom.model import OrganizationId
 
-    organizations = await _select_organizations(database, organization)
+    missing = kept.load().keys() - set(await _select_organizations(database, None))
+    if organization in missing:
+        organizations = []
+    else:
+        organizations = await _select_organizations(database, organization)
     if head is not None and len(organizations) > 1:
         raise SettingsError("--head belongs to one organization. Add --organization.")
+    heads = [head] if head else []
+    fault = "the organization is not in the database, but ledger.heads has a head of its ledger"
     return [
-        (organization_id, await seal.verify(database, organization_id, keys.check, head=head))
-        for organization_id in organizations
+        (each, await verify_and_keep_head(database, each, keys.check, kept, heads=heads))
+        for each in organizations
+    ] + [
+        (OrganizationId(each), LedgerVerification(faults=[fault]))
+        for each in sorted(missing)
+        if organization in {None, each}
     ]
 
 

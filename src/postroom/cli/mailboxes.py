@@ -301,12 +301,14 @@ async def _open_and_run(
     from postroom.cli import startup
     from postroom.flow.mailboxes import connect as flow
     from postroom.store import database, health
+    from postroom.wiring import secrets
     from postroom.wiring.engine import open_engine
 
     await startup.require_ready_database(url)
-    organization = OrganizationId(settings.organization)
+    organization, macs = OrganizationId(settings.organization), secrets.build_entry_macs(settings)
+    name = health.process_name("cli")
     async with (
-        database.open_database(url, pool_size=8, name=health.process_name("cli")) as opened,
+        database.open_database(url, pool_size=8, name=name, entry_macs=macs) as opened,
         open_engine(settings, opened, url=startup.web_url(settings)) as engine,
     ):
         await flow.ensure_organization(opened, organization)

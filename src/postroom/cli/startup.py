@@ -130,7 +130,7 @@ def _run_with_database(
     settings: Settings, act: "Callable[[Database], Coroutine[Any, Any, Result]]"
 ) -> Result:
     with database_url(settings) as url:
-        return interrupts.run_async(_open_and_run(url, act))
+        return interrupts.run_async(_open_and_run(settings, url, act))
 
 
 def run_for_organization(
@@ -156,9 +156,13 @@ def run_in_transaction(
     return run_for_organization(act_in_transaction)
 
 
-async def _open_and_run(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+async def _open_and_run(
+    settings: Settings, url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]"
+) -> Result:
     from postroom.store import database, health
+    from postroom.wiring import secrets
 
     await require_ready_database(url)
-    async with database.open_database(url, pool_size=3, name=health.process_name("command")) as opened:
+    name, macs = health.process_name("command"), secrets.build_entry_macs(settings)
+    async with database.open_database(url, pool_size=3, name=name, entry_macs=macs) as opened:
         return await act(opened)

@@ -417,12 +417,13 @@ async def _open_and_run(
 ) -> ExitCode:
     from postroom.cli import startup
     from postroom.store import database, health
+    from postroom.wiring import secrets
     from postroom.wiring.engine import open_engine
 
     await startup.require_ready_database(url)
-    name = health.process_name("subscriptions")
+    name, macs = health.process_name("subscriptions"), secrets.build_entry_macs(settings)
     async with (
-        database.open_database(url, pool_size=5, name=name) as opened,
+        database.open_database(url, pool_size=5, name=name, entry_macs=macs) as opened,
         open_engine(settings, opened) as engine,
     ):
         return await act(SubscriptionCommandContext(engine, engine.organization))

@@ -71,7 +71,7 @@ async def _run(
     await schema_migrations.migrate(urls.owner, startup.print_migration)
     await startup.require_ready_database(urls.service)
     public = settings.public_url or listener.get_local_url(listening)
-    link = await _create_sign_in_link(urls.service, OrganizationId(settings.organization), public)
+    link = await _create_sign_in_link(settings, urls.service, public)
     announcing = asyncio.create_task(print_address_when_ready(listening, link))
     try:
         await supervisor.supervise(children, stop, stop_seconds=settings.stop_seconds + 2)
@@ -79,16 +79,18 @@ async def _run(
         announcing.cancel()
 
 
-async def _create_sign_in_link(url: str, organization: OrganizationId, public: str) -> str | None:
+async def _create_sign_in_link(settings: "Settings", url: str, public: str) -> str | None:
     """Create the first admin if there is none, and return a link that signs the admin in.
 
     Later starts return a link only on a terminal, to keep unneeded sign-in links out of logs.
     """
     from postroom.flow.access import members, sign_in
     from postroom.store import database, health
+    from postroom.wiring import secrets
 
-    async with database.open_database(url, pool_size=3, name=health.process_name("up")) as opened:
-        admin, is_new = await members.ensure_admin(opened, organization)
+    name, macs = health.process_name("up"), secrets.build_entry_macs(settings)
+    async with database.open_database(url, pool_size=3, name=name, entry_macs=macs) as opened:
+        admin, is_new = await members.ensure_admin(opened, OrganizationId(settings.organization))
         if not (is_new or sys.stdout.isatty()):
             return None
         return sign_in.build_link_url(public, await sign_in.create_link(opened, admin, actor="command line"))

@@ -148,13 +148,17 @@ def _run_with_database(
     from postroom.cli import startup
 
     with startup.database_url(settings) as url:
-        return interrupts.run_async(_open_and_run(url, act))
+        return interrupts.run_async(_open_and_run(settings, url, act))
 
 
-async def _open_and_run(url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+async def _open_and_run(
+    settings: "Settings", url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]"
+) -> Result:
     from postroom.cli import startup
     from postroom.store import database, health
+    from postroom.wiring import secrets
 
     await startup.require_ready_database(url)
-    async with database.open_database(url, pool_size=3, name=health.process_name("vault")) as opened:
+    name, macs = health.process_name("vault"), secrets.build_entry_macs(settings)
+    async with database.open_database(url, pool_size=3, name=name, entry_macs=macs) as opened:
         return await act(opened)

@@ -63,7 +63,7 @@ async def _work(settings: "Settings", url: str) -> None:
     from postroom.flow.mailboxes import subscribe
     from postroom.flow.storage import blob_gc, blob_location
     from postroom.store import database, health
-    from postroom.wiring import documents, storage
+    from postroom.wiring import documents, secrets, storage
     from postroom.wiring.engine import open_engine
 
     await startup.wait_for_database(settings)  # before the signal handlers: a signal ends the wait
@@ -74,7 +74,14 @@ async def _work(settings: "Settings", url: str) -> None:
     name = health.process_name("worker")
     size, limits = settings.database_pool_size, worker.session_limits(settings.lease_seconds)
     async with (
-        database.open_database(url, pool_size=size, name=name, listeners=2, limits=limits) as opened,
+        database.open_database(
+            url,
+            pool_size=size,
+            name=name,
+            listeners=2,
+            limits=limits,
+            entry_macs=secrets.build_entry_macs(settings),
+        ) as opened,
         open_engine(settings, opened) as engine,
         FileSandbox() as sandbox,
     ):

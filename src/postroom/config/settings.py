@@ -348,9 +348,12 @@ class Settings(BaseSettings):
         "Repair the differences that scheduled audits find. false: only report them", "true or false", True
     )
     ledger_key: Annotated[SecretText, AfterValidator(validators.validate_ledger_key)] | None = _setting(
-        "Key that signs the ledger's seals. Default: the file ledger.key in the home directory",
-        "32 bytes in base64 (openssl rand -base64 32)",
+        "Key of the ledger's MACs and seals. Default: the file ledger.key in the home directory",
+        "32 bytes in base64 (openssl rand -base64 32); earlier keys may follow after commas",
         None,
+    )
+    ledger_heads_file: AbsolutePath | None = _setting(
+        "File to which each new head of a ledger is also appended", "the absolute path of a file", None
     )
     simulator_url: WebUrl | None = _setting(
         "Control URL of the demo's simulator. Set by `postroom demo` only",

@@ -41,7 +41,8 @@ def validate_vault_keys(value: Secret) -> Secret:
 
 
 def validate_ledger_key(value: Secret) -> Secret:
-    decode_key(value.reveal())
+    for key in value.reveal().split(","):
+        decode_key(key)
     return value
 
 

@@ -1,4 +1,4 @@
-"""The type of connections, the limits of their sessions, and `connect`, which opens a single one.
+"""The class of connections, the limits of their sessions, and `connect`, which opens a single one.
 
 Single connections have the URL's role and are for migrations, backup and health checks; everything else uses
 the pools of `database`. Checked are the URL and the version of the server.
@@ -18,8 +18,7 @@ from psycopg.rows import TupleRow
 from postroom.errors import DatabaseTooOld, DatabaseUnavailable, SettingsError
 from postroom.model import has_ambiguous_credentials
 from postroom.store.database_errors import translate_errors
-
-Connection = AsyncConnection[TupleRow]
+from postroom.store.entry_macs import EntryMacs
 
 OLDEST_SERVER_VERSION = 15
 # Find out within half a minute that the server's machine is gone. The URL may set other values.
@@ -36,6 +35,12 @@ _WAITING_FOR: Final = {
     Ping.REJECT: "The database is starting or recovering",
     Ping.NO_RESPONSE: "The database does not respond",
 }
+
+
+class Connection(AsyncConnection[TupleRow]):
+    """A connection. Those of a `Database` can append ledger entries, because they know `entry_macs`."""
+
+    entry_macs: EntryMacs | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ async def connect(url: str, *, name: str = "postroom") -> Connection:
     conninfo = build_conninfo(url)
     try:
         with translate_errors():
-            connection = await AsyncConnection.connect(conninfo, autocommit=True, application_name=name)
+            connection = await Connection.connect(conninfo, autocommit=True, application_name=name)
     except DatabaseUnavailable as error:
         # The driver drops the server's error code, and the text may be in any language.
         if await _ping(conninfo) is Ping.REJECT:

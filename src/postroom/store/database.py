@@ -21,6 +21,7 @@ from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.store import roles
 from postroom.store.connection import COMMAND_LIMITS, Connection, SessionLimits, build_conninfo, connect
 from postroom.store.database_errors import translate_errors
+from postroom.store.entry_macs import EntryMacs
 
 Pool = AsyncConnectionPool[Connection]
 
@@ -37,6 +38,7 @@ class Database:
     name: str
     engine_pool: Pool
     application_pool: Pool
+    entry_macs: EntryMacs
 
     @asynccontextmanager
     async def engine(self) -> AsyncGenerator[Connection]:
@@ -129,30 +131,38 @@ def prepare_mode(rows: Sized) -> bool | None:
 
 @asynccontextmanager
 async def open_database(
-    url: str, *, pool_size: int, name: str, listeners: int = 1, limits: SessionLimits = COMMAND_LIMITS
+    url: str,
+    *,
+    pool_size: int,
+    name: str,
+    entry_macs: EntryMacs,
+    listeners: int = 1,
+    limits: SessionLimits = COMMAND_LIMITS,
 ) -> AsyncGenerator[Database]:
     """Open the pools. An unreachable database is an error here, not at the first use.
 
     Uses at most `pool_size` connections: the listeners, and of the rest a third for the engine's claims.
     `name` appears in the server's list of connections and shows which processes are alive.
+    `entry_macs` authenticates the ledger entries that are written through these pools.
     """
     engine_size = max(1, (pool_size - listeners) // 3)
     # A plain connection first: its error names the cause, which the pool would hide behind a timeout.
     await (await connect(url, name=name)).close()
     async with (
-        _open_pool(url, roles.ENGINE, limits, size=engine_size, name=name) as engine,
+        _open_pool(url, roles.ENGINE, limits, entry_macs, size=engine_size, name=name) as engine,
         _open_pool(
-            url, roles.APPLICATION, limits, size=pool_size - listeners - engine_size, name=name
+            url, roles.APPLICATION, limits, entry_macs, size=pool_size - listeners - engine_size, name=name
         ) as application,
     ):
-        yield Database(url, name, engine, application)
+        yield Database(url, name, engine, application, entry_macs)
 
 
 @asynccontextmanager
 async def _open_pool(
-    url: str, role: str, limits: SessionLimits, *, size: int, name: str
+    url: str, role: str, limits: SessionLimits, entry_macs: EntryMacs, *, size: int, name: str
 ) -> AsyncGenerator[Pool]:
     async def configure(connection: Connection) -> None:
+        connection.entry_macs = entry_macs
         await limits.apply(connection)
         await roles.assume(connection, role)
 

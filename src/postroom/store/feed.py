@@ -19,6 +19,7 @@ from postroom.store.ledger import JsonValue, to_canonical_json
 EVENT_KINDS: Final = (
     "document.changed",
     "document.created",
+    "ledger.sealed",
     "mailbox.connected",
     "mailbox.disconnected",
     "mailbox.health_changed",

@@ -1,9 +1,10 @@
-"""The append-only audit trail: the tables `ledger`, `ledger_personal` and `seals`, and their digests.
+"""The append-only audit trail: the tables `ledger`, `ledger_personal`, `ledger_purges` and `seals`.
 
 Entries are written in the transaction of the change they record, then chained and signed in batches. An
-entry's digest covers everything but its position. Personal values are in a side row; the entry holds only
-their salted digest, so a purge can delete them without breaking the chain. Writers never wait for each other:
-one sealer per organization assigns positions and seals later. Verification is in `flow.ledger.seal`.
+entry's digest covers its content; its MAC covers digest and id, and is made with a key that is not in the
+database. Personal values are in a side row; the entry holds only their salted digest, so a purge can delete
+them without breaking the chain. Writers never wait for each other: one sealer per organization assigns
+positions and seals later, in `flow.ledger.seal`. Verification is in `flow.ledger.verification`.
 """
 
 import json
@@ -18,8 +19,15 @@ from uuid import UUID
 from psycopg.rows import class_row
 
 from postroom.model import OrganizationId
-from postroom.store.database import Connection
+from postroom.store.connection import Connection
+from postroom.store.entry_macs import EntryMacs
 
+# Records that personal values were deleted.
+PURGE_EVENT: Final = "PERSONAL_VALUES_PURGED"
+# Records that entries have MACs from now on, in a ledger that an earlier version began.
+AUTHENTICATION_EVENT: Final = "LEDGER_AUTHENTICATION_STARTED"
+# Below every id, forged ones included.
+BEFORE_ALL: Final = -(2**63)
 _ENCODE: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 JsonValue = str | int | bool | None | Sequence["JsonValue"] | Mapping[str, "JsonValue"]
 
@@ -50,8 +58,22 @@ class LedgerEntry:
     personal_sha256: bytes | None
     sha256: bytes
     occurred_at: datetime
+    mac: bytes | None
     salt: bytes | None
     personal: dict[str, JsonValue] | None
+    purge_entry_id: int | None
+    purge_mac: bytes | None
+    purge_event_type: str | None
+    purged_entries: int  # that name this entry as the record of their purge
+
+
+@dataclass(frozen=True, slots=True)
+class UnsealedEntry:
+    """What the sealer reads of an entry."""
+
+    id: int
+    sha256: bytes
+    mac: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +85,11 @@ class Seal:
     sha256: bytes
     signature: bytes
     key_id: str
+    version: int
+
+    @property
+    def head(self) -> str:
+        return f"{self.number}:{self.sha256.hex()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,110 +104,176 @@ async def append_entries(
     connection: Connection, organization: UUID, entries: Sequence[NewLedgerEntry]
 ) -> None:
     """Append entries in the caller's transaction. The sealer is notified on commit."""
-    if not entries:
-        return
+    if entries:
+        await _append(connection, organization, entries)
+
+
+async def _append(connection: Connection, organization: UUID, entries: Sequence[NewLedgerEntry]) -> list[int]:
+    """Append entries and return their ids. Ids come first, because the MACs cover them."""
     cursor = await connection.execute(
-        "SELECT postroom_now(), pg_notify('postroom_feed', %s)", [str(organization)]
+        """
+        SELECT postroom_now(), ARRAY(SELECT nextval('ledger_id_seq') FROM generate_series(1, %s)),
+            pg_notify('postroom_feed', %s)
+        """,
+        [len(entries), str(organization)],
     )
-    now = await cursor.fetchone()
-    assert now
+    row = await cursor.fetchone()
+    assert row
+    now, ids = row[0], row[1]
     salts = [None if entry.personal is None else token_bytes(32) for entry in entries]
     personal = [personal_digest(salt, entry.personal) for salt, entry in zip(salts, entries, strict=True)]
+    digests = [
+        entry_digest(organization, entry, digest, now)
+        for entry, digest in zip(entries, personal, strict=True)
+    ]
+    macs = _get_macs(connection)
     await connection.execute(
         _APPEND,
         [
             organization,
-            now[0],
+            now,
+            ids,
             [entry.event_type for entry in entries],
             [entry.entity_type for entry in entries],
             [entry.entity_id for entry in entries],
             [entry.actor_id for entry in entries],
             [to_canonical_json(entry.payload) for entry in entries],
             personal,
+            digests,
             [
-                entry_digest(organization, entry, digest, now[0])
-                for entry, digest in zip(entries, personal, strict=True)
+                macs.make(entry_mac_data(organization, entry_id, digest))
+                for entry_id, digest in zip(ids, digests, strict=True)
             ],
             salts,
             [to_canonical_json(entry.personal) for entry in entries],
         ],
     )
+    return ids
 
 
-# A side row is joined by the entry's digest, which its salt makes unique.
 _APPEND = """
     WITH new AS (
         SELECT %b::uuid AS organization_id, %b::timestamptz AS occurred_at, entry.*
-        FROM unnest(%b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[], %b::bytea[],
-            %b::bytea[], %b::text[]) WITH ORDINALITY AS entry (event_type, entity_type, entity_id, actor_id,
-            payload, personal_sha256, sha256, salt, personal, place)
+        FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[], %b::text[], %b::text[], %b::bytea[],
+            %b::bytea[], %b::bytea[], %b::bytea[], %b::text[]) AS entry (id, event_type, entity_type,
+            entity_id, actor_id, payload, personal_sha256, sha256, mac, salt, personal)
     ), written AS (
-        INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, actor_id, payload,
-            personal_sha256, sha256, occurred_at)
-        SELECT organization_id, event_type, entity_type, entity_id, actor_id, payload::jsonb,
-            personal_sha256, sha256, occurred_at
-        FROM new ORDER BY place
-        RETURNING id, sha256
+        INSERT INTO ledger (organization_id, id, event_type, entity_type, entity_id, actor_id, payload,
+            personal_sha256, sha256, mac, occurred_at)
+        OVERRIDING SYSTEM VALUE
+        SELECT organization_id, id, event_type, entity_type, entity_id, actor_id, payload::jsonb,
+            personal_sha256, sha256, mac, occurred_at
+        FROM new
     )
     INSERT INTO ledger_personal (organization_id, entry_id, salt, personal)
-    SELECT organization_id, written.id, salt, personal::jsonb
-    FROM new JOIN written USING (sha256) WHERE salt IS NOT NULL
+    SELECT organization_id, id, salt, personal::jsonb FROM new WHERE salt IS NOT NULL
 """
 
 
-async def purge_personal(connection: Connection, entity_type: str, entity_id: str) -> None:
-    """Delete the personal values of all entries about an entity. The entries stay."""
-    await connection.execute(
-        """
-        DELETE FROM ledger_personal USING ledger
-        WHERE ledger.id = entry_id AND entity_type = %s AND entity_id = %s
-        """,
-        [entity_type, entity_id],
-    )
+def _get_macs(connection: Connection) -> EntryMacs:
+    assert connection.entry_macs is not None, "only connections of a Database append to the ledger"
+    return connection.entry_macs
 
 
-async def purge_personal_of_many(connection: Connection, entity_type: str, entity_ids: Sequence[str]) -> None:
-    """Delete the personal values of all entries about these entities."""
+async def purge_personal(connection: Connection, entity_type: str, entity_ids: Sequence[str]) -> None:
+    """Delete the personal values of all entries about these entities. The entries stay."""
     if entity_ids:
-        await connection.execute(
-            """
-            DELETE FROM ledger_personal USING ledger
-            WHERE ledger.id = entry_id AND entity_type = %s AND entity_id = ANY(%s)
-            """,
+        cursor = await connection.execute(
+            "SELECT id FROM ledger WHERE entity_type = %s AND entity_id = ANY(%s)",
             [entity_type, list(entity_ids)],
         )
+        await purge_entries(connection, [row[0] for row in await cursor.fetchall()])
+
+
+async def purge_entries(connection: Connection, entries: Sequence[int]) -> int:
+    """Delete the personal values of these entries, record it, and return how many had some."""
+    if not entries:
+        return 0
+    cursor = await connection.execute("SELECT id, sha256 FROM delete_ledger_personal(%b)", [list(entries)])
+    deleted = await cursor.fetchall()
+    await _record_purge(connection, deleted)
+    return len(deleted)
+
+
+async def record_earlier_purges(connection: Connection, boundary: int, *, limit: int) -> int:
+    """Record purges by earlier versions, which left no record, and return how many.
+
+    Runs before the first seal of version 2. From then on, a purge without a record is a fault.
+    """
+    cursor = await connection.execute(
+        """
+        SELECT id, sha256 FROM ledger WHERE id <= %s AND personal_sha256 IS NOT NULL
+            AND NOT EXISTS (SELECT FROM ledger_personal WHERE entry_id = ledger.id)
+            AND NOT EXISTS (SELECT FROM ledger_purges WHERE entry_id = ledger.id)
+        ORDER BY id LIMIT %s
+        """,
+        [boundary, limit],
+    )
+    purged = await cursor.fetchall()
+    await _record_purge(connection, purged)
+    return len(purged)
+
+
+async def _record_purge(connection: Connection, purged: Sequence[tuple[int, bytes]]) -> None:
+    """Append the entry that records a purge, and tie each purged entry to it."""
+    if not purged:
+        return
+    cursor = await connection.execute("SELECT current_organization()")
+    [(organization,)] = await cursor.fetchall()
+    entry = NewLedgerEntry(PURGE_EVENT, "organization", str(organization), payload={"entries": len(purged)})
+    [purge] = await _append(connection, organization, [entry])
+    macs = _get_macs(connection)
+    await connection.execute(
+        """
+        INSERT INTO ledger_purges (organization_id, entry_id, purge_entry_id, mac)
+        SELECT %b, entry_id, %b, mac FROM unnest(%b::int8[], %b::bytea[]) AS purged (entry_id, mac)
+        """,
+        [
+            organization,
+            purge,
+            [entry_id for entry_id, _ in purged],
+            [macs.make(purge_mac_data(organization, entry_id, digest, purge)) for entry_id, digest in purged],
+        ],
+    )
 
 
 async def list_by_entity(connection: Connection, entity_type: str, entity_id: str) -> list[LedgerEntry]:
     """Entries about an entity, oldest first."""
     cursor = connection.cursor(row_factory=class_row(LedgerEntry))
     await cursor.execute(
-        _READ + " WHERE entity_type = %s AND entity_id = %s ORDER BY ledger.id", [entity_type, entity_id]
+        _READ + " WHERE ledger.entity_type = %s AND ledger.entity_id = %s ORDER BY ledger.id",
+        [entity_type, entity_id],
     )
     return await cursor.fetchall()
 
 
 async def seal_entries(
-    connection: Connection, organization: UUID, signer: Signer, *, batch: int = 1000
-) -> int:
-    """Assign positions to committed entries, seal them and return how many.
+    connection: Connection,
+    organization: UUID,
+    signer: Signer,
+    entries: Sequence[UnsealedEntry],
+    last_seal: Seal | None,
+    *,
+    version: int,
+) -> None:
+    """Assign positions to these entries and seal them.
 
     Runs under the lease of the organization's `seal` work, so there is one sealer at a time.
     """
-    cursor = await connection.execute("SELECT entry_position, entry_sha256 FROM number_ledger(%s)", [batch])
+    cursor = await connection.execute(
+        "SELECT entry_id, entry_position FROM number_ledger(%b)", [[entry.id for entry in entries]]
+    )
     rows = await cursor.fetchall()
-    if not rows:
-        return 0
-    last_seal = await get_last_seal(connection)
+    assert [row[0] for row in rows] == [entry.id for entry in entries], "another sealer runs"
     number = last_seal.number + 1 if last_seal else 1
     previous = last_seal.sha256 if last_seal else None
-    first, last = rows[0][0], rows[-1][0]
-    sealed = seal_digest(previous, number, first, last, [row[1] for row in rows])
+    first, last = rows[0][1], rows[-1][1]
+    sealed = seal_digest(previous, number, first, last, entries, version=version)
     await connection.execute(
         """
         INSERT INTO seals (organization_id, number, first_position, last_position, previous_sha256,
-            sha256, signature, key_id)
-        VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
+            sha256, signature, key_id, version)
+        VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)
         """,
         [
             organization,
@@ -191,9 +284,42 @@ async def seal_entries(
             sealed,
             signer.sign(signed_bytes(organization, sealed)),
             signer.key_id,
+            version,
         ],
     )
-    return len(rows)
+
+
+async def list_earlier_entries(connection: Connection, boundary: int, *, limit: int) -> list[UnsealedEntry]:
+    """Unsealed entries of earlier versions, which made no MACs, in order of their ids."""
+    cursor = connection.cursor(row_factory=class_row(UnsealedEntry))
+    await cursor.execute(
+        """
+        SELECT id, sha256, mac FROM ledger
+        WHERE position IS NULL AND mac IS NULL AND id BETWEEN 1 AND %s ORDER BY id LIMIT %s
+        """,
+        [boundary, limit],
+    )
+    return await cursor.fetchall()
+
+
+async def list_entries_to_seal(connection: Connection, *, after: int, limit: int) -> list[UnsealedEntry]:
+    """Committed entries without a position, in order of their ids."""
+    cursor = connection.cursor(row_factory=class_row(UnsealedEntry))
+    await cursor.execute(
+        """
+        SELECT id, sha256, mac FROM ledger
+        WHERE position IS NULL AND id > %s ORDER BY id LIMIT %s
+        """,
+        [after, limit],
+    )
+    return await cursor.fetchall()
+
+
+async def get_boundary(connection: Connection) -> int:
+    """The last id that an earlier version, which made no MACs, may have written; 0 if it wrote none."""
+    cursor = await connection.execute("SELECT last_entry_id FROM ledger_boundaries")
+    row = await cursor.fetchone()
+    return row[0] if row else 0
 
 
 async def list_organizations_to_seal(connection: Connection) -> list[OrganizationId]:
@@ -206,7 +332,7 @@ async def get_last_seal(connection: Connection) -> Seal | None:
     cursor = connection.cursor(row_factory=class_row(Seal))
     await cursor.execute(
         """
-        SELECT number, first_position, last_position, previous_sha256, sha256, signature, key_id
+        SELECT number, first_position, last_position, previous_sha256, sha256, signature, key_id, version
         FROM seals ORDER BY number DESC LIMIT 1
         """
     )
@@ -218,7 +344,7 @@ async def list_seals(connection: Connection, *, after: int, limit: int) -> list[
     cursor = connection.cursor(row_factory=class_row(Seal))
     await cursor.execute(
         """
-        SELECT number, first_position, last_position, previous_sha256, sha256, signature, key_id
+        SELECT number, first_position, last_position, previous_sha256, sha256, signature, key_id, version
         FROM seals WHERE number > %s ORDER BY number LIMIT %s
         """,
         [after, limit],
@@ -226,16 +352,46 @@ async def list_seals(connection: Connection, *, after: int, limit: int) -> list[
     return await cursor.fetchall()
 
 
-async def list_between(connection: Connection, first: int, last: int) -> list[LedgerEntry]:
+async def has_head(connection: Connection, head: str) -> bool:
+    """Whether the seal that a head names is in the ledger."""
+    number, _, digest = head.partition(":")
+    cursor = await connection.execute(
+        "SELECT FROM seals WHERE number = %s AND sha256 = %s", [int(number), bytes.fromhex(digest)]
+    )
+    return await cursor.fetchone() is not None
+
+
+async def count_stray_rows(connection: Connection) -> tuple[int, int]:
+    """Count entries at positions that no seal can cover, and seals with impossible numbers."""
+    cursor = await connection.execute(
+        """
+        SELECT (SELECT count(*) FROM ledger
+                WHERE position < 1 OR position > (SELECT coalesce(max(last_position), 0) FROM seals)),
+            (SELECT count(*) FROM seals WHERE number < 1)
+        """
+    )
+    row = await cursor.fetchone()
+    assert row is not None, "counts have a row"
+    return row[0], row[1]
+
+
+async def list_between(connection: Connection, first: int, last: int, *, limit: int) -> list[LedgerEntry]:
     cursor = connection.cursor(row_factory=class_row(LedgerEntry))
-    await cursor.execute(_READ + " WHERE position BETWEEN %s AND %s ORDER BY position", [first, last])
+    await cursor.execute(
+        _READ + " WHERE ledger.position BETWEEN %s AND %s ORDER BY ledger.position LIMIT %s",
+        [first, last, limit],
+    )
     return await cursor.fetchall()
 
 
 async def list_unsealed(connection: Connection, *, after: int, limit: int) -> list[LedgerEntry]:
     cursor = connection.cursor(row_factory=class_row(LedgerEntry))
     await cursor.execute(
-        _READ + " WHERE position IS NULL AND ledger.id > %s ORDER BY ledger.id LIMIT %s", [after, limit]
+        _READ
+        + """
+        WHERE ledger.position IS NULL AND ledger.id > %s ORDER BY ledger.id LIMIT %s
+        """,
+        [after, limit],
     )
     return await cursor.fetchall()
 
@@ -246,10 +402,21 @@ async def list_newest(connection: Connection, *, limit: int) -> list[LedgerEntry
     return await cursor.fetchall()
 
 
+# OFFSET 0 makes the planner look up the rows of each entry. A hash join would read a whole table per batch.
 _READ = """
-    SELECT ledger.id, position, event_type, entity_type, entity_id, actor_id, payload,
-        personal_sha256, sha256, occurred_at, salt, personal
-    FROM ledger LEFT JOIN ledger_personal ON entry_id = ledger.id
+    SELECT ledger.id, ledger.position, ledger.event_type, ledger.entity_type, ledger.entity_id,
+        ledger.actor_id, ledger.payload, ledger.personal_sha256, ledger.sha256, ledger.occurred_at,
+        ledger.mac, salt, personal, purge_entry_id, purge.mac AS purge_mac,
+        (SELECT event_type FROM ledger AS record WHERE record.id = purge_entry_id) AS purge_event_type,
+        (SELECT count(*) FROM ledger_purges AS purged WHERE purged.purge_entry_id = ledger.id)
+            AS purged_entries
+    FROM ledger
+        LEFT JOIN LATERAL (
+            SELECT salt, personal FROM ledger_personal WHERE entry_id = ledger.id OFFSET 0
+        ) AS values ON true
+        LEFT JOIN LATERAL (
+            SELECT purge_entry_id, mac FROM ledger_purges WHERE entry_id = ledger.id OFFSET 0
+        ) AS purge ON true
 """
 
 
@@ -280,12 +447,34 @@ def entry_digest(
     return sha256(to_canonical_json(content).encode()).digest()
 
 
+def entry_mac_data(organization: UUID, entry_id: int, digest: bytes) -> bytes:
+    """What the MAC of an entry covers. The id makes a copy of an entry a forgery."""
+    return b"postroom ledger mac 1 " + organization.bytes + _number(entry_id) + digest
+
+
+def purge_mac_data(organization: UUID, entry_id: int, digest: bytes, purge_entry_id: int) -> bytes:
+    """What the MAC of a purged entry covers: the entry, and the entry that records the purge."""
+    numbers = _number(entry_id) + _number(purge_entry_id)
+    return b"postroom ledger purge 1 " + organization.bytes + numbers + digest
+
+
+def _number(value: int) -> bytes:
+    return value.to_bytes(8, "big", signed=True)
+
+
 def seal_digest(
-    previous: bytes | None, number: int, first: int, last: int, entries: Sequence[bytes]
+    previous: bytes | None,
+    number: int,
+    first: int,
+    last: int,
+    entries: Sequence[UnsealedEntry | LedgerEntry],
+    *,
+    version: int,
 ) -> bytes:
-    """The digest over the previous seal and the entries since then."""
-    head = f"postroom ledger seal 1 {number} {first} {last} ".encode()
-    return sha256(head + (previous or bytes(32)) + b"".join(entries)).digest()
+    """The digest over the previous seal and the entries since then; from version 2 on with their MACs."""
+    head = f"postroom ledger seal {version} {number} {first} {last} ".encode()
+    covered = [entry.sha256 + ((entry.mac or b"") if version > 1 else b"") for entry in entries]
+    return sha256(head + (previous or bytes(32)) + b"".join(covered)).digest()
 
 
 def signed_bytes(organization: UUID, sealed: bytes) -> bytes:

@@ -9,10 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from psycopg import sql
+from psycopg import AsyncCursor, sql
+from psycopg.rows import TupleRow
 
 from postroom.model import ContentPolicy, MailboxId
-from postroom.store import threads
+from postroom.store import ledger, threads
 from postroom.store.database import Connection
 
 
@@ -41,18 +42,18 @@ async def delete_messages(connection: Connection, ids: Sequence[int]) -> int:
     if not ids:
         return 0
     await _block_syncs(connection, ids)
-    await connection.execute(
+    cursor = await connection.execute(
         """
-        DELETE FROM ledger_personal USING ledger, (
+        SELECT ledger.id FROM ledger JOIN (
             SELECT 'message' AS type, id::text AS id FROM unnest(%(ids)b::int8[]) AS id
             UNION ALL
             SELECT 'attachment', message_id || '/' || part FROM attachments
             WHERE message_id = ANY(%(ids)b::int8[])
-        ) AS purged
-        WHERE ledger.id = entry_id AND entity_type = purged.type AND entity_id = purged.id
+        ) AS purged ON entity_type = purged.type AND entity_id = purged.id
         """,
         {"ids": list(ids)},
     )
+    await _purge_found(connection, cursor)
     await connection.execute(
         """
         UPDATE arrivals SET sender = NULL, subject = NULL, file_name = NULL
@@ -94,18 +95,18 @@ async def _refresh_threads(connection: Connection, touched: set[int]) -> None:
 
 async def erase_people_of_mailbox(connection: Connection, mailbox: MailboxId) -> None:
     """Erase people from the ledger and arrivals who appear there through one mailbox's mail."""
-    await connection.execute(
+    cursor = await connection.execute(
         """
-        DELETE FROM ledger_personal USING ledger, (
+        SELECT ledger.id FROM ledger JOIN (
             SELECT 'message' AS type, id::text AS id FROM messages WHERE mailbox_id = %(mailbox)s
             UNION ALL
             SELECT 'attachment', message_id || '/' || part
             FROM attachments JOIN messages ON messages.id = message_id WHERE mailbox_id = %(mailbox)s
-        ) AS purged
-        WHERE ledger.id = entry_id AND entity_type = purged.type AND entity_id = purged.id
+        ) AS purged ON entity_type = purged.type AND entity_id = purged.id
         """,
         {"mailbox": mailbox},
     )
+    await _purge_found(connection, cursor)
     await connection.execute(
         """
         UPDATE arrivals SET sender = NULL, subject = NULL, file_name = NULL
@@ -113,6 +114,11 @@ async def erase_people_of_mailbox(connection: Connection, mailbox: MailboxId) ->
         """,
         [mailbox],
     )
+
+
+async def _purge_found(connection: Connection, found: AsyncCursor[TupleRow]) -> int:
+    """Purge the personal values of the ledger entries whose ids a query returned; how many had some."""
+    return await ledger.purge_entries(connection, [row[0] for row in await found.fetchall()])
 
 
 async def list_old_messages(
@@ -158,13 +164,12 @@ async def delete_old_personal_values(connection: Connection, *, days: float, lim
     """Delete the personal values of ledger entries older than `days`, and return how many."""
     cursor = await connection.execute(
         """
-        DELETE FROM ledger_personal WHERE entry_id IN (
-            SELECT entry_id FROM ledger_personal JOIN ledger ON ledger.id = entry_id
-            WHERE occurred_at < postroom_now() - %s * interval '1 day' ORDER BY entry_id LIMIT %s)
+        SELECT entry_id FROM ledger_personal JOIN ledger ON ledger.id = entry_id
+        WHERE occurred_at < postroom_now() - %s * interval '1 day' ORDER BY entry_id LIMIT %s
         """,
         [days, limit],
     )
-    return cursor.rowcount
+    return await _purge_found(connection, cursor)
 
 
 async def delete_resolved_failures(connection: Connection, *, days: float, limit: int) -> int:
@@ -221,7 +226,10 @@ async def erase_sender(connection: Connection, wanted: AddressSearch) -> None:
     await connection.execute(
         "UPDATE corrections SET sender = NULL WHERE lower(sender) = ANY(%(spellings)s)", parameters
     )
-    await connection.execute("DELETE FROM ledger_personal WHERE personal::text ~ %(pattern)s", parameters)
+    cursor = await connection.execute(
+        "SELECT entry_id FROM ledger_personal WHERE personal::text ~ %(pattern)s", parameters
+    )
+    await _purge_found(connection, cursor)
 
 
 async def mark_archive_paths(connection: Connection, wanted: AddressSearch) -> list[UUID]:

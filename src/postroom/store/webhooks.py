@@ -103,6 +103,15 @@ async def get(connection: Connection, webhook: UUID) -> Webhook | None:
     return await cursor.fetchone()
 
 
+async def is_selected(connection: Connection, kind: str) -> bool:
+    """Whether an enabled webhook names this kind, or its group, in its filter."""
+    cursor = await connection.execute(
+        "SELECT FROM webhooks WHERE disabled_at IS NULL AND kinds && %s::text[] LIMIT 1",
+        [[kind, f"{kind.partition('.')[0]}.*"]],
+    )
+    return await cursor.fetchone() is not None
+
+
 async def get_secret(connection: Connection, webhook: UUID) -> SealedSecret | None:
     cursor = await connection.execute("SELECT key_id, sealed_secret FROM webhooks WHERE id = %s", [webhook])
     row = await cursor.fetchone()

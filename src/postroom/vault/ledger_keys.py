@@ -8,7 +8,7 @@ alone. A key's id is derived from its public key, so no other key can claim it. 
 
 import base64
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -42,10 +42,13 @@ class SigningKey:
 
 @dataclass(frozen=True)
 class LedgerKeys:
-    """The keys of one home directory. `configured` is the setting's private key; it replaces the file."""
+    """The keys of one home directory. `configured` are the setting's private keys; they replace the file.
+
+    The first signs. The others are earlier keys, or those of other processes during a change of key.
+    """
 
     home: Path
-    configured: bytes | None = None
+    configured: Sequence[bytes] = ()
 
     @property
     def private_path(self) -> Path:
@@ -57,13 +60,20 @@ class LedgerKeys:
 
     def load_signing_key(self) -> SigningKey:
         """The key that signs. Creates it if there is none; concurrent processes get the same key."""
-        with self._disk(self.private_path):
-            value = (
-                self.configured or next(iter(self._lines(self.private_path)), None) or self._create_private()
-            )
-        key = Ed25519PrivateKey.from_private_bytes(value)
+        key = Ed25519PrivateKey.from_private_bytes(self.load_private())
         self._store_public(key.public_key().public_bytes_raw())
         return SigningKey(key)
+
+    def load_private(self) -> bytes:
+        """The current private key. Creates it if there is none."""
+        return next(iter(self.list_private()), None) or self._create_private()
+
+    def list_private(self) -> Sequence[bytes]:
+        """The private keys that are known here, the current one first. Creates none."""
+        if self.configured:
+            return self.configured
+        with self._disk(self.private_path):
+            return self._lines(self.private_path)
 
     def check(self, key_id: str, signature: bytes, data: bytes) -> bool | None:
         """Whether a signature is valid; None if its key is unknown here. Creates no key."""
@@ -80,10 +90,8 @@ class LedgerKeys:
         """All known public keys, by id."""
         with self._disk(self.public_path):
             stored = self._lines(self.public_path)
-        if self.configured is not None:
-            stored.append(
-                Ed25519PrivateKey.from_private_bytes(self.configured).public_key().public_bytes_raw()
-            )
+        for private in self.configured:
+            stored.append(Ed25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw())
         return {_key_id(value): value for value in stored}
 
     def _create_private(self) -> bytes:

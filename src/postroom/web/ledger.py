@@ -10,10 +10,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from postroom.flow.documents.route import MACHINE
-from postroom.flow.ledger import seal
-from postroom.flow.ledger.seal import SignatureCheck
+from postroom.flow.ledger import verification as ledger_verification
+from postroom.flow.ledger.verification import LedgerVerification, SignatureCheck
 from postroom.model import OrganizationId, Role
 from postroom.store.views import actor_names, admin
+from postroom.vault import LedgerHeads
 from postroom.web import forms, pages
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
@@ -31,10 +32,11 @@ _EVENT_NAMES: Final = {"DOCUMENT_TAKEN_IN": "Document created"}
 
 @dataclass(frozen=True)
 class LedgerPagesContext:
-    """Collaborators of the ledger page. `check` verifies a seal's signature."""
+    """Collaborators of the ledger page. `check` verifies a seal's signature; `heads` were kept before."""
 
     site: SiteContext
     check: SignatureCheck
+    heads: LedgerHeads
     verifying: set[OrganizationId] = field(default_factory=set[OrganizationId])
 
 
@@ -48,7 +50,7 @@ def routes(context: LedgerPagesContext) -> list[Route]:
 async def ledger_page(
     context: LedgerPagesContext,
     request: Request,
-    verification: seal.LedgerVerification | None = None,
+    verification: LedgerVerification | None = None,
     *,
     is_running: bool = False,
 ) -> Response:
@@ -80,7 +82,9 @@ async def verify(context: LedgerPagesContext, request: Request) -> Response:
         return await ledger_page(context, request, is_running=True)
     context.verifying.add(organization)
     try:
-        verification = await seal.verify(context.site.database, organization, context.check)
+        verification = await ledger_verification.verify_and_keep_head(
+            context.site.database, organization, context.check, context.heads
+        )
     finally:
         context.verifying.discard(organization)
     return await ledger_page(context, request, verification)

@@ -108,7 +108,7 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
                 *mail.routes(MailPagesContext(site, engine.blobs, sandbox)),
                 *documents.routes(DocumentPagesContext(site, engine.blobs, sandbox, engine.review)),
                 *mailboxes.routes(MailboxPagesContext(engine.connect, engine.tokens, site)),
-                *ledger.routes(LedgerPagesContext(site, engine.ledger_keys.check)),
+                *ledger.routes(LedgerPagesContext(site, engine.ledger_keys.check, engine.ledger_heads)),
                 *subscriptions.routes(site),
                 *failures.routes(site),
                 *settings_page.routes(site, config.describe_settings(settings)),

@@ -22,7 +22,12 @@ from postroom.web import forms, pages
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
 # Groups of event types that a webhook can select.
-EVENT_GROUPS: Final = {"document": "Documents", "mailbox": "Mailboxes", "message": "Messages"}
+EVENT_GROUPS: Final = {
+    "document": "Documents",
+    "ledger": "Ledger",
+    "mailbox": "Mailboxes",
+    "message": "Messages",
+}
 # How many of the latest events a replay resends.
 REPLAYS: Final[Mapping[str, int | None]] = {
     "Last 100 events": 100,

@@ -15,6 +15,7 @@ from postroom.documents.pipelines import Pipelines
 from postroom.engine import Engine, WorkHandler
 from postroom.flow.documents import intake, screen
 from postroom.flow.ledger import seal
+from postroom.flow.ledger.seal import SealContext
 from postroom.flow.mail import audit, file_name_index, policy, retention, sync
 from postroom.flow.mail.retention import RetentionPeriods
 from postroom.flow.mail.sync import SyncContext
@@ -31,7 +32,7 @@ from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.database import Database
 from postroom.store.ledger import Signer
 from postroom.store.mailboxes import Mailbox
-from postroom.vault import LedgerKeys
+from postroom.vault import LedgerHeads, LedgerKeys
 from postroom.wiring import documents, outbound, remotes, secrets, storage
 
 # A long listing yields to other mailboxes after this time.
@@ -53,6 +54,7 @@ def build_engine(
     """An Engine that uses this HTTP client. `url`: where browsers reach the web process."""
     sealer = secrets.build_sealer(settings)
     vault, ledger_keys = secrets.build_vault(settings, sealer), secrets.build_ledger_keys(settings)
+    ledger_heads = secrets.build_ledger_heads(settings)
     blobs, pipelines = storage.build_blob_store(settings), documents.load_pipelines(settings)
     providers = remotes.build_providers(settings, client)
     url = (url or settings.public_url or "").rstrip("/")
@@ -69,6 +71,7 @@ def build_engine(
         sealer=sealer,
         vault=vault,
         ledger_keys=ledger_keys,
+        ledger_heads=ledger_heads,
         blobs=blobs,
         pipelines=pipelines,
         providers=providers,
@@ -84,7 +87,13 @@ def build_engine(
         deliver=deliver_context,
         review=documents.build_review_context(settings, pipelines),
         handlers=_build_handlers(
-            settings, subscribe_context, sync_context, deliver_context, pipelines, ledger_keys=ledger_keys
+            settings,
+            subscribe_context,
+            sync_context,
+            deliver_context,
+            pipelines,
+            ledger_keys=ledger_keys,
+            ledger_heads=ledger_heads,
         ),
     )
 
@@ -135,6 +144,7 @@ def _build_handlers(
     pipelines: Pipelines,
     *,
     ledger_keys: LedgerKeys,
+    ledger_heads: LedgerHeads,
 ) -> Mapping[WorkKind, WorkHandler]:
     """None of them gives up: a sync that fails, for example, backs off and goes on from its cursor."""
     database, audit_seconds = syncing.database, settings.audit_days * 86400
@@ -152,7 +162,7 @@ def _build_handlers(
         WorkKind.APPLY_RETENTION: WorkHandler(partial(retention.run, database, periods, pipelines)),
         WorkKind.DELIVER: WorkHandler(partial(deliver.run, delivering)),
         WorkKind.SEAL: WorkHandler(
-            partial(seal.run_with_current_key, database, partial(_build_signer, ledger_keys))
+            partial(seal.run, SealContext(database, partial(_build_signer, ledger_keys), ledger_heads))
         ),
     }
 

@@ -6,7 +6,16 @@ from postroom.config import Settings, VaultKind
 from postroom.model import decode_key, parse_sealing_keys
 from postroom.ports import Vault
 from postroom.store.embedded import default_home
-from postroom.vault import ConfiguredKeys, KeyFile, LedgerKeys, LocalVault, Sealer
+from postroom.store.entry_macs import EntryMacs
+from postroom.vault import (
+    ConfiguredKeys,
+    KeyFile,
+    LedgerHeads,
+    LedgerKeys,
+    LedgerMacs,
+    LocalVault,
+    Sealer,
+)
 
 
 def build_vault_keys(settings: Settings) -> ConfiguredKeys | KeyFile:
@@ -37,4 +46,16 @@ def build_ledger_keys(settings: Settings) -> LedgerKeys:
     """The key that signs the ledger, and the public keys of all that signed it before."""
     configured = settings.ledger_key
     home = settings.home or default_home()
-    return LedgerKeys(home, decode_key(configured.reveal()) if configured else None)
+    return LedgerKeys(
+        home, [decode_key(each) for each in configured.reveal().split(",")] if configured else ()
+    )
+
+
+def build_entry_macs(settings: Settings) -> EntryMacs:
+    """What makes and checks the MACs of ledger entries, in every process that appends or verifies some."""
+    macs = LedgerMacs(build_ledger_keys(settings))
+    return EntryMacs(macs.load_current, macs.load_known)
+
+
+def build_ledger_heads(settings: Settings) -> LedgerHeads:
+    return LedgerHeads(settings.home or default_home(), settings.ledger_heads_file)

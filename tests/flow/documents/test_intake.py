@@ -5,6 +5,7 @@ from hashlib import sha256
 
 import pytest
 
+import databases
 from postroom.documents import pipelines
 from postroom.flow.documents import intake
 from postroom.model import DocumentState
@@ -21,7 +22,9 @@ CONTENT = sha256(b"%PDF-1.7 one").digest()
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=6, name="test") as opened:
+    async with open_database(
+        service_url, pool_size=6, name="test", entry_macs=databases.ENTRY_MACS
+    ) as opened:
         yield opened
 
 

@@ -2,35 +2,28 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from uuid import uuid4
 
 import pytest
-from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from postroom.flow.ledger import seal
+import databases
+from ledger_sealing import check_signature, run_seal, seal_ledger
+from postroom.flow.ledger import seal, verification
 from postroom.model import WorkKind
-from postroom.store import ledger, work
+from postroom.ports import SealedSecret
+from postroom.store import feed, ledger, webhooks, work
 from postroom.store.database import open_database
-from postroom.store.ledger import NewLedgerEntry, Signer
+from postroom.store.ledger import NewLedgerEntry
+from postroom.vault import LedgerHeads
 
-KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
-SIGNER = Signer("k1", KEY.sign)
 ADDRESS = {"address": "jane@example.org"}
-
-
-def check(key_id, signature, signed):
-    if key_id != SIGNER.key_id:
-        return None
-    try:
-        KEY.public_key().verify(signature, signed)
-    except InvalidSignature:
-        return False
-    return True
 
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=12, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 
@@ -50,12 +43,9 @@ def write(database, organization):
 
 
 @pytest.fixture
-def seal_now(database, organization):
+def seal_now(database, organization, tmp_path):
     async def seal_now():
-        async with database.engine() as connection:
-            await work.enqueue(connection, [work.WorkRequest(organization, WorkKind.SEAL, str(organization))])
-            [lease] = (await work.claim(connection, [WorkKind.SEAL], batch=1, lease_seconds=60)).leases
-        await seal.run(database, SIGNER, lease)
+        await seal_ledger(database, tmp_path, organization)
 
     return seal_now
 
@@ -63,7 +53,7 @@ def seal_now(database, organization):
 @pytest.fixture
 def proof(database, organization):
     async def proof(**options):
-        return await seal.verify(database, organization, check, **options)
+        return await verification.verify(database, organization, check_signature, **options)
 
     return proof
 
@@ -147,7 +137,7 @@ async def test_an_earlier_head_reveals_a_truncated_ledger(write, seal_now, proof
         await owner.execute("DELETE FROM seals WHERE number = 2")
         await owner.execute("DELETE FROM ledger WHERE position > 2")
     assert (await proof()).faults == [], "without the head there is nothing to compare with"
-    assert "truncated" in (await proof(head=kept)).faults[0]
+    assert "truncated" in (await proof(heads=[kept])).faults[0]
 
 
 async def test_a_head_from_before_is_still_in_a_longer_ledger(write, seal_now, proof):
@@ -156,16 +146,88 @@ async def test_a_head_from_before_is_still_in_a_longer_ledger(write, seal_now, p
     kept = (await proof()).head
     await write(1)
     await seal_now()
-    assert (await proof(head=kept)).faults == []
+    assert (await proof(heads=[kept])).faults == []
 
 
 async def test_a_purge_is_reported_as_purged_not_as_broken(write, seal_now, proof, database, organization):
     await write(3, personal=ADDRESS)
     await seal_now()
     async with database.transaction(organization) as connection:
-        await connection.execute("DELETE FROM ledger_personal")
+        await ledger.purge_personal(connection, "message", ["0", "1"])
+        await ledger.purge_personal(connection, "message", ["1"])  # nothing is left to purge or to record
+    for unsealed in (1, 0):
+        found = await proof()
+        assert (found.faults, found.purged, found.unsealed) == ([], 2, unsealed)
+        await seal_now()
+    async with database.transaction(organization) as connection:
+        newest, *_ = await ledger.list_newest(connection, limit=1)
+    assert (newest.event_type, newest.payload) == ("PERSONAL_VALUES_PURGED", {"entries": 2})
+
+
+async def test_sealing_keeps_the_newest_head_unless_the_kept_one_is_gone(
+    write, seal_now, proof, owner, organization, tmp_path
+):
+    heads = LedgerHeads(tmp_path)
+    for number in (1, 2):
+        await write(1)
+        await seal_now()
+        assert heads.load()[organization].startswith(f"{number}:")
+    kept = heads.load()[organization]
+    async with without_triggers(owner):
+        await owner.execute("DELETE FROM seals WHERE number = 2")
+        await owner.execute("DELETE FROM ledger WHERE position = 2")
+    for _ in range(2):
+        await write(1)
+        await seal_now()
+    assert heads.load()[organization] == kept
+    assert "truncated" in (await proof(heads=[kept])).faults[0]
+
+
+async def test_published_heads_reveal_a_truncation_if_the_home_is_lost_too(
+    write, database, organization, owner, tmp_path
+):
+    heads = LedgerHeads(tmp_path / "home", tmp_path / "published")
+    for _ in range(2):
+        await write(1)
+        await seal_ledger(database, heads, organization)
+    [first, second] = (line.split()[1:] for line in heads.published.read_text().splitlines())
+    assert [first[0], second[0]] == [str(organization)] * 2
+    assert second[1] == heads.load()[organization] != first[1]
+    heads.path.unlink()
+    async with without_triggers(owner):
+        await owner.execute("DELETE FROM seals")
+        await owner.execute("DELETE FROM ledger")
+    found = await verification.verify_and_keep_head(database, organization, check_signature, heads)
+    assert [second[1] in fault and "truncated" in fault for fault in found.faults] == [True]
+
+
+async def test_head_is_published_to_webhooks_that_select_it(write, seal_now, proof, database, organization):
+    await write(1)
+    await seal_now()
+    async with database.transaction(organization) as connection:
+        assert await feed.assign_positions(connection) == 0, "no webhook selects it"
+        secret = SealedSecret("k1", b"sealed")
+        await webhooks.add(connection, uuid4(), "https://example.com/hook", ["ledger.sealed"], secret)
+    await write(2)
+    for _ in range(3):  # the event itself makes sealing due; nothing is sealed, and nothing published
+        await seal_now()
+    async with database.transaction(organization) as connection:
+        published = await feed.list_after(connection, 0, 10)
+    assert [(event.kind, event.entity_id, event.data) for event in published] == [
+        ("ledger.sealed", str(organization), {"head": (await proof()).head, "entries": 3})
+    ]
+
+
+async def test_long_ledger_of_small_seals_is_verified_in_batches(write, seal_now, proof, owner):
+    """More seals than one batch loads, with batches that end between two seals."""
+    for count in [3] * 5 + [1] * 110 + [1500]:
+        await write(count)
+        await seal_now()
     found = await proof()
-    assert (found.faults, found.purged) == ([], 3)
+    assert (found.faults, found.entries, found.seals) == ([], 1625, 117)
+    async with without_triggers(owner):
+        await owner.execute("UPDATE ledger SET entity_id = 'changed' WHERE position IN (101, 1001, 1625)")
+    assert len((await proof()).faults) == 3
 
 
 async def test_an_entry_of_a_slow_transaction_is_sealed_after_it_commits(
@@ -182,7 +244,9 @@ async def test_an_entry_of_a_slow_transaction_is_sealed_after_it_commits(
     assert (await proof()).faults == []
 
 
-async def test_committed_entries_make_sealing_due_whenever_they_came(database, write, organization, owner):
+async def test_committed_entries_make_sealing_due_whenever_they_came(
+    database, write, organization, owner, tmp_path
+):
     async def due():
         async with asyncio.timeout(30):
             while True:
@@ -196,7 +260,7 @@ async def test_committed_entries_make_sealing_due_whenever_they_came(database, w
     assert await due() == [(str(organization),)]
     async with database.engine() as connection:
         [lease] = (await work.claim(connection, [WorkKind.SEAL], batch=1, lease_seconds=60)).leases
-    await seal.run(database, SIGNER, lease)
+    await run_seal(database, tmp_path, lease)
     await write(1)  # while the listener runs
     assert await due() == [(str(organization),)]
     listening.cancel()

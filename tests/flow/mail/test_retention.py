@@ -4,14 +4,16 @@ import asyncio
 
 import pytest
 
-from postroom.flow.ledger import seal
+import databases
+from ledger_sealing import check_signature, seal_ledger
+from postroom.flow.ledger.verification import verify
 from postroom.flow.mail import purge, retention
 from postroom.flow.mail.retention import RetentionPeriods
 from postroom.model import ContentPolicy, WorkKind
 from postroom.store import feed, ledger, mailboxes, work
 from postroom.store import purge as stored_purge
 from postroom.store.database import open_database
-from postroom.store.ledger import NewLedgerEntry, Signer
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import WorkRequest
 from scenarios.worker_pool import until
 from store.sample_rows import document, message
@@ -20,12 +22,13 @@ WAITS = """
     SELECT count(*) > 0 FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
-SIGNER = Signer("test", lambda data: data[:64])
 
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=6, name="tests") as opened:
+    async with open_database(
+        service_url, pool_size=6, name="tests", entry_macs=databases.ENTRY_MACS
+    ) as opened:
         yield opened
 
 
@@ -60,10 +63,13 @@ async def ids(owner):
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def sealed(database, organization):
-    async with database.transaction(organization) as connection:
-        await ledger.seal_entries(connection, organization, SIGNER)
-    return await seal.verify(database, organization, lambda _key, signature, data: signature == data[:64])
+@pytest.fixture
+def sealed(database, organization, tmp_path):
+    async def sealed():
+        await seal_ledger(database, tmp_path, organization)
+        return await verify(database, organization, check_signature)
+
+    return sealed
 
 
 async def test_a_purge_waits_for_the_page_that_a_sync_is_committing(
@@ -106,7 +112,7 @@ async def test_mail_is_kept_as_long_as_its_mailboxs_policy_says(
 
 
 async def test_deleted_mail_and_old_changes_and_names_go_each_after_its_time(
-    database, owner, organization, make_mailbox, retain, rows, move_clock
+    database, owner, organization, make_mailbox, retain, rows, move_clock, sealed
 ):
     mailbox = await make_mailbox(organization)
     live = await message(owner, organization, mailbox, days_ago=100)
@@ -123,7 +129,7 @@ async def test_deleted_mail_and_old_changes_and_names_go_each_after_its_time(
     assert await ids(owner) == [live, lately]
     assert await rows("mail_events") == 0
     assert await rows("ledger_personal") == 0
-    proof = await sealed(database, organization)
+    proof = await sealed()
     assert (proof.purged, proof.faults) == (1, [])
 
 
@@ -186,7 +192,7 @@ async def jane(database, owner, organization, make_mailbox):
 
 
 async def test_a_person_is_forgotten_and_the_ledger_is_purged_not_broken(
-    database, owner, organization, jane, rows
+    database, owner, organization, jane, rows, sealed
 ):
     before = await purge.purge_person(database, organization, "JANE@example.org")
     assert (before.messages, before.received, before.arrivals, before.ledger) == (1, 1, 1, 2)
@@ -197,7 +203,7 @@ async def test_a_person_is_forgotten_and_the_ledger_is_purged_not_broken(
     assert await cursor.fetchall() == [(None, None, None)]
     cursor = await owner.execute("SELECT personal ->> 'from_email' FROM ledger_personal")
     assert await cursor.fetchall() == [("mary-jane@example.org",)]
-    proof = await sealed(database, organization)
+    proof = await sealed()
     assert (proof.purged, proof.faults) == (3, [])
     cursor = await owner.execute("SELECT payload FROM ledger WHERE event_type = 'PERSON_PURGED'")
     assert await cursor.fetchall() == [({"messages": 1, "arrivals": 1, "entries": 2, "archived": 0},)]
@@ -225,7 +231,7 @@ async def test_every_reason_names_a_table_that_is_searched(database, organizatio
     assert set(purge.REASONS) <= set(searched)
 
 
-async def test_a_purged_mailbox_leaves_no_name_behind(database, owner, organization, jane, rows):
+async def test_a_purged_mailbox_leaves_no_name_behind(database, owner, organization, jane, rows, sealed):
     async with database.transaction(organization) as connection:
         cursor = await connection.execute("SELECT mailbox_id FROM messages LIMIT 1")
         [(mailbox,)] = await cursor.fetchall()
@@ -235,7 +241,7 @@ async def test_a_purged_mailbox_leaves_no_name_behind(database, owner, organizat
     assert await cursor.fetchall() == [(None, None)]
     cursor = await owner.execute("SELECT personal ->> 'words' FROM ledger_personal")
     assert await cursor.fetchall() == [("by Jane@example.org.",)]  # of a member, not of the mailbox
-    proof = await sealed(database, organization)
+    proof = await sealed()
     assert (proof.purged, proof.faults) == (3, [])
 
 

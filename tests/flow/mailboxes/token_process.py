@@ -10,6 +10,7 @@ from uuid import UUID
 from postroom.config import Settings
 from postroom.providers.transport import open_client
 from postroom.store.database import open_database
+from postroom.wiring import secrets
 from postroom.wiring.engine import build_engine
 
 
@@ -18,7 +19,12 @@ async def main() -> None:
     settings = Settings(**given["settings"] | {"home": Path(given["home"])})
     async with (
         open_client() as client,
-        open_database(given["database"], pool_size=3, name="postroom tests") as database,
+        open_database(
+            given["database"],
+            pool_size=3,
+            name="postroom tests",
+            entry_macs=secrets.build_entry_macs(settings),
+        ) as database,
     ):
         tokens = build_engine(settings, database, client).tokens
         print("ready", flush=True)

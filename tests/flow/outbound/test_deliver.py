@@ -15,8 +15,9 @@ from starlette.applications import Starlette
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+import databases
+from ledger_sealing import run_seal
 from postroom.errors import PermanentError, TransientError
-from postroom.flow.ledger import seal
 from postroom.flow.outbound import deliver, webhooks
 from postroom.flow.outbound.deliver import DeliverContext
 from postroom.model import WorkKind
@@ -26,7 +27,6 @@ from postroom.store import feed, ledger, work
 from postroom.store import webhooks as stored
 from postroom.store.database import open_database
 from postroom.store.feed import NewEvent
-from postroom.store.ledger import Signer
 from web.push_server import serve
 from web.sign_in_support import SEALER
 
@@ -65,7 +65,9 @@ class Receiver:
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=8, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 
@@ -107,13 +109,11 @@ def add(database, organization, receiver):
 
 
 @pytest.fixture
-def step(database, organization, delivering):
+def step(database, organization, delivering, tmp_path):
     """Number the feed, and make the deliveries that are due, as a worker does; how often that failed."""
 
     async def step():
-        await perform(
-            database, "seal", lambda lease: seal.run(database, Signer("k", bytes), lease), organization
-        )
+        await perform(database, "seal", lambda lease: run_seal(database, tmp_path, lease), organization)
         return await perform(database, "deliver", lambda lease: deliver.run(delivering, lease))
 
     return step
@@ -212,7 +212,7 @@ async def test_a_waiting_entity_does_not_delay_the_others(
 
 
 async def test_a_crash_after_sending_repeats_the_delivery_with_the_same_id(
-    add, publish, step, receiver, database, delivering, organization, move_clock
+    add, publish, step, receiver, database, delivering, organization, move_clock, tmp_path
 ):
     await add()
     await publish("d1")
@@ -222,7 +222,7 @@ async def test_a_crash_after_sending_repeats_the_delivery_with_the_same_id(
         await deliver._send_all(delivering, look)
         raise TransientError("killed")
 
-    await perform(database, "seal", lambda lease: seal.run(database, Signer("k", bytes), lease), organization)
+    await perform(database, "seal", lambda lease: run_seal(database, tmp_path, lease), organization)
     assert await perform(database, "deliver", dies) == 1
     await move_clock(61)
     await step()

@@ -8,6 +8,7 @@ from hashlib import sha256
 
 import pytest
 
+import databases
 from postroom.blobs import DiskBlobStore
 from postroom.errors import LeaseLost, TransientError
 from postroom.flow.storage import blob_gc, blob_verification
@@ -22,7 +23,9 @@ DAY = 86_400
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=8, name="tests") as opened:
+    async with open_database(
+        service_url, pool_size=8, name="tests", entry_macs=databases.ENTRY_MACS
+    ) as opened:
         yield opened
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import databases
 from postroom.errors import OperatorError, TransientError
 from postroom.flow.storage import key_rotation
 from postroom.flow.storage.key_rotation import KeyState, KeyUse, RotationResult
@@ -25,7 +26,9 @@ def keys(tmp_path):
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=6, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=6, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

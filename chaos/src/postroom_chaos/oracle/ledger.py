@@ -18,9 +18,11 @@ from postroom_chaos.oracle.sources import Row, Sources
 
 _ENTRIES = """
     SELECT ledger.organization_id, ledger.id, position, event_type, entity_type, entity_id, actor_id, payload,
-        personal_sha256, sha256, occurred_at, salt, personal
+        personal_sha256, sha256, ledger.mac, occurred_at, salt, personal, ledger_purges.entry_id AS purged
     FROM ledger LEFT JOIN ledger_personal
-        ON ledger_personal.organization_id = ledger.organization_id AND entry_id = ledger.id
+        ON ledger_personal.organization_id = ledger.organization_id AND ledger_personal.entry_id = ledger.id
+    LEFT JOIN ledger_purges
+        ON ledger_purges.organization_id = ledger.organization_id AND ledger_purges.entry_id = ledger.id
     ORDER BY ledger.organization_id, position, ledger.id
 """
 _SEALS = """
@@ -76,6 +78,8 @@ def _check_entry(entry: Row) -> Iterator[Violation]:
             f"its content has the digest {digest.hex()}, it says {entry['sha256'].hex()}: it was changed",
         )
     if entry["salt"] is None:
+        if personal is not None and entry["purged"] is None:
+            yield Violation("ledger.purge", subject, "its personal values are gone, and no purge is recorded")
         return
     digest = hashlib.sha256(entry["salt"] + _canonical(entry["personal"])).digest()
     if digest != personal:
@@ -114,11 +118,15 @@ def _check_positions(organization: UUID, entries: list[Row], seals: list[Row]) -
 def _check_seals(
     organization: UUID, entries: list[Row], seals: list[Row], keys: Mapping[str, bytes]
 ) -> Iterator[Violation]:
-    digests = {entry["position"]: entry["sha256"] for entry in entries if entry["position"] is not None}
+    digests = {
+        entry["position"]: entry["sha256"] + entry["mac"]
+        for entry in entries
+        if entry["position"] is not None
+    }
     for seal in seals:
         subject = f"organization {organization}, seal {seal['number']}"
         first, last = seal["first_position"], seal["last_position"]
-        head = f"postroom ledger seal 1 {seal['number']} {first} {last} ".encode()
+        head = f"postroom ledger seal 2 {seal['number']} {first} {last} ".encode()
         covered = [digests[position] for position in range(first, last + 1) if position in digests]
         expected = hashlib.sha256(head + (seal["previous_sha256"] or bytes(32)) + b"".join(covered)).digest()
         if expected != seal["sha256"]:

@@ -60,7 +60,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
         was_purged = sender != item.sender
         await documents.mark_archived(connection, document_id, path)
         if document.archive_outdated_at is not None:
-            await ledger.purge_personal(connection, "document", lease.subject)
+            await ledger.purge_personal(connection, "document", [lease.subject])
         if was_purged:  # meanwhile, and the path names a person
             await documents.mark_archive_outdated(connection, document_id)
         await wake_shared_state(connection, document_id)

@@ -1,62 +1,151 @@
-"""The work `seal`: number the feed and seal the ledger. Also the verification of the ledger.
+"""The work `seal`: number the feed, and seal the ledger.
 
-Verification needs only the public keys. It reports purged values as purged. With the head that an earlier
-verification printed, it also detects entries cut off at the end. The digests are defined in `store.ledger`,
-the keys in `vault.ledger_keys`.
+Only entries with a valid MAC are sealed; others stay without a position, and the verification reports them.
+Entries that earlier versions wrote without MACs are sealed first, once, in seals of version 1. The newest
+head is then kept outside the database, and published. The digests are defined in `store.ledger`, the keys in
+`vault`.
 """
 
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, TransientError
+from postroom.logs import Log
 from postroom.model import OrganizationId, WorkKind
 from postroom.store import feed, ledger, webhooks, work
+from postroom.store.connection import Connection
 from postroom.store.database import Database
-from postroom.store.ledger import LedgerEntry, Seal, Signer
+from postroom.store.ledger import NewLedgerEntry, Seal, Signer, UnsealedEntry
 from postroom.store.work import FinishedWork, Lease, WorkRequest
+from postroom.vault import LedgerHeads
 
-BATCH = 1000
+BATCH: Final = 1000
 
-# Whether a signature by the key with this id is valid; None if the key is unknown.
-SignatureCheck = Callable[[str, bytes, bytes], bool | None]
-
-
-@dataclass
-class LedgerVerification:
-    """The result of a verification. The ledger is intact if there are no faults."""
-
-    entries: int = 0
-    purged: int = 0
-    unsealed: int = 0
-    seals: int = 0
-    head: str | None = None
-    faults: list[str] = field(default_factory=list[str])
+log = Log()
 
 
-async def run(database: Database, signer: Signer, lease: Lease) -> None:
+@dataclass(frozen=True)
+class SealContext:
+    """Collaborators of the sealer. `find_signer` returns the current key, and creates it if there is none."""
+
+    database: Database
+    find_signer: Callable[[], Signer]
+    heads: LedgerHeads
+
+
+async def run(context: SealContext, lease: Lease) -> None:
     """Number and seal what was committed. The last batch also finishes the lease."""
     numbered = BATCH
     while numbered == BATCH:
-        async with work.fenced_transaction(database, lease) as connection:
+        async with work.fenced_transaction(context.database, lease) as connection:
             numbered = await feed.assign_positions(connection, batch=BATCH)
             behind = await webhooks.list_behind(connection)
             await work.enqueue(
                 connection, [WorkRequest(lease.organization, WorkKind.DELIVER, str(each)) for each in behind]
             )
-    while True:
-        async with work.fenced_transaction(database, lease) as connection:
-            sealed = await ledger.seal_entries(connection, lease.organization, signer, batch=BATCH)
-            if sealed < BATCH:
+    sealing = _Sealing(context, lease, context.find_signer())
+    while not sealing.is_finished:
+        async with work.fenced_transaction(context.database, lease) as connection:
+            await sealing.seal_batch(connection)
+            if sealing.is_finished:
+                if sealing.sealed:
+                    await _publish_head(connection, lease.organization)
                 await work.finish(connection, [FinishedWork(lease)])
+    if sealing.refused:
+        log.error("ledger.entries_refused", organization=lease.organization, count=sealing.refused)
+    if sealing.sealed:
+        await keep_head(context.database, context.heads, lease.organization)
+
+
+@dataclass
+class _Sealing:
+    """One run of the sealer: how far it has read, and what it found."""
+
+    context: SealContext
+    lease: Lease
+    signer: Signer
+    after: int = ledger.BEFORE_ALL
+    sealed: int = 0
+    refused: int = 0
+    is_finished: bool = False
+
+    async def seal_batch(self, connection: Connection) -> None:
+        """Seal the next entries. Those without a valid MAC are skipped."""
+        last_seal = await ledger.get_last_seal(connection)
+        if (last_seal is None or last_seal.version == 1) and self.after == ledger.BEFORE_ALL:
+            boundary = await ledger.get_boundary(connection)
+            if boundary and await self._seal_earlier(connection, boundary, last_seal):
                 return
+        entries = await ledger.list_entries_to_seal(connection, after=self.after, limit=BATCH)
+        valid = [entry for entry in entries if self._is_valid(entry)]
+        if valid:
+            await self._seal(connection, valid, last_seal, version=2)
+        self.refused += len(entries) - len(valid)
+        self.is_finished = len(entries) < BATCH
+        self.after = entries[-1].id if entries else self.after
+
+    async def _seal_earlier(self, connection: Connection, boundary: int, last_seal: Seal | None) -> bool:
+        """Seal what an earlier version wrote, one batch; False if nothing was left.
+
+        Then an entry with a MAC follows. Its seal, of version 2, ends the time in which others are accepted.
+        """
+        earlier = await ledger.list_earlier_entries(connection, boundary, limit=BATCH)
+        if earlier:
+            await self._seal(connection, earlier, last_seal, version=1)
+            return True
+        if await ledger.record_earlier_purges(connection, boundary, limit=BATCH):
+            return True
+        organization = self.lease.organization
+        payload = {"earlier_entries": last_seal.last_position if last_seal else 0}
+        entry = NewLedgerEntry(
+            ledger.AUTHENTICATION_EVENT, "organization", str(organization), payload=payload
+        )
+        await ledger.append_entries(connection, organization, [entry])
+        return False
+
+    async def _seal(
+        self,
+        connection: Connection,
+        entries: Sequence[UnsealedEntry],
+        last_seal: Seal | None,
+        *,
+        version: int,
+    ) -> None:
+        organization = self.lease.organization
+        await ledger.seal_entries(connection, organization, self.signer, entries, last_seal, version=version)
+        self.sealed += len(entries)
+
+    def _is_valid(self, entry: UnsealedEntry) -> bool:
+        data = ledger.entry_mac_data(self.lease.organization, entry.id, entry.sha256)
+        return entry.mac is not None and self.context.database.entry_macs.check(entry.mac, data) is True
 
 
-async def run_with_current_key(database: Database, find_signer: Callable[[], Signer], lease: Lease) -> None:
-    """Seal with the key that is current now: a process that seals nothing creates none."""
-    await run(database, find_signer(), lease)
+async def _publish_head(connection: Connection, organization: UUID) -> None:
+    """Append the newest head to the feed, if a webhook asks for it, so that it is known elsewhere too."""
+    if await webhooks.is_selected(connection, "ledger.sealed"):
+        last_seal = await ledger.get_last_seal(connection)
+        assert last_seal is not None, "sealed in this run"
+        data = {"head": last_seal.head, "entries": last_seal.last_position}
+        await feed.append_event(connection, "ledger.sealed", "ledger", str(organization), data)
+
+
+async def keep_head(database: Database, heads: LedgerHeads, organization: UUID) -> None:
+    """Keep the newest head outside the database, unless the head kept before is missing from the ledger.
+
+    A kept head that is missing stays: it is the evidence of a truncation.
+    """
+    kept = (await asyncio.to_thread(heads.load)).get(organization)
+    async with database.transaction(organization) as connection:
+        last_seal = await ledger.get_last_seal(connection)
+        is_extended = kept is None or await ledger.has_head(connection, kept)
+    if not is_extended:
+        log.error("ledger.truncated", organization=organization)
+    elif last_seal is not None and last_seal.head != kept:
+        await asyncio.to_thread(heads.keep, organization, last_seal.head)
 
 
 async def keep_scheduled(database: Database) -> None:
@@ -76,117 +165,3 @@ async def keep_scheduled(database: Database) -> None:
                 await work.enqueue(
                     connection, [WorkRequest(each, WorkKind.SEAL, str(each)) for each in organizations]
                 )
-
-
-async def verify(
-    database: Database, organization: UUID, check: SignatureCheck, *, head: str | None = None
-) -> LedgerVerification:
-    """Recompute every digest and check every signature. `head` was printed by an earlier verification.
-
-    Works in batches, each read in its own transaction and computed in a thread, so a long ledger blocks
-    nothing.
-    """
-    result, previous, seen_head = LedgerVerification(), None, head is None
-    while batch := await _load_seals(database, organization, previous):
-        await asyncio.to_thread(_check_seals, result, organization, previous, batch, check)
-        seen_head = seen_head or any(_format_head(seal) == head for seal, _ in batch)
-        previous = batch[-1][0]
-    result.head = _format_head(previous) if previous else None
-    if not seen_head:
-        result.faults.append(
-            f"head {head} is not in the ledger: the ledger was truncated, or rewritten before that seal"
-        )
-    await _check_unsealed(result, organization, database)
-    return result
-
-
-async def _load_seals(
-    database: Database, organization: UUID, previous: Seal | None
-) -> list[tuple[Seal, list[LedgerEntry]]]:
-    """Load the next seals with their entries: as many as cover a batch, at least one."""
-    batch: list[tuple[Seal, list[LedgerEntry]]] = []
-    left = BATCH
-    async with database.transaction(organization) as connection:
-        for seal in await ledger.list_seals(
-            connection, after=previous.number if previous else 0, limit=BATCH // 10
-        ):
-            left -= seal.last_position - seal.first_position + 1
-            if batch and left < 0:
-                break
-            entries = await ledger.list_between(connection, seal.first_position, seal.last_position)
-            batch.append((seal, entries))
-    return batch
-
-
-def _check_seals(
-    result: LedgerVerification,
-    organization: UUID,
-    previous: Seal | None,
-    batch: Sequence[tuple[Seal, list[LedgerEntry]]],
-    check: SignatureCheck,
-) -> None:
-    for seal, entries in batch:
-        _check_seal(result, organization, previous, seal, entries, check)
-        _check_entries(result, organization, entries)
-        previous = seal
-
-
-def _format_head(seal: Seal) -> str:
-    return f"{seal.number}:{seal.sha256.hex()}"
-
-
-def _check_seal(
-    result: LedgerVerification,
-    organization: UUID,
-    previous: Seal | None,
-    seal: Seal,
-    entries: Sequence[LedgerEntry],
-    check: SignatureCheck,
-) -> None:
-    name = f"seal {seal.number}"
-    result.seals += 1
-    if seal.number != (previous.number + 1 if previous else 1):
-        result.faults.append(f"{name} does not follow the previous seal: one is missing")
-    if seal.first_position != (previous.last_position + 1 if previous else 1):
-        result.faults.append(f"{name} does not start where the previous seal ends")
-    if seal.previous_sha256 != (previous.sha256 if previous else None):
-        result.faults.append(f"{name} is not chained to the previous seal")
-    if [entry.position for entry in entries] != list(range(seal.first_position, seal.last_position + 1)):
-        result.faults.append(f"{name} covers missing entries")
-    expected = ledger.seal_digest(
-        seal.previous_sha256,
-        seal.number,
-        seal.first_position,
-        seal.last_position,
-        [entry.sha256 for entry in entries],
-    )
-    if seal.sha256 != expected:
-        result.faults.append(f"{name} does not match its entries")
-    signed = check(seal.key_id, seal.signature, ledger.signed_bytes(organization, seal.sha256))
-    if signed is None:
-        result.faults.append(f"{name} is signed with the unknown key {seal.key_id}")
-    elif not signed:
-        result.faults.append(f"{name} has an invalid signature")
-
-
-def _check_entries(result: LedgerVerification, organization: UUID, entries: Sequence[LedgerEntry]) -> None:
-    for entry in entries:
-        result.entries += 1
-        if entry.sha256 != ledger.entry_digest(organization, entry, entry.personal_sha256, entry.occurred_at):
-            result.faults.append(f"entry {entry.id} was changed")
-        if entry.personal_sha256 is None:
-            continue
-        if entry.salt is None:
-            result.purged += 1
-        elif entry.personal_sha256 != ledger.personal_digest(entry.salt, entry.personal):
-            result.faults.append(f"the personal values of entry {entry.id} were changed")
-
-
-async def _check_unsealed(result: LedgerVerification, organization: UUID, database: Database) -> None:
-    after: int | None = 0
-    while after is not None:
-        async with database.transaction(organization) as connection:
-            entries = await ledger.list_unsealed(connection, after=after, limit=BATCH)
-        await asyncio.to_thread(_check_entries, result, organization, entries)
-        result.unsealed += len(entries)
-        after = entries[-1].id if entries else None

@@ -122,7 +122,7 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
 
 async def _purge_names(connection: Connection, removed: Sequence[tuple[int, str]]) -> None:
     names = [f"{message}/{part}" for message, part in removed]
-    await ledger.purge_personal_of_many(connection, "attachment", names)
+    await ledger.purge_personal(connection, "attachment", names)
 
 
 async def remove_unaccepted(

@@ -141,7 +141,7 @@ async def disconnect(
                 connection,
                 [WorkRequest(organization, WorkKind.ARCHIVE, str(document)) for document in moved],
             )
-            await ledger.purge_personal(connection, "mailbox", str(mailbox))
+            await ledger.purge_personal(connection, "mailbox", [str(mailbox)])
         if changed or purge:
             payload = _describe_revocation(revocation) | {"purged": purge}
             await _record_event(connection, organization, "MAILBOX_DISCONNECTED", mailbox, actor, **payload)

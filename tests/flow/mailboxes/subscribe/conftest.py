@@ -4,6 +4,7 @@ from datetime import datetime
 
 import pytest
 
+import databases
 from flow.mailboxes.subscribe.subscribed_mailbox import SubscribedMailbox, insert_mailbox
 from postroom.store.database import open_database
 from providers.conftest import contract, graph, shared, sim
@@ -15,7 +16,9 @@ only_graph = pytest.mark.parametrize("contract", [graph], indirect=True, ids=["g
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(service_url, pool_size=12, name="postroom tests") as database:
+    async with open_database(
+        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
+    ) as database:
         yield database
 
 

@@ -6,6 +6,7 @@ import sys
 from functools import partial
 from types import SimpleNamespace
 
+import databases
 from flow.mailboxes.subscribe.subscribed_mailbox import RENEWAL_SECONDS
 from postroom import worker
 from postroom.engine import WorkHandler
@@ -29,7 +30,9 @@ async def main() -> None:
         wake_by_notify=True,
     )
     async with (
-        open_database(options["database_url"], pool_size=6, name="postroom scenario") as database,
+        open_database(
+            options["database_url"], pool_size=6, name="postroom scenario", entry_macs=databases.ENTRY_MACS
+        ) as database,
         open_client() as client,
     ):
         provider = graph(SimpleNamespace(**options["sim"]), client)

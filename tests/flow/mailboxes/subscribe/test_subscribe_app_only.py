@@ -6,6 +6,7 @@ from datetime import datetime
 import jwt
 import pytest
 
+import databases
 from flow.simulated_world import TOPIC, SimulatedWorld, open_world
 from flow.simulated_world import settings as settings_of
 from postroom.errors import PermanentError
@@ -34,7 +35,9 @@ async def world(sim, database_url, organization, owner, tmp_path) -> SimulatedWo
     now = datetime.fromisoformat(sim.get("clock")["now"])
     await owner.execute("UPDATE clock_offset SET ahead = %s - clock_timestamp()", [now])
     async with (
-        open_database(database_url, pool_size=8, name="postroom tests") as database,
+        open_database(
+            database_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
+        ) as database,
         open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made
