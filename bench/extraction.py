@@ -27,7 +27,8 @@ from PIL import Image
 from mailsim.samples import contract_notes, document_messages, invoices
 from mailsim.samples.message_spec import MessageSpec
 from postroom.documents import record_matching
-from postroom.documents.analysis import DocumentAnalysis, analyze
+from postroom.documents.analysis import analyze
+from postroom.documents.analysis_result import DocumentAnalysis
 from postroom.documents.fields.document_text import build_document_text
 from postroom.documents.fields.value_parsing import find_values
 from postroom.documents.files import pdf, plain_text

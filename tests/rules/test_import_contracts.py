@@ -15,7 +15,8 @@ ALLOWED = {
     "psycopg psycopg_pool": {"postroom.store"},
     "starlette uvicorn": {"postroom.web"},
     "postroom.providers": {"postroom.engine", "postroom.wiring", "postroom.providers"},
-    "bz2 lxml lzma tarfile xml zipfile postroom.documents.files.container_decoders"
+    "bz2 lxml lzma tarfile xml zipfile postroom.documents.analysis"
+    " postroom.documents.files.container_decoders postroom.documents.sandbox.analysis_tasks"
     " postroom.documents.sandbox.child_tasks": {"postroom.documents"},
     "aiohttp": {"postroom.engine", "postroom.wiring", "postroom.providers"},
 }

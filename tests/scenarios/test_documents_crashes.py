@@ -73,12 +73,9 @@ async def holding(database_url, stage):
 # of them stays behind in each stage.
 STAGES = {
     "recognise": ("postroom.documents.sandbox.file_sandbox:FileSandbox._request_ocr", 1),
-    "transcribe": (
-        "postroom.documents.sandbox.file_sandbox:FileSandbox._run",
-        7,
-    ),  # the scan was opened, and drawn
-    "classify": ("postroom.documents.classifier:classify", 4),
-    "extract": ("postroom.documents.fields.offline_reader:read_fields", 3),
+    "transcribe": ("postroom.documents.sandbox.file_sandbox:FileSandbox.read", 6),  # the scan was the first
+    "analyze": ("postroom.documents.sandbox.file_sandbox:FileSandbox.analyze", 4),
+    "commit": ("postroom.flow.documents.process:_commit_result", 3),
     "route": ("postroom.store.records:match_order", 2),  # its record is written, and not committed
     "archive": (
         "postroom.blobs.disk_archive:DiskArchive.fetch",

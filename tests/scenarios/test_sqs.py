@@ -28,7 +28,7 @@ from scenarios.postroom_process import PostroomProcess
 from scenarios.test_documents_crashes import ENDED
 from scenarios.worker_pool import until
 
-READING = {"extract": ("postroom.documents.fields.offline_reader:read_fields", 1)}
+READING = {"analyze": ("postroom.documents.sandbox.file_sandbox:FileSandbox.analyze", 1)}
 
 
 @pytest.fixture(scope="module")
@@ -237,7 +237,7 @@ async def test_mail_of_both_providers_is_read_as_the_queue_delivers_and_a_killed
                 sim.deliver(box.address, samples.write_message(order))
             await box.wake()
         with PostroomProcess(tmp_path, "work", held=READING, **given) as program:
-            await asyncio.to_thread(program.line, "inside extract")
+            await asyncio.to_thread(program.line, "inside analyze")
             await until(owner, "SELECT count(*) >= 3 FROM documents WHERE archived_at IS NOT NULL")
             [(held,)] = await document_room.rows("SELECT max(leased_until) FROM work")
             past_first_lease = "SELECT max(leased_until) > %s + interval '5 seconds' FROM work"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from postroom import config, interrupts
 from postroom.cli import output, startup
 from postroom.documents import record_matching
-from postroom.documents.analysis import DocumentAnalysis, analyze_with
+from postroom.documents.analysis_result import DocumentAnalysis
 from postroom.documents.fields.extraction_result import ModelUsage
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds import kind_registry as kinds
@@ -31,8 +31,7 @@ from postroom.store.documents import IncomingMessage, StoredAttachment
 from postroom.wiring import storage
 
 if TYPE_CHECKING:
-    from postroom.documents.fields.field_reader import FieldReader
-    from postroom.documents.fields.llm_reader import SpentToday
+    from postroom.documents.fields.llm_reader import LanguageModelReader, SpentToday
     from postroom.store.database import Database
 
 _MAX_COLUMN_WIDTH: Final = 60
@@ -141,7 +140,10 @@ async def _screen_attachment(
 
 
 async def run_stages(
-    candidates: Sequence[DryRunFile], build_reader: "Callable[[SpentToday], FieldReader]", *, use_exact: bool
+    candidates: Sequence[DryRunFile],
+    build_model: "Callable[[SpentToday], LanguageModelReader] | None",
+    *,
+    use_exact: bool,
 ) -> list[dict[str, Any]]:
     """Run all stages on each file and describe the results.
 
@@ -153,7 +155,7 @@ async def run_stages(
     async def spent() -> float:
         return sum(each.cost_usd for each in usage)
 
-    field_reader = build_reader(spent)
+    model = build_model(spent) if build_model else None
     readings: dict[bytes, FileReading | str] = {}
     async with FileSandbox() as sandbox:
         for candidate in candidates:
@@ -171,10 +173,10 @@ async def run_stages(
                     _describe_screening(candidate) | {"route": {"state": "failed", "reason": reading}}
                 )
                 continue
-            kinds_allowed = [installed[candidate.pipeline.kind]]
+            kind = installed[candidate.pipeline.kind]
             file = extraction.to_viewable_file(sandbox, reading, candidate.content)
-            analysis = await analyze_with(
-                field_reader, reading, kinds_allowed, file=file, use_exact=use_exact
+            analysis = await extraction.analyze_document(
+                sandbox, model, reading, kind, file=file, use_exact=use_exact
             )
             usage += analysis.usage
             results.append(_describe_stages(candidate, reading, analysis))

@@ -159,11 +159,11 @@ def try_one(
         progress.print_status(
             LLM_COST_NOTICE if llm else f"The language model {settings.llm} is not used. Add --llm to use it."
         )
-    build_reader = documents.build_field_reader(
+    build_model = documents.build_language_model(
         settings if llm else settings.model_copy(update={"llm": "none"})
     )
     with progress.spinner("Reading"):
-        results = interrupts.run_async(dry_run.run_stages(candidates, build_reader, use_exact=not no_xml))
+        results = interrupts.run_async(dry_run.run_stages(candidates, build_model, use_exact=not no_xml))
     if json:
         output.print_json(results)
         return

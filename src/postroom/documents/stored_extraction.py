@@ -27,7 +27,7 @@ from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldShape
 
 if TYPE_CHECKING:
-    from postroom.documents.analysis import DocumentAnalysis
+    from postroom.documents.analysis_result import DocumentAnalysis
     from postroom.documents.fields.extraction_result import FieldCheck
 
 E_INVOICE_READER: Final = "e-invoice"  # the reader's name if all values come from XML

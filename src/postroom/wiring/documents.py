@@ -1,4 +1,4 @@
-"""Build what documents need from the settings: pipelines, routing, field reader, queue, work handlers."""
+"""Build what documents need from the settings: pipelines, routing, language model, queue, work handlers."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -25,8 +25,7 @@ from postroom.ports import WatchedFolder
 from postroom.wiring import storage
 
 if TYPE_CHECKING:
-    from postroom.documents.fields.field_reader import FieldReader
-    from postroom.documents.fields.llm_reader import SpentToday
+    from postroom.documents.fields.llm_reader import LanguageModelReader, SpentToday
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.sqs import SqsQueue
 
@@ -76,10 +75,10 @@ def build_queue(settings: Settings) -> "SqsQueue | None":
     return sqs.connect(settings.queue.removeprefix("sqs:"))
 
 
-def build_field_reader(settings: Settings) -> "Callable[[SpentToday], FieldReader]":
+def build_language_model(settings: Settings) -> "Callable[[SpentToday], LanguageModelReader] | None":
     from postroom.documents.fields import llm_reader
 
-    return llm_reader.choose_field_reader(
+    return llm_reader.choose_language_model(
         settings.llm,
         key=settings.llm_key,
         base_url=settings.llm_base_url,
@@ -95,7 +94,7 @@ def build_handlers(
     settings, database, blobs, pipelines = engine.settings, engine.database, engine.blobs, engine.pipelines
     sharing = SharedStateContext(database, pipelines, engine.remote, archives=settings.archive != "none")
     extracting = ExtractionContext(
-        kind_registry.list_installed(), build_field_reader(settings), sandbox, database
+        kind_registry.list_installed(), build_language_model(settings), sandbox, database
     )
     processing = ProcessDocumentContext(
         database=database,

@@ -4,23 +4,22 @@ import asyncio
 import base64
 import json
 from contextlib import asynccontextmanager
-from datetime import date
-from decimal import Decimal
 
 import pytest
+import pytest_asyncio
 from aiohttp import web
 
 from documents.fields.test_offline_reader import NOTE
-from postroom.documents.analysis import analyze_with
-from postroom.documents.fields.field_reader import SourceFile
-from postroom.documents.fields.llm_reader import LanguageModelReader, choose_field_reader
-from postroom.documents.fields.offline_reader import OfflineReader
+from postroom.documents.fields.llm_reader import LanguageModelReader, SourceFile, choose_language_model
 from postroom.documents.files import plain_text
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
+from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import SettingsError
+from postroom.flow.documents.extraction import analyze_document
 from postroom.model import Secret
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 READING = FileReading(plain_text.to_transcript(NOTE))
 RIGHT = {
     "isin": "US0378331005",
@@ -104,10 +103,16 @@ async def nothing():
 def model(name, url, *, spent_today=nothing, timeout_seconds=300.0):
     base = f"{url}/v1" if name == "openai" else url
     named = f"{name}:{MODELS[name]}"
-    made = choose_field_reader(
+    made = choose_language_model(
         named, key=Secret("sk-test"), base_url=base, usd_per_day=5.0, timeout_seconds=timeout_seconds
     )
     return made(spent_today)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def sandbox():
+    async with FileSandbox(parallel=1) as opened:
+        yield opened
 
 
 @pytest.fixture(params=sorted(MODELS))
@@ -115,14 +120,14 @@ def name(request):
     return request.param
 
 
-async def test_an_answer_is_typed_located_checked_and_billed(name):
+async def test_an_answer_is_typed_located_checked_and_billed(sandbox, name):
     vendor = Vendor(RIGHT)
     async with served(vendor) as url:
-        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
     assert found.source == f"{name}:{MODELS[name]}"
     assert found.fallback_reason is None
-    assert found.fields["net"].value == Decimal("15574.10")
-    assert found.fields["trade_date"].value == date(2024, 3, 22)
+    assert found.fields["net"].value == "15574.10"
+    assert found.fields["trade_date"].value == "2024-03-22"
     assert found.fields["net"].confidence >= 0.98
     assert found.fields["net"].box is not None
     assert found.failed_checks == ()
@@ -134,9 +139,9 @@ async def test_an_answer_is_typed_located_checked_and_billed(name):
     assert "Ausmachender Betrag" in json.dumps(body, ensure_ascii=False)
 
 
-async def test_a_value_missing_from_the_text_has_low_confidence(name):
+async def test_a_value_missing_from_the_text_has_low_confidence(sandbox, name):
     async with served(Vendor(RIGHT)) as url:
-        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
     assert "not found in the text" in found.fields["number"].evidence
     assert found.fields["number"].confidence < 0.5
 
@@ -152,36 +157,36 @@ async def test_a_value_missing_from_the_text_has_low_confidence(name):
         ({"quantity": "many", "trade_date": "yesterday"}, "unusable"),
     ],
 )
-async def test_an_unusable_answer_falls_back_to_the_offline_reader(name, answer, reason):
+async def test_an_unusable_answer_falls_back_to_the_offline_reader(sandbox, name, answer, reason):
     async with served(Vendor(answer)) as url:
-        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
     assert reason in found.fallback_reason
     assert found.source == "offline"
-    assert found.fields["net"].value == Decimal("15574.10")
+    assert found.fields["net"].value == "15574.10"
 
 
-async def test_a_missing_answer_times_out(name):
+async def test_a_missing_answer_times_out(sandbox, name):
     async with served(Vendor("hang")) as url:
-        found = await analyze_with(model(name, url, timeout_seconds=0.5), READING, [CONTRACT_NOTE])
+        found = await analyze_document(sandbox, model(name, url, timeout_seconds=0.5), READING, CONTRACT_NOTE)
     assert "did not answer within 0.5 s" in found.fallback_reason
     assert found.fields["isin"].value == "US0378331005"
 
 
-async def test_an_unreachable_server_falls_back_with_a_reason(name):
-    found = await analyze_with(model(name, "http://127.0.0.1:9"), READING, [CONTRACT_NOTE])
+async def test_an_unreachable_server_falls_back_with_a_reason(sandbox, name):
+    found = await analyze_document(sandbox, model(name, "http://127.0.0.1:9"), READING, CONTRACT_NOTE)
     assert "unusable" in found.fallback_reason
 
 
-async def test_a_malformed_answer_is_retried_once(name):
+async def test_a_malformed_answer_is_retried_once(sandbox, name):
     vendor = Vendor({"quantity": "many"}, RIGHT)
     async with served(vendor) as url:
-        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
     assert len(vendor.asked) == 2
     assert found.fallback_reason is None
     assert found.usage[0].input_tokens == 2000
 
 
-async def test_an_exhausted_budget_sends_no_request(name):
+async def test_an_exhausted_budget_sends_no_request(sandbox, name):
     vendor = Vendor(RIGHT)
     bill = []
 
@@ -190,30 +195,30 @@ async def test_an_exhausted_budget_sends_no_request(name):
 
     async with served(vendor) as url:
         asked = model(name, url, spent_today=spent_today)
-        first = await analyze_with(asked, READING, [CONTRACT_NOTE])
+        first = await analyze_document(sandbox, asked, READING, CONTRACT_NOTE)
         bill += first.usage
-        second = await analyze_with(asked, READING, [CONTRACT_NOTE])
+        second = await analyze_document(sandbox, asked, READING, CONTRACT_NOTE)
     assert first.fallback_reason is None
     assert "budget" in second.fallback_reason
     assert len(vendor.asked) == 1
 
 
-async def test_unusable_answers_are_billed(name):
+async def test_unusable_answers_are_billed(sandbox, name):
     async with served(Vendor("I cannot do that")) as url:
-        found = await analyze_with(model(name, url), READING, [CONTRACT_NOTE])
+        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
     assert found.fallback_reason
     assert sum(usage.cost_usd for usage in found.usage) > 0
 
 
-async def test_page_images_are_sent_to_vision_models(name):
+async def test_page_images_are_sent_to_vision_models(sandbox, name):
     vendor = Vendor(RIGHT)
     file = SourceFile("image/png", b"\x89PNG\r\n\x1a\n" + b"0" * 40)
     async with served(vendor) as url:
-        await analyze_with(model(name, url), READING, [CONTRACT_NOTE], file=file)
+        await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE, file=file)
     assert "iVBORw0KGgo" in json.dumps(vendor.asked[0][2])
 
 
-async def test_a_pdf_is_sent_as_file_or_as_page_images(name):
+async def test_a_pdf_is_sent_as_file_or_as_page_images(sandbox, name):
     """Anthropic takes PDFs; what an OpenAI-compatible server takes for sure are pictures."""
     vendor = Vendor(RIGHT)
 
@@ -222,24 +227,23 @@ async def test_a_pdf_is_sent_as_file_or_as_page_images(name):
 
     file = SourceFile("application/pdf", b"%PDF-1.7 whole", pages)
     async with served(vendor) as url:
-        await analyze_with(model(name, url), READING, [CONTRACT_NOTE], file=file)
+        await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE, file=file)
     sent = json.dumps(vendor.asked[0][2])
     whole = base64.b64encode(file.content).decode()
     pictures = [base64.b64encode(each).decode() in sent for each in await pages()]
     assert (whole in sent, pictures) == ((True, [False] * 2) if name == "anthropic" else (False, [True] * 2))
 
 
-async def test_without_a_model_nothing_is_sent():
-    made = choose_field_reader("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
-    reader = made(nothing)
-    assert isinstance(reader, OfflineReader)
-    assert (await analyze_with(reader, READING, [CONTRACT_NOTE])).source == "offline"
+async def test_without_a_model_nothing_is_sent(sandbox):
+    chosen = choose_language_model("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
+    assert chosen is None
+    assert (await analyze_document(sandbox, chosen, READING, CONTRACT_NOTE)).source == "offline"
 
 
-def test_a_model_needs_a_key():
+async def test_a_model_needs_a_key():
     with pytest.raises(SettingsError, match="POSTROOM_LLM_KEY"):
-        choose_field_reader("openai:gpt-4o", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
-    made = choose_field_reader(
+        choose_language_model("openai:gpt-4o", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
+    made = choose_language_model(
         "anthropic:claude-haiku-5-5", key=Secret("k"), base_url=None, usd_per_day=5, timeout_seconds=60
     )
     reader = made(nothing)

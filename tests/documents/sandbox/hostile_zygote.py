@@ -4,7 +4,7 @@ import ctypes
 
 import msgspec
 
-from postroom.documents.sandbox import zygote
+from postroom.documents.sandbox import child_tasks, zygote
 
 system = ctypes.CDLL(None, use_errno=True)
 system.syscall.restype = ctypes.c_long
@@ -24,5 +24,5 @@ def make_system_calls(content, _request, _limits):
 
 
 if __name__ == "__main__":
-    zygote.TASKS["image"] = make_system_calls
+    child_tasks.TASKS["image"] = make_system_calls
     zygote.main()

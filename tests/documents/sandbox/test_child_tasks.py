@@ -7,7 +7,7 @@ import pytest
 
 from documents.files import hostile_files, sample_files
 from postroom.documents.files.file_reading import PartialReading
-from postroom.documents.sandbox import zygote
+from postroom.documents.sandbox import child_tasks, zygote
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import BITMAP_HEADER, REFUSED, SUCCEEDED, TaskRequest, read_all, write_all
 
@@ -21,7 +21,8 @@ def perform():
 
     def run(content, task="read", **options):
         write_all(source, content)
-        status = zygote.run_task(TaskRequest(1, task, **options), source, target, FileLimits())
+        request = TaskRequest(1, task, **options)
+        status = zygote.run_task(child_tasks.TASKS[task], request, (source, target), FileLimits())
         return status, read_all(target)
 
     yield run

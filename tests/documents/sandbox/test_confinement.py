@@ -16,6 +16,7 @@ import pytest
 
 from documents.files import hostile_files
 from documents.sandbox import old_kernel
+from postroom.documents.kinds.invoice import INVOICE
 from postroom.documents.sandbox import confinement, file_sandbox, system_calls
 from postroom.documents.sandbox.confinement import Measure
 from postroom.documents.sandbox.file_sandbox import FileSandbox
@@ -110,24 +111,33 @@ async def test_the_child_is_refused_every_system_call_that_it_does_not_need():
     assert {name for name in ALLOWED if results[name] != 0} == set()
 
 
-async def test_zygote_and_child_are_confined():
-    async with FileSandbox() as sandbox:
-        await sandbox.read(GOOD)
-        zygote = sandbox.zygote.process.pid
-        task = asyncio.create_task(sandbox.page_image(SLOW, page=0, width=900))
-        await until(lambda: find_children(zygote))
-        [child] = find_children(zygote)
-        await until(lambda: read_status(child)["Seccomp_filters"] == "2")
-        for pid in (zygote, child):
-            status = read_status(pid)
-            assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
-            assert int(status["CapEff"], 16) == 0
-            assert set(status["Uid"].split()) == {
-                str(confinement.UNPRIVILEGED_ID if os.getuid() == 0 else os.getuid())
-            }
-            # The kernel gives the files of a process whose memory is hidden to root.
-            assert owner_of_environment(pid) == 0
-        task.cancel()
+async def test_zygotes_and_children_are_confined():
+    async with FileSandbox(parallel=2) as sandbox:
+        sandbox.analysis_zygote.module = "documents.sandbox.hostile_analysis"
+        stalling = await sandbox.read(b"stall")
+        tasks = {
+            asyncio.create_task(sandbox.page_image(SLOW, page=0, width=900)): sandbox.zygote,
+            asyncio.create_task(sandbox.analyze(stalling, [INVOICE])): sandbox.analysis_zygote,
+        }
+        for task, process in tasks.items():
+            await until(lambda process=process: process.process and find_children(process.process.pid))
+            zygote = process.process.pid
+            [child] = find_children(zygote)
+            await until(lambda child=child: read_status(child)["Seccomp_filters"] == "2")
+            for pid in (zygote, child):
+                assert_confined(pid)
+            task.cancel()
+
+
+def assert_confined(pid):
+    status = read_status(pid)
+    assert (status["NoNewPrivs"], status["Seccomp"]) == ("1", "2")
+    assert status["Threads"] == "1"  # one that a library started before would not be confined
+    assert int(status["CapEff"], 16) == 0
+    own_user = confinement.UNPRIVILEGED_ID if os.getuid() == 0 else os.getuid()
+    assert set(status["Uid"].split()) == {str(own_user)}
+    # The kernel gives the files of a process whose memory is hidden to root.
+    assert owner_of_environment(pid) == 0
 
 
 def test_no_account_has_the_user_of_document_processes():
@@ -233,3 +243,19 @@ def test_a_filter_for_another_architecture_kills_the_process():
         return 7
 
     assert run_confined(run) == -signal.SIGSYS
+
+
+def test_a_worker_loads_no_decoder():
+    program = (
+        "import sys\n"
+        "import postroom.cli.work, postroom.wiring.documents, postroom.web.server\n"
+        "from postroom.documents.sandbox import file_sandbox\n"
+        "from postroom.flow.documents import extraction, process, unpack\n"
+        "decoders = {'lxml', 'PIL', 'pypdfium2', 'numpy', 'postroom.documents.analysis'}\n"
+        "print(sorted(decoders & set(sys.modules)))"
+    )
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

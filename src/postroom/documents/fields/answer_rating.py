@@ -1,7 +1,7 @@
 """Rates a language model's answer: positions, and confidence by text, arithmetic and the offline reader.
 
 Where both readers read different values, the more certain one is kept. If the offline reader's is certain, a
-check fails, so that a person decides. Pure. `llm_reader` asks the model.
+check fails, so that a person decides. Pure; it runs in a sandboxed child. `llm_reader` asks the model.
 """
 
 import re

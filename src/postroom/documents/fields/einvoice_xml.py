@@ -1,7 +1,8 @@
 """Reads e-invoice XML (Factur-X, ZUGFeRD, XRechnung, UBL) and compares it with the visible text.
 
 The XML (ZUGFeRD 1 included) is a file of its own or embedded in a PDF. Its values are taken as they are. If
-the visible text differs, the document needs review. `files.pdf` extracts embedded files.
+the visible text differs, the document needs review. `files.pdf` extracts embedded files. It runs in a
+sandboxed child.
 """
 
 import re
@@ -15,7 +16,7 @@ from lxml import etree as _etree  # pyright: ignore[reportAttributeAccessIssue, 
 
 from postroom.documents.fields.currencies import list_sharing_sign
 from postroom.documents.fields.document_text import DocumentText
-from postroom.documents.fields.extraction_result import FieldValue
+from postroom.documents.fields.extraction_result import EInvoiceDifference, FieldValue
 from postroom.documents.fields.value_parsing import ParsedValue, find_values
 from postroom.documents.files.file_reading import EmbeddedFile
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
@@ -46,15 +47,6 @@ class EInvoice:
     name: str
     fields: dict[str, FieldValue]
     review_reason: str | None = None  # why it needs review, whatever its fields
-
-
-@dataclass(frozen=True, slots=True)
-class EInvoiceDifference:
-    """A value of the XML that the visible text does not contain."""
-
-    field: str
-    xml_value: str
-    words: str
 
 
 class _XmlNode:

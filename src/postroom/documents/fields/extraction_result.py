@@ -1,4 +1,4 @@
-"""Types of a reader's result: values with confidence, position and evidence, checks, and model usage.
+"""Types of a reader's result: values with confidence, position and evidence, checks, a model's answer.
 
 Types only. `stored_extraction` has the form in which results are stored.
 """
@@ -52,6 +52,15 @@ class FieldCheck:
 
 
 @dataclass(frozen=True, slots=True)
+class EInvoiceDifference:
+    """A value of the XML that the visible text does not contain."""
+
+    field: str
+    xml_value: str
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
 class ModelUsage:
     """The cost of a language model call; a high estimate where the price is unknown."""
 
@@ -62,11 +71,19 @@ class ModelUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ModelAnswer:
+    """A language model's values by field, as JSON has them, or the reason why there are none."""
+
+    reader: str
+    values: dict[str, Any] = field(default_factory=dict[str, Any])
+    usage: tuple[ModelUsage, ...] = ()
+    fallback_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FieldExtraction:
     """The fields that a reader found, and how it found them."""
 
     fields: Mapping[str, FieldValue]
     checks: tuple[FieldCheck, ...] = ()
     reader: str = "offline"
-    fallback_reason: str | None = None
-    usage: tuple[ModelUsage, ...] = field(default_factory=tuple[ModelUsage, ...])

@@ -1,8 +1,7 @@
-"""Reads fields with a language model: Anthropic, or a server with OpenAI's protocol. Off by default.
+"""Asks a language model for fields: Anthropic, or a server with OpenAI's protocol. Off by default.
 
-Answers are validated against the kind's schema; `answer_rating` compares them with the text and with the
-offline reader's fields. If anything fails, the offline reader is used and the reason is recorded. Also
-`choose_field_reader`, which chooses between both readers by the setting. No other module of `documents` uses
+Answers are validated against the kind's schema; `answer_rating` compares them with the text. If anything
+fails, the offline reader's fields are kept and the reason is recorded. No other module of `documents` uses
 the network.
 """
 
@@ -11,15 +10,13 @@ import importlib
 import importlib.util
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, cast
 
-from postroom.documents.fields import answer_rating
-from postroom.documents.fields.document_text import build_document_text
-from postroom.documents.fields.extraction_result import FieldExtraction, ModelUsage
-from postroom.documents.fields.field_reader import FieldReader, SourceFile
-from postroom.documents.fields.offline_reader import OfflineReader
+import msgspec
+
+from postroom.documents.fields.extraction_result import ModelAnswer, ModelUsage
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.errors import SettingsError
@@ -41,6 +38,15 @@ SpentToday = Callable[[], Awaitable[float]]
 
 
 @dataclass(frozen=True, slots=True)
+class SourceFile:
+    """The file behind a reading, and its pages as WebP, for models that look at images."""
+
+    media_type: str
+    content: bytes
+    pages: Callable[[], Awaitable[Sequence[bytes]]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class LanguageModelReader:
     vendor: Literal["anthropic", "openai"]
     model: str
@@ -49,14 +55,12 @@ class LanguageModelReader:
     spent_today: SpentToday
     base_url: str | None = None
     timeout_seconds: float = 60
-    offline: OfflineReader = field(default_factory=OfflineReader)
 
-    async def read(
-        self, reading: FileReading, kind: DocumentKind, file: SourceFile | None
-    ) -> FieldExtraction:
-        offline = await self.offline.read(reading, kind, None)
+    async def ask(self, reading: FileReading, kind: DocumentKind, file: SourceFile | None) -> ModelAnswer:
+        """Ask the model for the fields. Whatever fails is a reason to keep the offline reader's."""
+        reader = f"{self.vendor}:{self.model}"
         if await self.spent_today() >= self.usd_per_day:
-            return replace(offline, fallback_reason="the language model's daily budget is used up")
+            return ModelAnswer(reader, fallback_reason="the language model's daily budget is used up")
         # Importing the SDKs takes seconds: not on the event loop, and not counted in the timeout.
         await asyncio.to_thread(_import_sdk, self.vendor)
         try:
@@ -64,12 +68,10 @@ class LanguageModelReader:
                 answer, usage = await self._ask(reading, kind, file)
         except TimeoutError:
             words = f"the language model did not answer within {self.timeout_seconds:g} s"
-            return replace(offline, fallback_reason=words)
+            return ModelAnswer(reader, fallback_reason=words)
         except _UnusableAnswer as error:
-            return replace(offline, fallback_reason=str(error), usage=error.usage)
-        document = build_document_text(reading.transcript)
-        rated = answer_rating.rate_answer(answer, offline, document, kind)
-        return replace(rated, reader=f"{self.vendor}:{self.model}", usage=(usage,))
+            return ModelAnswer(reader, usage=error.usage, fallback_reason=str(error))
+        return ModelAnswer(reader, msgspec.to_builtins(answer), (usage,))
 
     async def _ask(
         self, reading: FileReading, kind: DocumentKind, file: SourceFile | None
@@ -161,16 +163,16 @@ def _import_sdk(vendor: str) -> None:
         importlib.import_module(name)
 
 
-def choose_field_reader(
+def choose_language_model(
     setting: str, *, key: Secret | None, base_url: str | None, usd_per_day: float, timeout_seconds: float
-) -> Callable[[SpentToday], FieldReader]:
-    """Return a factory for the reader that `POSTROOM_LLM` names.
+) -> Callable[[SpentToday], LanguageModelReader] | None:
+    """Return a factory for the model that `POSTROOM_LLM` names; None for `none`.
 
     The setting is `none`, `anthropic:MODEL` or `openai:MODEL`. The factory takes a function that returns what
     the paying organization has spent today.
     """
     if setting == "none":
-        return lambda _: OfflineReader()
+        return None
     vendor, _, model = setting.partition(":")
     if importlib.util.find_spec("pydantic_ai") is None:
         raise SettingsError("POSTROOM_LLM requires the extra `llm`. Run `pip install 'postroom[llm]'`.")

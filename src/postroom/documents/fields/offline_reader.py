@@ -4,7 +4,6 @@ Pure: it takes a transcript and a document kind and returns fields with confiden
 combines the other modules of this package, which search, score and solve.
 """
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,6 @@ from postroom.documents.fields.extraction_result import (
     FieldExtraction,
     FieldValue,
 )
-from postroom.documents.fields.field_reader import SourceFile
 from postroom.documents.fields.field_selection import FieldPick
 from postroom.documents.fields.label_matching import (
     FieldCandidate,
@@ -41,7 +39,7 @@ from postroom.documents.fields.label_search import find_labels
 from postroom.documents.fields.solution import DistinctNumber, Solution
 from postroom.documents.fields.text_density import explain_excess
 from postroom.documents.fields.value_parsing import ParsedValue, find_values
-from postroom.documents.files.file_reading import FileReading, Transcript
+from postroom.documents.files.file_reading import Transcript
 from postroom.documents.kinds.document_kind import DocumentKind, ProductRelation, Relation, SettlementRelation
 from postroom.documents.kinds.field_spec import FieldSpec
 from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
@@ -54,19 +52,6 @@ _CURRENCY_LABEL: Final = re.compile(
 )
 _UNRIVALLED_MARGIN: Final = 0.3  # confirmed rows have no rival, but some rows may be missing
 _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
-
-
-class OfflineReader:
-    """The offline reader as a `FieldReader`.
-
-    It takes milliseconds of CPU, in a thread.
-    """
-
-    async def read(
-        self, reading: FileReading, kind: DocumentKind, file: SourceFile | None
-    ) -> FieldExtraction:
-        del file
-        return await asyncio.to_thread(read_fields, reading.transcript, kind)
 
 
 def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:

@@ -1,6 +1,7 @@
-"""The tasks of a sandboxed child: read or unpack its file, render a page, and the warm-up.
+"""The tasks of a child that gets a file: read or unpack it, render a page, and the warm-up.
 
-`zygote` forks the child and limits it. The task that sanitizes HTML is in `files.html_sanitizer`.
+`zygote` forks the child and limits it. The task that sanitizes HTML is in `files.html_sanitizer`;
+`analysis_tasks` has those of a child that gets what was read.
 """
 
 import codecs
@@ -8,7 +9,7 @@ import contextlib
 import encodings.aliases
 import io
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final, assert_never
 
@@ -22,7 +23,7 @@ from postroom.documents.files.file_type import DetectedType, FileType, decode_te
 from postroom.documents.files.html_sanitizer import MessageHtml
 from postroom.documents.files.unpack import ContainerEntry, UnpackedFile, unpack
 from postroom.documents.sandbox.file_limits import FileLimits
-from postroom.documents.sandbox.ipc import BITMAP_HEADER, TaskRequest
+from postroom.documents.sandbox.ipc import BITMAP_HEADER, ChildTask, TaskRequest
 from postroom.errors import UnreadableFile
 
 # One page with one word, read once before the first child is forked.
@@ -142,3 +143,12 @@ def warm_up(limits: FileLimits) -> None:
         unpack_container(container, TaskRequest(0, "unpack", name="a"), limits)
     sample_html = html_sanitizer.encode_message_html(MessageHtml("<p>a", {}))
     html_sanitizer.sanitize(sample_html, TaskRequest(0, "sanitize_html"), limits)
+
+
+TASKS: Final[Mapping[str, ChildTask]] = {
+    "read": read_file,
+    "unpack": unpack_container,
+    "bitmap": render_bitmap,
+    "image": render_webp,
+    "sanitize_html": html_sanitizer.sanitize,
+}

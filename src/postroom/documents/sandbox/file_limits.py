@@ -26,7 +26,7 @@ class FileLimits:
     cpu_seconds: int = 10
     # A person waits for a message to be shown, and an honest one takes less than half a second.
     html_cpu_seconds: int = 2
-    # From the start of a child. Generous, because a busy machine is not the file's fault.
+    # From the request. Generous, because a busy machine or a starting zygote is not the file's fault.
     wall_seconds: float = 60.0
 
     def for_task(self, task: str) -> "FileLimits":

@@ -1,4 +1,4 @@
-"""FileSandbox: reads, renders and sanitizes untrusted files in child processes with limits.
+"""FileSandbox: reads, analyzes, renders and sanitizes untrusted files in child processes with limits.
 
 A crash, a hang or excessive memory use fails that one file with a reason and does not affect the others. It
 runs in the process of the caller and never parses a file there; `child_tasks` and `ocr` do, in children.
@@ -18,6 +18,8 @@ from typing import Final, Self
 
 import msgspec
 
+from postroom.documents.analysis_result import AnalysisTask, DocumentAnalysis, decode_analysis
+from postroom.documents.fields.extraction_result import ModelAnswer
 from postroom.documents.files.file_reading import (
     FileReading,
     OcrPage,
@@ -28,6 +30,7 @@ from postroom.documents.files.file_reading import (
 )
 from postroom.documents.files.html_sanitizer import MessageHtml, encode_message_html
 from postroom.documents.files.unpack import ContainerEntry, SkippedEntry, UnpackedFile, sanitize_name
+from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.sandbox import confinement
 from postroom.documents.sandbox.confinement import Confinement
 from postroom.documents.sandbox.file_limits import STRIP_RATIO, FileLimits
@@ -53,8 +56,12 @@ _decode_entries: Final = msgspec.msgpack.Decoder(list[ContainerEntry]).decode
 _decode_ocr_page: Final = msgspec.msgpack.Decoder(OcrPage).decode
 
 
+class _ChildKilled(TransientError):
+    pass
+
+
 class FileSandbox:
-    """Reads and renders files, as many at a time as there are cores. `async with` ends its processes.
+    """Reads, analyzes and renders files, one per core at a time. `async with` ends its processes.
 
     An OCR process takes one core and 1 GB of memory; they start with the first scan.
     """
@@ -69,15 +76,20 @@ class FileSandbox:
         self.limits = limits or FileLimits()
         cores = len(os.sched_getaffinity(0))
         self.slots = asyncio.Semaphore(parallel or cores)
-        self.zygote = HelperProcess(
-            "postroom.documents.sandbox.zygote", msgspec.json.encode(self.limits).decode()
-        )
+        # Each starts with its first task. The second takes much longer: a person who opens a message must not
+        # wait for it, and a process that only shows files never starts it.
+        self.zygote = self._create_zygote("postroom.documents.sandbox.child_tasks")
+        self.analysis_zygote = self._create_zygote("postroom.documents.sandbox.analysis_tasks")
         self.ocr_processes = [
             HelperProcess("postroom.documents.files.ocr") for _ in range(ocr_processes or max(cores // 2, 1))
         ]
         self.idle_ocr = asyncio.LifoQueue[HelperProcess]()
         for process in reversed(self.ocr_processes):
             self.idle_ocr.put_nowait(process)
+
+    def _create_zygote(self, tasks: str) -> HelperProcess:
+        limits = msgspec.json.encode(self.limits).decode()
+        return HelperProcess("postroom.documents.sandbox.zygote", limits, tasks)
 
     async def __aenter__(self) -> Self:
         confinement.hide_memory()  # of this process, which holds secrets
@@ -86,7 +98,8 @@ class FileSandbox:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.gather(self.zygote.stop(), *(process.stop() for process in self.ocr_processes))
+        processes = (self.zygote, self.analysis_zygote, *self.ocr_processes)
+        await asyncio.gather(*(process.stop() for process in processes))
 
     async def read(self, content: bytes | Path) -> FileReading:
         """Read a file. Raises UnreadableFile with the reason where that is not possible."""
@@ -98,6 +111,32 @@ class FileSandbox:
                 for page in partial.pages_without_text
             }
         return _merge_ocr(partial.reading, found) if found else partial.reading
+
+    async def analyze(
+        self,
+        reading: FileReading,
+        kinds: Sequence[DocumentKind],
+        *,
+        use_exact: bool = True,
+        answer: ModelAnswer | None = None,
+    ) -> DocumentAnalysis:
+        """Find the kind and the fields of a document; `analysis.analyze` explains the arguments.
+
+        Raises UnreadableFile if that takes more than the limits allow, or kills its process.
+        """
+        task = AnalysisTask(reading, tuple(kind.name for kind in kinds), use_exact, answer)
+        request = TaskRequest(0, "analyze")
+        with _sealed_file(msgspec.msgpack.encode(task)) as source:
+            try:
+                try:
+                    found = await self._run_for_result(request, source)
+                except _ChildKilled:  # once may be another's fault, who left too little memory
+                    found = await self._run_for_result(request, source)
+            except _ChildKilled:
+                raise UnreadableFile(
+                    "Analyzing the document was killed twice, perhaps for lack of memory."
+                ) from None
+        return decode_analysis(found, kinds)
 
     async def check_confinement(self) -> Confinement:
         """Run a child and return how it is confined. Raises TransientError if none starts."""
@@ -132,16 +171,18 @@ class FileSandbox:
 
     async def _run(self, request: TaskRequest, files: Sequence[int]) -> None:
         """Run the task in a child. Every outcome but a result raises an error."""
+        zygote = self.analysis_zygote if request.task == "analyze" else self.zygote
         async with self.slots:
             try:
                 async with asyncio.timeout(self.limits.wall_seconds):
-                    report = await self.zygote.request(request, files)
+                    report = await zygote.request(request, files)
             except TimeoutError:
                 raise UnreadableFile(
-                    f"Reading the file took more than {self.limits.wall_seconds:g} seconds."
+                    f"{_name_activity(request)} took more than {self.limits.wall_seconds:g} seconds."
                 ) from None
         if report.status != SUCCEEDED:
-            raise _to_error(report, files[1], self.limits.for_task(request.task))
+            activity = _name_activity(request)
+            raise _to_error(report, activity, files[1], self.limits.for_task(request.task))
 
     async def _read_by_ocr(self, source: int, page: int, size: TranscriptPage) -> OcrPage:
         """Render the page in a child and read it by OCR.
@@ -180,19 +221,25 @@ class FileSandbox:
             return _decode_ocr_page(read_all(target))
 
 
-def _to_error(report: TaskReport, target: int, limits: FileLimits) -> UnreadableFile | TransientError:
+def _name_activity(request: TaskRequest) -> str:
+    return "Analyzing the document" if request.task == "analyze" else "Reading the file"
+
+
+def _to_error(
+    report: TaskReport, activity: str, target: int, limits: FileLimits
+) -> UnreadableFile | TransientError:
     if report.reason:
         return TransientError(f"The file was not read: {report.reason}.")
     if report.status == REFUSED and (words := read_all(target)):
         return UnreadableFile(words.decode(errors="replace")[:500])
     if report.status == OUT_OF_MEMORY:
-        return UnreadableFile(f"Reading the file needs more than {limits.memory_bytes >> 20} MB of memory.")
+        return UnreadableFile(f"{activity} needs more than {limits.memory_bytes >> 20} MB of memory.")
     if report.status == -signal.SIGKILL:
-        return TransientError("The process that read the file was killed.")
+        return _ChildKilled("The process that read the file was killed.")
     if report.status == -signal.SIGXCPU:
-        return UnreadableFile(f"Reading the file takes more than {limits.cpu_seconds} seconds of CPU time.")
+        return UnreadableFile(f"{activity} takes more than {limits.cpu_seconds} seconds of CPU time.")
     how = signal.Signals(-report.status).name if report.status < 0 else f"status {report.status}"
-    return UnreadableFile(f"The file crashed its reader, or needs more memory than is allowed ({how}).")
+    return UnreadableFile(f"{activity} crashed its process, or needs more memory than is allowed ({how}).")
 
 
 def _merge_ocr(reading: FileReading, found: Mapping[int, OcrPage]) -> FileReading:

@@ -12,12 +12,19 @@ import socket
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Final
 
 from postroom.documents.sandbox.confinement import Confinement
 from postroom.documents.sandbox.ipc import MAX_MESSAGE_BYTES, TaskReport, TaskRequest, decode_report, encode
 from postroom.errors import TransientError
 
 _STOP_SECONDS = 5.0
+_ENVIRONMENT: Final = {
+    # Else onnxruntime keeps a database of events for its vendor in the home directory.
+    "ORT_DISABLE_TELEMETRY": "1",
+    # NumPy would start threads, which a forked child does not have.
+    "OPENBLAS_NUM_THREADS": "1",
+}
 ENDED = "A process that reads documents ended unexpectedly. It is restarted."
 NOT_STARTED = "A process that reads documents does not start. Its standard error output says why."
 
@@ -105,9 +112,8 @@ class HelperProcess:
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             pass_fds=[theirs],
-            # Not the worker's environment, which holds secrets. Without the second variable, onnxruntime
-            # keeps a database of events for its vendor in the home directory.
-            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "ORT_DISABLE_TELEMETRY": "1"},
+            # Not the worker's environment, which holds secrets.
+            env={"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), **_ENVIRONMENT},
             start_new_session=True,
         )
 

@@ -5,6 +5,7 @@ It starts no process: `helper_process` does.
 
 import os
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -12,6 +13,7 @@ import msgspec
 
 from postroom.documents.files.file_reading import Rotation
 from postroom.documents.sandbox.confinement import Confinement
+from postroom.documents.sandbox.file_limits import FileLimits
 
 # Exit statuses of a child: it wrote a result; it wrote the reason why there is none; it ran out of memory.
 SUCCEEDED: Final = 0
@@ -32,7 +34,7 @@ class TaskRequest:
     """
 
     number: int
-    task: Literal["read", "unpack", "bitmap", "image", "sanitize_html", "ocr", "cancel"]
+    task: Literal["read", "unpack", "analyze", "bitmap", "image", "sanitize_html", "ocr", "cancel"]
     page: int = 0
     # The size in pixels that the upright page image must fit into.
     fit_within: tuple[int, int] = (0, 0)
@@ -53,6 +55,8 @@ class TaskReport:
     confinement: Confinement | None = None
 
 
+# Takes the bytes of the first file and returns what goes into the second.
+ChildTask = Callable[[bytes, TaskRequest, FileLimits], bytes | memoryview]
 encode = msgspec.msgpack.encode
 decode_request = msgspec.msgpack.Decoder(TaskRequest).decode
 decode_report = msgspec.msgpack.Decoder(TaskReport).decode

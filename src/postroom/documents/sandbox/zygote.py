@@ -7,20 +7,22 @@ the worker ends, and its children end with it.
 
 import contextlib
 import gc
+import importlib
 import os
 import resource
 import selectors
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+import traceback
+from collections.abc import Mapping
+from pathlib import Path
 from types import FrameType
-from typing import Final, Never
+from typing import Never
 
 import msgspec
 
-from postroom.documents.files import html_sanitizer
-from postroom.documents.sandbox import child_tasks, confinement, system_calls
+from postroom.documents.sandbox import confinement, system_calls
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import (
     MAX_MESSAGE_BYTES,
@@ -28,6 +30,7 @@ from postroom.documents.sandbox.ipc import (
     OUT_OF_MEMORY,
     REFUSED,
     SUCCEEDED,
+    ChildTask,
     TaskReport,
     TaskRequest,
     decode_request,
@@ -37,23 +40,16 @@ from postroom.documents.sandbox.ipc import (
 )
 from postroom.errors import UnreadableFile
 
-TASKS: Final[Mapping[str, Callable[[bytes, TaskRequest, FileLimits], bytes | memoryview]]] = {
-    "read": child_tasks.read_file,
-    "unpack": child_tasks.unpack_container,
-    "bitmap": child_tasks.render_bitmap,
-    "image": child_tasks.render_webp,
-    "sanitize_html": html_sanitizer.sanitize,
-}
-
 
 def main() -> None:
     control = socket.socket(fileno=int(sys.argv[1]))
     confinement.exit_with_parent(int(sys.argv[2]))
     limits = msgspec.json.decode(sys.argv[3], type=FileLimits)
-    child_tasks.warm_up(limits)
+    module = importlib.import_module(sys.argv[4])  # `child_tasks` or `analysis_tasks`
+    module.warm_up(limits)
     gc.freeze()  # otherwise children would copy memory pages only to update reference counts
     gc.disable()
-    zygote = _Zygote(control, limits)
+    zygote = _Zygote(control, limits, module.TASKS)
     zygote.prepare()
     confined = confinement.confine_process(int(sys.argv[2]), system_calls.build_zygote_filter())
     control.send(encode(TaskReport(0, SUCCEEDED, confinement=confined)))
@@ -61,9 +57,10 @@ def main() -> None:
 
 
 class _Zygote:
-    def __init__(self, control: socket.socket, limits: FileLimits) -> None:
+    def __init__(self, control: socket.socket, limits: FileLimits, tasks: Mapping[str, ChildTask]) -> None:
         self.control = control
         self.limits = limits
+        self.tasks = tasks
         self.task_numbers: dict[int, int] = {}  # by process id of the child
         self.dev_null = os.open(os.devnull, os.O_RDWR)
         exit_reader, exit_writer = socket.socketpair()
@@ -133,7 +130,7 @@ class _Zygote:
             self.close_inherited()
             apply_limits(self.limits.for_task(request.task))
             confinement.restrict_system_calls(self.child_filter)
-            status = run_task(request, source, target, self.limits)
+            status = run_task(self.tasks[request.task], request, (source, target), self.limits)
         finally:
             os._exit(status)
 
@@ -168,10 +165,11 @@ def apply_limits(limits: FileLimits) -> None:
         resource.setrlimit(what, (most, most))
 
 
-def run_task(request: TaskRequest, source: int, target: int, limits: FileLimits) -> int:
+def run_task(run: ChildTask, request: TaskRequest, files: tuple[int, int], limits: FileLimits) -> int:
     """Write the task's result, or the reason why there is none; return the exit status."""
+    source, target = files
     try:
-        result = TASKS[request.task](read_all(source), request, limits)
+        result = run(read_all(source), request, limits)
         write_all(target, result)
     except UnreadableFile as refusal:
         write_all(target, str(refusal).encode())
@@ -179,9 +177,18 @@ def run_task(request: TaskRequest, source: int, target: int, limits: FileLimits)
     except MemoryError:
         return OUT_OF_MEMORY
     except Exception as error:  # noqa: BLE001  # a parser may raise anything on a broken file
-        write_all(target, f"The file is damaged ({type(error).__name__}).".encode())
+        write_all(target, _describe_error(request.task, error).encode())
         return REFUSED
     return SUCCEEDED
+
+
+def _describe_error(task: str, error: Exception) -> str:
+    """Blame the file, except for an analysis: that a text was read says that the file is sound."""
+    if task != "analyze":
+        return f"The file is damaged ({type(error).__name__})."
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    module = Path(last.filename).stem.replace("_", " ")
+    return f"Analyzing the document failed ({type(error).__name__} in {module}, line {last.lineno})."
 
 
 if __name__ == "__main__":

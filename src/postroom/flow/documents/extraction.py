@@ -1,26 +1,29 @@
-"""Read a file in the sandbox, and extract its fields with the configured reader.
+"""Read a file and extract its fields, both in the sandbox, with a language model if one is configured.
 
-`process` calls both and commits what they return. `to_viewable_file` gives the reader images of the pages.
-The database is only read, for what the reader has spent of its daily budget.
+`process` calls both and commits what they return. `to_viewable_file` gives the model images of the pages.
+The database is only read, for what the model has spent of its daily budget.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from postroom import traces
+from postroom.documents import stored_extraction
+from postroom.documents.analysis_result import OFFLINE_READER, DocumentAnalysis
+from postroom.documents.fields.extraction_result import FieldCheck
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.pipelines import Pipeline
+from postroom.documents.stored_extraction import StoredExtraction
+from postroom.errors import UnreadableFile
 from postroom.model import OrganizationId
 from postroom.store import records
 from postroom.store.database import Database
 
 if TYPE_CHECKING:
-    from postroom.documents.fields.field_reader import FieldReader, SourceFile
-    from postroom.documents.fields.llm_reader import SpentToday
+    from postroom.documents.fields.llm_reader import LanguageModelReader, SourceFile, SpentToday
     from postroom.documents.sandbox.file_sandbox import FileSandbox
-    from postroom.documents.stored_extraction import StoredExtraction
 
 # A language model that does not accept the file itself gets page images: wide enough for small print.
 MAX_PAGE_IMAGES: Final = 4
@@ -30,7 +33,7 @@ PAGE_IMAGE_WIDTH: Final = 1400
 @dataclass(frozen=True)
 class ExtractionContext:
     kinds: Mapping[str, DocumentKind]
-    field_reader: "Callable[[SpentToday], FieldReader]"
+    language_model: "Callable[[SpentToday], LanguageModelReader] | None"
     sandbox: "FileSandbox"
     database: Database
 
@@ -47,24 +50,56 @@ async def extract_fields(
     pipeline: Pipeline,
     content: bytes,
     organization: OrganizationId,
-) -> "StoredExtraction":
-    from postroom.documents import stored_extraction
-    from postroom.documents.analysis import analyze_with
-
+) -> StoredExtraction:
     async def spent_today() -> float:
         async with context.database.transaction(organization) as connection:
             return await records.sum_cost_today(connection)
 
     file = to_viewable_file(context.sandbox, reading, content)
+    model = context.language_model(spent_today) if context.language_model else None
+    kind = context.kinds[pipeline.kind]
     with traces.span("understand", {"postroom.pipeline": pipeline.name}):
-        reader = context.field_reader(spent_today)
-        analysis = await analyze_with(reader, reading, [context.kinds[pipeline.kind]], file=file)
+        analysis = await analyze_document(context.sandbox, model, reading, kind, file=file)
     return stored_extraction.to_stored(analysis, pipeline.kind, reading.transcript)
+
+
+async def analyze_document(
+    sandbox: "FileSandbox",
+    model: "LanguageModelReader | None",
+    reading: FileReading,
+    kind: DocumentKind,
+    *,
+    file: "SourceFile | None" = None,
+    use_exact: bool = True,
+) -> DocumentAnalysis:
+    """Analyze a document in a sandbox; ask the language model where there is no e-invoice XML.
+
+    A document that exceeds the limits, or whose analysis crashes, needs review.
+    """
+    answer = None
+    try:
+        found = await sandbox.analyze(reading, [kind], use_exact=use_exact)
+        if model is None or found.kind is None or found.source != OFFLINE_READER:
+            return found
+        answer = await model.ask(reading, kind, file)
+        if answer.fallback_reason:
+            return replace(found, fallback_reason=answer.fallback_reason, usage=answer.usage)
+        rated = await sandbox.analyze(reading, [kind], use_exact=use_exact, answer=answer)
+        return replace(rated, usage=answer.usage)
+    except UnreadableFile as error:
+        return DocumentAnalysis(
+            kind,
+            certainty=0.0,
+            skip_reason=None,
+            fields={},
+            checks=(FieldCheck("analysis", passed=False, words=str(error)),),
+            usage=answer.usage if answer else (),
+        )
 
 
 def to_viewable_file(sandbox: "FileSandbox", reading: FileReading, content: bytes) -> "SourceFile | None":
     """The file with images of its first pages; None for a type without pages."""
-    from postroom.documents.fields.field_reader import SourceFile
+    from postroom.documents.fields.llm_reader import SourceFile
     from postroom.documents.files.file_type import FileType
 
     async def render_pages() -> list[bytes]:
