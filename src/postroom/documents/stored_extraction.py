@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 E_INVOICE_READER: Final = "e-invoice"  # the reader's name if all values come from XML
 HEAD_WORDS: Final = 8
 _CHECK_NAME: Final = re.compile(r"[a-z][a-z0-9_+=, ]*(?=: )")
+# Doubts about the reading: whoever confirms the values has looked at the document.
+_DOUBT: Final = re.compile(r"kind|analysis|density|length|one reading of .+|both readers agree on .+")
 _E_INVOICE_CHECK: Final = "e-invoice"  # the name of differences between XML and visible text
 
 
@@ -66,6 +68,11 @@ class StoredCheck:
     @property
     def is_failed(self) -> bool:
         return self.is_severe and not self.passed
+
+    @property
+    def needs_override(self) -> bool:
+        """Whether the values contradict each other or the document."""
+        return self.is_failed and not _DOUBT.fullmatch(self.name)
 
 
 @dataclass(frozen=True, slots=True)

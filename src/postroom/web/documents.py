@@ -226,7 +226,7 @@ async def document_page(
         arrivals=arrivals,
         fields=fields,
         checks=checks,
-        failed_checks=[check for check in checks if check.is_failed],
+        failed_checks=[check for check in checks if check.needs_override],
         kind=field_labels.kind_label(extraction.kind) if extraction else None,
         reader=_READER_NAMES.get(extraction.reader, extraction.reader) if extraction else None,
         record=record,
