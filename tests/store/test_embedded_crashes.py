@@ -171,4 +171,5 @@ def test_removed_home_of_a_running_server_is_not_used_again(home):
     shutil.rmtree(home.path, ignore_errors=True)  # the supervisor removes some of it, too
     one.close()
     until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in pids), "supervisor and server end")  # noqa: PTH110 - not a file
+    shutil.rmtree(home.path, ignore_errors=True)  # what the server wrote meanwhile
     assert answers(home.attach().url)
