@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 E_INVOICE_READER: Final = "e-invoice"  # the reader's name if all values come from XML
 HEAD_WORDS: Final = 8
 _CHECK_NAME: Final = re.compile(r"[a-z][a-z0-9_+=, ]*(?=: )")
-# Doubts about the reading: whoever confirms the values has looked at the document.
+# Doubts about the reading: the person who confirms the values has looked at the document.
 _DOUBT: Final = re.compile(r"kind|analysis|density|length|one reading of .+|both readers agree on .+")
 _E_INVOICE_CHECK: Final = "e-invoice"  # the name of differences between XML and visible text
 
