@@ -159,13 +159,11 @@ async def _connect_mailboxes(
 ) -> str:
     """Create the admin, connect both mailboxes, and return the admin's sign-in link."""
     from postroom.flow.access import members, sign_in
-    from postroom.store import database, health
-    from postroom.wiring import secrets
+    from postroom.wiring.database import open_process_database
     from postroom.wiring.engine import build_engine
 
     organization, public = OrganizationId(settings.organization), settings.public_url or ""
-    name, macs = health.process_name("demo"), secrets.build_entry_macs(settings)
-    async with database.open_database(url, pool_size=3, name=name, entry_macs=macs) as opened:
+    async with open_process_database(settings, url, "demo") as opened:
         admin, _ = await members.ensure_admin(opened, organization)
         context = build_engine(settings, opened, client, url=public).connect
         for provider, (address, _) in _MAILBOXES.items():

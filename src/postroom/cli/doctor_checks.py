@@ -10,7 +10,6 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -31,12 +30,12 @@ from postroom.store import blobs as stored_blobs
 from postroom.store import health, mailboxes, roles, schema_migrations, work
 from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import connect
-from postroom.store.database import Database, open_database
 from postroom.store.embedded import binaries, server_account
 from postroom.store.embedded.database_home import DatabaseHome, account_name
 from postroom.vault import Sealer
 from postroom.web import listener
 from postroom.wiring import documents, secrets, storage
+from postroom.wiring.database import open_process_database
 
 MIN_FREE_BYTES: Final = 200_000_000
 LOW_FREE_BYTES: Final = 2_000_000_000
@@ -235,13 +234,8 @@ def check_schema(status: schema_migrations.SchemaStatus) -> DoctorCheck:
     return DoctorCheck("schema", DoctorCheckState.OK, f"current, version {status.applied[-1].version}")
 
 
-def _open_database(settings: Settings, url: str) -> AbstractAsyncContextManager[Database]:
-    name, macs = health.process_name("doctor"), secrets.build_entry_macs(settings)
-    return open_database(url, pool_size=3, name=name, entry_macs=macs)
-
-
 async def _check_server_and_clock(settings: Settings, url: str) -> list[DoctorCheck]:
-    async with _open_database(settings, url) as opened:
+    async with open_process_database(settings, url, "doctor") as opened:
         server = (await health.read_health(opened)).server
     return [check_server(server), check_clock(server.now, datetime.now(UTC))]
 
@@ -287,7 +281,7 @@ def check_clock(database_time: datetime, local_time: datetime) -> DoctorCheck:
 
 async def check_blobs(settings: Settings, url: str) -> DoctorCheck:
     """Check that blobs are where the database expects them. Creates no directory."""
-    async with _open_database(settings, url) as opened, opened.engine() as connection:
+    async with open_process_database(settings, url, "doctor") as opened, opened.engine() as connection:
         expected = await stored_blobs.get_location(connection)
     root = startup.resolve_home(settings) / "blobs"
     if settings.blobs == "disk" and not os.access(root, os.F_OK):
@@ -306,7 +300,7 @@ async def check_blobs(settings: Settings, url: str) -> DoctorCheck:
 async def check_mailboxes(settings: Settings, url: str) -> DoctorCheck:
     """Report mailboxes that are unhealthy, paused or have parked work. Asks no provider."""
     async with (
-        _open_database(settings, url) as opened,
+        open_process_database(settings, url, "doctor") as opened,
         opened.transaction(OrganizationId(settings.organization)) as connection,
     ):
         causes = await stored_health.count_by_cause(connection)

@@ -300,15 +300,13 @@ async def _open_and_run(
 ) -> Result:
     from postroom.cli import startup
     from postroom.flow.mailboxes import connect as flow
-    from postroom.store import database, health
-    from postroom.wiring import secrets
+    from postroom.wiring.database import open_process_database
     from postroom.wiring.engine import open_engine
 
     await startup.require_ready_database(url)
-    organization, macs = OrganizationId(settings.organization), secrets.build_entry_macs(settings)
-    name = health.process_name("cli")
+    organization = OrganizationId(settings.organization)
     async with (
-        database.open_database(url, pool_size=8, name=name, entry_macs=macs) as opened,
+        open_process_database(settings, url, "cli", pool_size=8) as opened,
         open_engine(settings, opened, url=startup.web_url(settings)) as engine,
     ):
         await flow.ensure_organization(opened, organization)

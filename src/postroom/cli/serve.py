@@ -77,17 +77,14 @@ async def _wait_until_ready(settings: "Settings", url: str) -> None:
 
 
 async def _serve(settings: "Settings", url: str, listening: socket.socket) -> None:
-    from postroom.store import database, health
     from postroom.web import listener, server
-    from postroom.wiring import secrets
+    from postroom.wiring.database import open_process_database
     from postroom.wiring.engine import open_engine
 
-    name = health.process_name("web")
     public = settings.public_url or listener.get_local_url(listening)
     size, limits = settings.database_pool_size, server.SESSION_LIMITS
-    macs = secrets.build_entry_macs(settings)
     async with (
-        database.open_database(url, pool_size=size, name=name, limits=limits, entry_macs=macs) as opened,
+        open_process_database(settings, url, "web", pool_size=size, limits=limits) as opened,
         open_engine(settings, opened, url=public) as engine,
     ):
         await server.serve(engine, listening)

@@ -123,12 +123,11 @@ def print_migration(migration: "Migration") -> None:
 
 def run_with_database(act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
     """Run a coroutine function with the open database and return its result."""
-    return _run_with_database(load_command_settings("cli"), act)
+    return run_with_settings(load_command_settings("cli"), act)
 
 
-def _run_with_database(
-    settings: Settings, act: "Callable[[Database], Coroutine[Any, Any, Result]]"
-) -> Result:
+def run_with_settings(settings: Settings, act: "Callable[[Database], Coroutine[Any, Any, Result]]") -> Result:
+    """Run a coroutine function with the open database of these settings and return its result."""
     with database_url(settings) as url:
         return interrupts.run_async(_open_and_run(settings, url, act))
 
@@ -139,7 +138,7 @@ def run_for_organization(
     """Run a coroutine function with the database and the organization."""
     settings = load_command_settings("cli")
     organization = OrganizationId(settings.organization)
-    return _run_with_database(settings, lambda database: act(database, organization))
+    return run_with_settings(settings, lambda database: act(database, organization))
 
 
 def run_in_transaction(
@@ -159,10 +158,8 @@ def run_in_transaction(
 async def _open_and_run(
     settings: Settings, url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]"
 ) -> Result:
-    from postroom.store import database, health
-    from postroom.wiring import secrets
+    from postroom.wiring.database import open_process_database
 
     await require_ready_database(url)
-    name, macs = health.process_name("command"), secrets.build_entry_macs(settings)
-    async with database.open_database(url, pool_size=3, name=name, entry_macs=macs) as opened:
+    async with open_process_database(settings, url, "command") as opened:
         return await act(opened)

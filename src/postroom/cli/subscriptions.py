@@ -416,14 +416,12 @@ async def _open_and_run(
     settings: "Settings", url: str, act: Callable[[SubscriptionCommandContext], Coroutine[Any, Any, ExitCode]]
 ) -> ExitCode:
     from postroom.cli import startup
-    from postroom.store import database, health
-    from postroom.wiring import secrets
+    from postroom.wiring.database import open_process_database
     from postroom.wiring.engine import open_engine
 
     await startup.require_ready_database(url)
-    name, macs = health.process_name("subscriptions"), secrets.build_entry_macs(settings)
     async with (
-        database.open_database(url, pool_size=5, name=name, entry_macs=macs) as opened,
+        open_process_database(settings, url, "subscriptions", pool_size=5) as opened,
         open_engine(settings, opened) as engine,
     ):
         return await act(SubscriptionCommandContext(engine, engine.organization))

@@ -85,11 +85,9 @@ async def _create_sign_in_link(settings: "Settings", url: str, public: str) -> s
     Later starts return a link only on a terminal, to keep unneeded sign-in links out of logs.
     """
     from postroom.flow.access import members, sign_in
-    from postroom.store import database, health
-    from postroom.wiring import secrets
+    from postroom.wiring.database import open_process_database
 
-    name, macs = health.process_name("up"), secrets.build_entry_macs(settings)
-    async with database.open_database(url, pool_size=3, name=name, entry_macs=macs) as opened:
+    async with open_process_database(settings, url, "up") as opened:
         admin, is_new = await members.ensure_admin(opened, OrganizationId(settings.organization))
         if not (is_new or sys.stdout.isatty()):
             return None

@@ -3,20 +3,15 @@
 `flow.storage.key_rotation` encrypts stored values again.
 """
 
-from collections.abc import Callable, Coroutine
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from postroom import interrupts
 from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from postroom.config import Settings
-    from postroom.store.database import Database
-
-Result = TypeVar("Result")
 
 group = typer.Typer(
     name="vault",
@@ -43,14 +38,14 @@ def status(*, json: JsonOption = False) -> ExitCode:
     Exit code 1 if a key is missing.
     """
     from postroom import config
-    from postroom.cli import output
+    from postroom.cli import output, startup
     from postroom.flow.storage import key_rotation as rotation
     from postroom.wiring import secrets
 
     settings = config.load()
     keys = secrets.build_vault_keys(settings)
-    used = _run_with_database(settings, lambda database: rotation.list_key_uses(database, keys))
-    parameters = _run_with_database(settings, rotation.count_ssm_parameters)
+    used = startup.run_with_settings(settings, lambda database: rotation.list_key_uses(database, keys))
+    parameters = startup.run_with_settings(settings, rotation.count_ssm_parameters)
     if json:
         listed = [asdict(key) for key in used]
         output.print_json(
@@ -83,13 +78,13 @@ def rotate(
     still needed.
     """
     from postroom import config
-    from postroom.cli import output
+    from postroom.cli import output, startup
     from postroom.flow.storage import key_rotation as rotation
     from postroom.wiring import secrets
 
     settings = config.load()
     keys = secrets.build_vault_keys(settings)
-    result = _run_with_database(
+    result = startup.run_with_settings(
         settings, lambda database: rotation.rotate(database, keys, new_key=not finish)
     )
     if json:
@@ -123,6 +118,7 @@ def forget_key(
     Database backups that need them become unusable.
     """
     from postroom import config
+    from postroom.cli import startup
     from postroom.errors import OperatorError
     from postroom.flow.storage import key_rotation as rotation
     from postroom.vault import KeyFile
@@ -132,7 +128,7 @@ def forget_key(
     keys = secrets.build_vault_keys(settings)
     if not isinstance(keys, KeyFile):
         raise OperatorError(f"The keys are not in a key file. {_describe_removal(settings)}")
-    _run_with_database(settings, lambda database: rotation.remove_keys(database, keys, key_ids))
+    startup.run_with_settings(settings, lambda database: rotation.remove_keys(database, keys, key_ids))
     typer.echo(f"Removed: {', '.join(key_ids)}.")
 
 
@@ -140,25 +136,3 @@ def _describe_removal(settings: "Settings") -> str:
     if settings.vault_keys is not None:
         return "Remove them from POSTROOM_VAULT_KEYS in every process."
     return "Remove them with `postroom vault forget-key`, after ten minutes or later."
-
-
-def _run_with_database(
-    settings: "Settings", act: "Callable[[Database], Coroutine[Any, Any, Result]]"
-) -> Result:
-    from postroom.cli import startup
-
-    with startup.database_url(settings) as url:
-        return interrupts.run_async(_open_and_run(settings, url, act))
-
-
-async def _open_and_run(
-    settings: "Settings", url: str, act: "Callable[[Database], Coroutine[Any, Any, Result]]"
-) -> Result:
-    from postroom.cli import startup
-    from postroom.store import database, health
-    from postroom.wiring import secrets
-
-    await startup.require_ready_database(url)
-    name, macs = health.process_name("vault"), secrets.build_entry_macs(settings)
-    async with database.open_database(url, pool_size=3, name=name, entry_macs=macs) as opened:
-        return await act(opened)

@@ -62,8 +62,8 @@ async def _work(settings: "Settings", url: str) -> None:
     from postroom.flow.mail import audit
     from postroom.flow.mailboxes import subscribe
     from postroom.flow.storage import blob_gc, blob_location
-    from postroom.store import database, health
-    from postroom.wiring import documents, secrets, storage
+    from postroom.wiring import documents, storage
+    from postroom.wiring.database import open_process_database
     from postroom.wiring.engine import open_engine
 
     await startup.wait_for_database(settings)  # before the signal handlers: a signal ends the wait
@@ -71,17 +71,9 @@ async def _work(settings: "Settings", url: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await startup.require_ready_database(url)
-    name = health.process_name("worker")
     size, limits = settings.database_pool_size, worker.session_limits(settings.lease_seconds)
     async with (
-        database.open_database(
-            url,
-            pool_size=size,
-            name=name,
-            listeners=2,
-            limits=limits,
-            entry_macs=secrets.build_entry_macs(settings),
-        ) as opened,
+        open_process_database(settings, url, "worker", pool_size=size, listeners=2, limits=limits) as opened,
         open_engine(settings, opened) as engine,
         FileSandbox() as sandbox,
     ):
