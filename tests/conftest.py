@@ -121,6 +121,13 @@ def service_url(database_url):
 
 
 @pytest.fixture
+async def database(service_url):
+    """The pools of one process, logged in as a role that owns nothing."""
+    async with databases.open_pools(service_url) as opened:
+        yield opened
+
+
+@pytest.fixture
 def empty_database_url(database_server):
     """A database with nothing in it, not even a schema."""
     url = database_server.create(template="template0")

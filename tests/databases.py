@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import AsyncGenerator, Generator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +19,8 @@ import psycopg
 
 from postroom.config import Settings
 from postroom.store import roles
-from postroom.store.connection import Connection, connect
+from postroom.store.connection import COMMAND_LIMITS, Connection, SessionLimits, connect
+from postroom.store.database import Database, open_database
 from postroom.store.embedded import start_or_join
 from postroom.store.embedded.stale_processes import find_server_processes
 from postroom.store.entry_macs import EntryMacs
@@ -71,6 +72,18 @@ ENTRY_MACS = EntryMacs(lambda: _MAC_KEY, lambda: [_MAC_KEY])
 def build_home_macs(home: Path) -> EntryMacs:
     """The key that processes with this home directory use."""
     return wired_secrets.build_entry_macs(Settings(home=home))
+
+
+def open_pools(
+    url: str,
+    *,
+    pool_size: int = 12,
+    name: str = "postroom tests",
+    limits: SessionLimits = COMMAND_LIMITS,
+    entry_macs: EntryMacs = ENTRY_MACS,
+) -> AbstractAsyncContextManager[Database]:
+    """Open a database as a process does; connections beyond the first of each pool are made when needed."""
+    return open_database(url, pool_size=pool_size, name=name, limits=limits, entry_macs=entry_macs)
 
 
 def with_database(url: str, name: str) -> str:

@@ -26,7 +26,6 @@ from flow.simulated_world import TOPIC, open_world, settings_given
 from postroom import config
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy, OrganizationId, ProviderName
-from postroom.store.database import open_database
 from postroom.wiring import secrets
 from postroom_chaos.oracle.evidence import (
     Evidence,
@@ -189,9 +188,7 @@ def _environment(
 async def _connect(sim: Simulation, database_url: str, home: Path) -> dict[str, UUID]:
     macs = secrets.build_entry_macs(config.load(home=home))
     async with (
-        open_database(
-            databases.to_service(database_url), pool_size=4, name="postroom tests", entry_macs=macs
-        ) as database,
+        databases.open_pools(databases.to_service(database_url), entry_macs=macs) as database,
         open_world(sim, database, OrganizationId(ORGANIZATION), home) as world,
     ):
         return {

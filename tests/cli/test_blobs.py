@@ -7,7 +7,6 @@ import pytest
 import databases
 from postroom.blobs import DiskBlobStore
 from postroom.store import blobs
-from postroom.store.database import open_database
 
 
 @pytest.fixture
@@ -21,11 +20,8 @@ def run(postroom, database_url):
 async def kept(database_url, organization, tmp_path):
     """Two blobs in the home; their paths."""
     store = DiskBlobStore(tmp_path / "home" / "blobs")
-    async with open_database(
-        databases.to_service(database_url),
-        pool_size=4,
-        name="tests",
-        entry_macs=databases.build_home_macs(tmp_path / "home"),
+    async with databases.open_pools(
+        databases.to_service(database_url), entry_macs=databases.build_home_macs(tmp_path / "home")
     ) as database:
         done = [await store.put(organization, content) for content in (b"one", b"two")]
         async with database.transaction(organization) as connection:

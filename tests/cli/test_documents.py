@@ -26,7 +26,6 @@ from postroom.cli.exit_codes import ExitCode
 from postroom.config import Settings
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.store import work
-from postroom.store.database import open_database
 from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from postroom.wiring.engine import open_engine
@@ -85,11 +84,8 @@ def read_all(tmp_path, database_url):
     async def do() -> None:
         settings = Settings(home=tmp_path / "home", pipelines=tmp_path / "strict.toml")
         async with (
-            open_database(
-                databases.to_service(database_url),
-                pool_size=6,
-                name="test",
-                entry_macs=databases.build_home_macs(tmp_path / "home"),
+            databases.open_pools(
+                databases.to_service(database_url), entry_macs=databases.build_home_macs(tmp_path / "home")
             ) as database,
             FileSandbox(parallel=1, ocr_processes=1) as readers,
             open_engine(settings, database) as engine,

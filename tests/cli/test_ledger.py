@@ -18,7 +18,6 @@ from postroom import config, worker
 from postroom.errors import OperatorError
 from postroom.model import WorkKind
 from postroom.store import ledger, work
-from postroom.store.database import open_database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.vault import LedgerKeys
 from postroom.wiring import secrets
@@ -41,7 +40,7 @@ def home(tmp_path):
 @pytest.fixture
 async def database(service_url, home):
     macs = secrets.build_entry_macs(config.load(home=home))
-    async with open_database(service_url, pool_size=6, name="postroom tests", entry_macs=macs) as database:
+    async with databases.open_pools(service_url, entry_macs=macs) as database:
         yield database
 
 
@@ -215,7 +214,7 @@ async def test_entry_of_an_unknown_key_waits_until_the_key_is_known(database_url
 
     async def append(name, ledger_key, *, seals):
         macs = secrets.build_entry_macs(config.load(home=home / name, ledger_key=ledger_key))
-        async with open_database(database_url, pool_size=4, name="tests", entry_macs=macs) as database:
+        async with databases.open_pools(database_url, entry_macs=macs) as database:
             async with database.transaction(organization) as connection:
                 entry = NewLedgerEntry("SYNC_STARTED", "mailbox", name)
                 await ledger.append_entries(connection, organization, [entry])

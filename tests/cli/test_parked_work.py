@@ -5,12 +5,11 @@ import json
 import databases
 from postroom.model import WorkKind
 from postroom.store import work
-from postroom.store.database import open_database
 
 
 async def park(url, organization, *subjects):
     async with (
-        open_database(url, pool_size=4, name="tests", entry_macs=databases.ENTRY_MACS) as database,
+        databases.open_pools(url) as database,
         database.engine() as connection,
     ):
         await work.enqueue(

@@ -11,7 +11,6 @@ from flow.mailboxes.subscribe.subscribed_mailbox import insert_mailbox
 from postroom.model import CredentialKind, ProviderName
 from postroom.ports import SecretLocation
 from postroom.store import credentials
-from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
 from providers.conftest import TOPIC, contract, gmail, graph, shared, sim
 from scenarios.postroom_process import PostroomProcess
@@ -49,11 +48,8 @@ async def mailbox(contract, database_url, organization, owner, tmp_path):
     vault = LocalVault(Sealer(KeyFile(tmp_path / "home")))
     kept = await vault.store(SecretLocation(organization, mailbox, "grant"), grant.tokens.refresh)
     async with (
-        open_database(
-            databases.to_service(database_url),
-            pool_size=3,
-            name="postroom tests",
-            entry_macs=databases.build_home_macs(tmp_path / "home"),
+        databases.open_pools(
+            databases.to_service(database_url), entry_macs=databases.build_home_macs(tmp_path / "home")
         ) as database,
         database.transaction(organization) as connection,
     ):

@@ -16,7 +16,6 @@ import databases
 from postroom.model import CredentialKind, Secret
 from postroom.ports import SecretLocation
 from postroom.store import credentials
-from postroom.store.database import open_database
 from postroom.vault import KeyFile, LocalVault, Sealer
 
 WRITER = Path(__file__).with_name("token_writer.py")
@@ -29,9 +28,7 @@ def home(tmp_path):
 
 @pytest.fixture
 async def database(service_url, home):
-    async with open_database(
-        service_url, pool_size=6, name="postroom tests", entry_macs=databases.build_home_macs(home)
-    ) as database:
+    async with databases.open_pools(service_url, entry_macs=databases.build_home_macs(home)) as database:
         yield database
 
 

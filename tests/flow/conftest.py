@@ -4,7 +4,6 @@ import databases
 from flow.simulated_world import TOPIC, SimulatedWorld, open_world
 from message_history import message_history
 from postroom.model import ProviderName
-from postroom.store.database import open_database
 from simulator.driver import Simulation, running
 
 __all__ = ["message_history"]
@@ -28,9 +27,7 @@ def sim(shared_sim: Simulation):
 async def world(sim, service_url, organization, tmp_path) -> SimulatedWorld:
     """Postroom's side of connecting, with the simulator behind it."""
     async with (
-        open_database(
-            service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
-        ) as database,
+        databases.open_pools(service_url) as database,
         open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made

@@ -18,7 +18,7 @@ from postroom.flow.mail import sync
 from postroom.flow.mail.sync import SyncContext
 from postroom.model import MailboxId, OrganizationId, ProviderName, WorkKind
 from postroom.store import notifications, work
-from postroom.store.database import Database, open_database
+from postroom.store.database import Database
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox
 from postroom.store.work import WorkRequest
 from postroom.wiring import secrets
@@ -144,9 +144,7 @@ async def postroom(
     await owner.execute("UPDATE clock_offset SET ahead = %s - clock_timestamp()", [now])
     macs = secrets.build_entry_macs(settings(sim, home))
     async with (
-        open_database(
-            databases.to_service(url), pool_size=8, name="postroom tests", entry_macs=macs
-        ) as database,
+        databases.open_pools(databases.to_service(url), entry_macs=macs) as database,
         open_world(
             sim,
             database,

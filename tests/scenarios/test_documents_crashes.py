@@ -13,7 +13,6 @@ from postroom.flow.documents import intake
 from postroom.model import ProviderName
 from postroom.store import blobs as stored
 from postroom.store import records
-from postroom.store.database import open_database
 from postroom.wiring import documents as wired
 from postroom.wiring import storage
 from scenarios.document_postroom import document_postroom, get_attachment
@@ -155,9 +154,7 @@ async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
 ):
     zipped = samples.MessageSpec(seed=3, kind="invoice-zip", variant="nested", language="en")
     name, content = get_attachment(zipped)
-    async with open_database(
-        database_url, pool_size=6, name="test", entry_macs=databases.build_home_macs(tmp_path)
-    ) as database:
+    async with databases.open_pools(database_url, entry_macs=databases.build_home_macs(tmp_path)) as database:
         blob = await storage.build_blob_store(Settings(home=tmp_path)).put(organization, content)
         async with database.transaction(organization) as connection:
             await stored.record(connection, organization, [blob])

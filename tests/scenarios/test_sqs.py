@@ -20,7 +20,6 @@ from postroom.errors import OperatorError, TransientError
 from postroom.flow.documents import sqs_dispatch
 from postroom.model import ProviderName, StepResult, WorkKind
 from postroom.store import sqs_dispatches, work
-from postroom.store.database import open_database
 from postroom.store.work import WorkRequest
 from scenarios.document_postroom import document_postroom, get_attachment
 from scenarios.mirrored_mailbox import environment
@@ -57,14 +56,6 @@ def queues(client, tmp_path):
 @pytest.fixture
 def queue(queues):
     return sqs.connect(queues[0])
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=6, name="test", entry_macs=databases.ENTRY_MACS
-    ) as opened:
-        yield opened
 
 
 def visible(client, url):
@@ -197,9 +188,7 @@ async def test_a_worker_that_received_more_than_it_can_run_continues_when_there_
     stop = asyncio.Event()
     limits = replace(worker.worker_limits(Settings()), concurrency=2)
     await work.enqueue(owner, [WorkRequest(organization, "other", each) for each in "abc"])
-    async with open_database(
-        database_url, pool_size=20, name="test", entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(database_url, pool_size=20) as database:
         await due(database, organization, "one", "two")
         await sqs_dispatch.send_due(database, queue)
         async with asyncio.TaskGroup() as tasks:

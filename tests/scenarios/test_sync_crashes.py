@@ -22,7 +22,6 @@ from postroom.errors import DatabaseUnavailable
 from postroom.flow.mail import sync
 from postroom.flow.mail.sync import SyncContext
 from postroom.model import OrganizationId, ProviderName, WorkKind
-from postroom.store.database import open_database
 from postroom.worker import WorkerLimits
 from scenarios.mailbox_user import MailboxUser
 from scenarios.mirrored_mailbox import environment, postroom
@@ -122,7 +121,7 @@ async def working(url: str, parts: SyncContext, *, count: int) -> AsyncGenerator
         running: list[asyncio.Task[None]] = []
         for _ in range(count):
             database = await stack.enter_async_context(
-                open_database(url, pool_size=4, name="postroom tests", entry_macs=parts.database.entry_macs)
+                databases.open_pools(url, entry_macs=parts.database.entry_macs)
             )
             kinds = {WorkKind.SYNC: WorkHandler(partial(sync.run, replace(parts, database=database)), None)}
             running.append(asyncio.create_task(worker_loop.run(database, kinds, limits, stop)))

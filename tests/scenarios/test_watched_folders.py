@@ -18,7 +18,6 @@ from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import OperatorError
 from postroom.model import WorkKind
 from postroom.store import watched_files, work
-from postroom.store.database import open_database
 from postroom.store.work import FinishedWork, WorkRequest
 from postroom.wiring import documents as wired
 from postroom.wiring import storage
@@ -38,9 +37,7 @@ ARRIVALS = """
 
 @pytest.fixture
 async def database(service_url, tmp_path):
-    async with open_database(
-        service_url, pool_size=6, name="test", entry_macs=databases.build_home_macs(tmp_path)
-    ) as opened:
+    async with databases.open_pools(service_url, entry_macs=databases.build_home_macs(tmp_path)) as opened:
         yield opened
 
 

@@ -5,23 +5,13 @@ from hashlib import sha256
 
 import pytest
 
-import databases
 from postroom.errors import TransientError
 from postroom.model import WorkKind
 from postroom.ports import Blob
 from postroom.store import blobs, work
-from postroom.store.database import open_database
 from postroom.store.work import WorkRequest
 
 DAY = 86_400
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=6, name="tests", entry_macs=databases.ENTRY_MACS
-    ) as opened:
-        yield opened
 
 
 def blob(content: bytes, *, created: bool = True) -> Blob:

@@ -7,22 +7,12 @@ from uuid import UUID
 import psycopg
 import pytest
 
-import databases
 from postroom.model import CredentialKind
 from postroom.ports import SealedSecret, SsmParameter
 from postroom.store import credentials
 from postroom.store.credentials import OutdatedSecrets
-from postroom.store.database import open_database
 
 GRANT, ACCESS = SealedSecret("k1", b"grant"), SealedSecret("k2", b"access")
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=6, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ from psycopg import errors
 import databases
 from postroom.errors import DatabaseTooOld, DatabaseUnavailable, SchemaError, SettingsError, TransientError
 from postroom.store.connection import connect
-from postroom.store.database import open_database
 from postroom.store.database_errors import translate_errors
 from postroom.store.schema_migrations import migrate, read_status
 
@@ -59,7 +58,7 @@ async def test_a_lost_connection_is_an_unavailable_database(owner, database_url)
 
 
 async def open_pools(url):
-    async with open_database(url, pool_size=4, name="postroom tests", entry_macs=databases.ENTRY_MACS):
+    async with databases.open_pools(url, pool_size=4):
         pass
 
 

@@ -9,7 +9,6 @@ from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import WorkKind
 from postroom.store import blobs, work
 from postroom.store.connection import SessionLimits
-from postroom.store.database import open_database
 from postroom.store.work import WorkRequest
 from scenarios.worker_pool import until
 
@@ -23,9 +22,7 @@ async def end_all(owner):
 
 
 async def test_connections_closed_while_idle_are_not_handed_out(service_url, owner, organization):
-    async with open_database(
-        service_url, pool_size=8, name=NAME, entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(service_url, pool_size=8, name=NAME) as database:
 
         async def one():
             async with database.transaction(organization) as connection:
@@ -38,9 +35,7 @@ async def test_connections_closed_while_idle_are_not_handed_out(service_url, own
 
 
 async def test_one_failure_drops_all_dead_connections(service_url, owner, organization):
-    async with open_database(
-        service_url, pool_size=8, name=NAME, entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(service_url, pool_size=8, name=NAME) as database:
 
         async def ended_meanwhile():
             async with database.transaction(organization) as connection:
@@ -59,9 +54,7 @@ BRIEF = SessionLimits(lock_seconds=0.2, idle_seconds=0.5, statement_seconds=1)
 async def test_an_idle_transaction_is_ended_and_its_locks_with_it(database_url, owner, organization):
     """The process that holds it may be frozen: only the server can end it."""
     await work.enqueue(owner, [WorkRequest(organization, WorkKind.SYNC, "a")])
-    async with open_database(
-        database_url, pool_size=4, name=NAME, limits=BRIEF, entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(database_url, pool_size=4, name=NAME, limits=BRIEF) as database:
 
         async def hold():
             async with database.transaction(organization) as connection:
@@ -78,9 +71,7 @@ async def test_an_idle_transaction_is_ended_and_its_locks_with_it(database_url, 
 
 async def test_a_lock_that_is_not_released_is_a_transient_error(database_url, owner, organization):
     await work.enqueue(owner, [WorkRequest(organization, WorkKind.SYNC, "a")])
-    async with open_database(
-        database_url, pool_size=4, name=NAME, limits=BRIEF, entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(database_url, pool_size=4, name=NAME, limits=BRIEF) as database:
 
         async def wait():
             async with database.transaction(organization) as connection:
@@ -97,9 +88,7 @@ async def test_a_lock_that_is_not_released_is_a_transient_error(database_url, ow
 
 
 async def test_a_statement_that_never_ends_is_a_transient_error(service_url, organization):
-    async with open_database(
-        service_url, pool_size=4, name=NAME, limits=BRIEF, entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(service_url, pool_size=4, name=NAME, limits=BRIEF) as database:
         with pytest.raises(TransientError, match="took too long"):
             async with database.transaction(organization) as connection:
                 await connection.execute("SELECT pg_sleep(3600)")
@@ -107,9 +96,7 @@ async def test_a_statement_that_never_ends_is_a_transient_error(service_url, org
 
 async def test_the_removal_lock_is_held_however_long_its_holder_is_frozen(service_url, owner, organization):
     """A collector that continues after a pause removes an object: no other one may have meanwhile."""
-    async with open_database(
-        service_url, pool_size=8, name=NAME, limits=BRIEF, entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(service_url, pool_size=8, name=NAME, limits=BRIEF) as database:
 
         async def idle():
             async with database.transaction(organization) as connection:
@@ -131,9 +118,7 @@ async def test_a_connection_forgets_the_organization_of_its_last_transaction(
     database_url, owner, organization
 ):
     await work.enqueue(owner, [WorkRequest(organization, WorkKind.SYNC, "a")])
-    async with open_database(
-        database_url, pool_size=3, name=NAME, entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(database_url, pool_size=3, name=NAME) as database:
         async with database.transaction(organization) as connection:
             backend = connection.info.backend_pid
             assert (await (await connection.execute("SELECT count(*) FROM work")).fetchone()) == (1,)
@@ -147,9 +132,7 @@ async def test_a_connection_forgets_the_organization_of_its_last_transaction(
 
 async def test_listening_catches_up_after_a_lost_connection(service_url, owner):
     """What was sent meanwhile is lost for good, so the listener must look by itself."""
-    async with open_database(
-        service_url, pool_size=4, name=NAME, entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(service_url, pool_size=4, name=NAME) as database:
         heard = database.listen("postroom_work", every_seconds=3600)
         assert await anext(heard) is None
         await owner.execute("SELECT pg_notify('postroom_work', 'first')")

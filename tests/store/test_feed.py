@@ -4,21 +4,11 @@ import asyncio
 
 import pytest
 
-import databases
 from ledger_sealing import run_seal
 from postroom.flow.ledger import seal
 from postroom.model import WorkKind
 from postroom.store import feed, work
-from postroom.store.database import open_database
 from postroom.store.feed import FeedBounds, NewEvent
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -2,18 +2,8 @@
 
 import pytest
 
-import databases
 from postroom.store import search
-from postroom.store.database import open_database
 from store.sample_rows import document, message
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=4, name="tests", entry_macs=databases.ENTRY_MACS
-    ) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from postroom.cli.doctor_checks import DoctorCheckState
 from postroom.config import Settings
 from postroom.errors import SchemaError
 from postroom.store import embedded, health, pg_programs, schema_migrations
-from postroom.store.database import open_database
 from postroom.store.embedded.server import SUPERUSER
 from store.embedded_homes import ask, until, watched_home
 from store.table_filler import TableFiller
@@ -20,9 +19,7 @@ TABLES = ["messages", "message_contents", "credentials", "documents", "ledger", 
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(
-        service_url, pool_size=3, name=health.process_name("web"), entry_macs=databases.ENTRY_MACS
-    ) as opened:
+    async with databases.open_pools(service_url, name=health.process_name("web")) as opened:
         yield opened
 
 

@@ -8,7 +8,6 @@ import pytest
 import databases
 from databases import session
 from postroom.store import shared_state
-from postroom.store.database import open_database
 from postroom.store.shared_state import SharedClaim, SharedMessageDetails, SharedStateKey
 from scenarios import foreign_scheduler
 
@@ -19,9 +18,7 @@ MAIL = SharedMessageDetails("notes@example.org", "broker@example.com", None, "Co
 @pytest.fixture
 async def database(database_url, organization, make_mailbox):
     await make_mailbox(organization, provider="outlook", address=MAIL.mailbox_email)
-    async with open_database(
-        database_url, pool_size=8, name="tests", entry_macs=databases.ENTRY_MACS
-    ) as opened:
+    async with databases.open_pools(database_url) as opened:
         yield opened
 
 

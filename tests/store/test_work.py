@@ -4,21 +4,11 @@ import asyncio
 
 import pytest
 
-import databases
 from postroom.errors import LeaseLost
 from postroom.model import WorkKind
 from postroom.store import work
-from postroom.store.database import open_database
 from postroom.store.work import ExtensionResult, FinishedWork, WorkRequest
 from scenarios.worker_pool import until
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -13,7 +13,6 @@ from postroom.documents.pipelines import Pipeline
 from postroom.flow.documents.route import ExtractedValues, look_up_record
 from postroom.flow.ledger import verification
 from postroom.store import ledger
-from postroom.store.database import open_database
 from postroom.store.schema_migrations import list_shipped, migrate, read_status
 from postroom.vault import LedgerKeys
 from postroom.wiring.documents import build_route_context
@@ -88,9 +87,7 @@ async def test_ledger_is_authenticated_from_the_upgrade_on(empty_database_url, e
     def check(key_id, *signature):
         return (check_signature if key_id == SIGNER.key_id else keys.check)(key_id, *signature)
 
-    async with open_database(
-        empty_database_url, pool_size=4, name="tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(empty_database_url) as database:
         async with database.engine() as connection:
             organizations = await ledger.list_organizations_to_seal(connection)
         assert organizations, "also those without new entries"
@@ -110,9 +107,7 @@ async def test_records_of_earlier_versions_are_recognized(empty_database_url, ea
     async with session(empty_database_url) as connection:
         cursor = await connection.execute("SELECT organization_id, pipeline, id, kind, fields FROM records")
         confirmed = await cursor.fetchall()
-    async with open_database(
-        to_service(empty_database_url), pool_size=4, name="tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(to_service(empty_database_url)) as database:
         for organization, pipeline, record, kind, fields in confirmed:
             async with database.transaction(organization) as connection:
                 copy = ExtractedValues(kind, fields)

@@ -8,7 +8,6 @@ import databases
 from postroom import logs
 from postroom.config import Settings
 from postroom.flow.access import passwords
-from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.web import server
 from postroom.wiring.engine import open_engine
@@ -29,9 +28,7 @@ def password_hasher(monkeypatch):
 
 @pytest.fixture
 async def database(service_url):
-    async with open_database(
-        service_url, pool_size=3, name=process_name("web"), entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(service_url, name=process_name("web")) as database:
         yield database
 
 

@@ -11,7 +11,6 @@ import databases
 from postroom.config import Settings
 from postroom.flow.access import members, sign_in
 from postroom.model import OrganizationId, Role, parse_sealing_keys
-from postroom.store.database import open_database
 from postroom.vault import ConfiguredKeys, Sealer
 from postroom.web.sessions import SiteContext
 
@@ -37,9 +36,7 @@ def create_session_sync(database_url, home, role=Role.ADMIN) -> str:
     macs = databases.build_home_macs(home)
 
     async def make():
-        async with open_database(
-            database_url, pool_size=3, name="postroom tests", entry_macs=macs
-        ) as database:
+        async with databases.open_pools(database_url, entry_macs=macs) as database:
             return await create_session(database, OrganizationId(ORGANIZATION), role)
 
     with ThreadPoolExecutor(1) as thread:  # the test may have an event loop of its own

@@ -7,25 +7,15 @@ from hashlib import sha256
 import pytest
 from starlette.requests import Request
 
-import databases
 from postroom.flow.access import api_keys, members
 from postroom.model import Role, Scope, Secret, WorkKind
 from postroom.store import feed, idempotency_keys, work
-from postroom.store.database import open_database
 from postroom.store.feed import NewEvent
 from postroom.web.api import http_content
 from store.sample_rows import message
 from store.table_filler import TableFiller
 from web.api_client import build_client, create_key_header, open_api_application
 from web.sign_in_support import URL, create_session
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -10,19 +10,10 @@ import databases
 from postroom.client import ApiError, NewOrder, Postroom
 from postroom.model import Scope
 from postroom.store.connection import SessionLimits
-from postroom.store.database import open_database
 from web.api_client import build_client, create_key_header, open_api_application
 from web.push_server import serve
 
 READ = {"number": "R-1", "issued_on": "2026-02-04", "gross": "119.00", "currency": "EUR"}
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture
@@ -80,9 +71,7 @@ async def test_a_change_that_waits_too_long_for_a_lock_is_answered_with_try_agai
     mailbox = await make_mailbox(organization)
     brief = SessionLimits(lock_seconds=0.1, idle_seconds=60)
     async with (
-        open_database(
-            database_url, pool_size=8, name="postroom tests", limits=brief, entry_macs=databases.ENTRY_MACS
-        ) as database,
+        databases.open_pools(database_url, limits=brief) as database,
         open_api_application(database, organization, tmp_path) as (made, _),
         build_client(made, await create_key_header(database, organization)) as api,
     ):

@@ -6,22 +6,12 @@ from itertools import islice
 
 import pytest
 
-import databases
 from postroom.client import ApiError, Postroom
 from postroom.store import feed
-from postroom.store.database import open_database
 from postroom.store.feed import NewEvent
 from store.table_filler import TableFiller
 from web.api_client import create_key_header, open_api_application
 from web.push_server import serve
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -17,7 +17,6 @@ from postroom.flow.mailboxes import invitations, lifecycle
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.flow.mailboxes.invitations import Invitation
 from postroom.model import ContentPolicy, ProviderName
-from postroom.store.database import open_database
 from postroom.web import app, mailboxes
 from postroom.web.connect import MailboxPagesContext
 from providers.consent import consent
@@ -37,9 +36,7 @@ def sim():
 @pytest.fixture
 async def harness(sim, service_url, organization, tmp_path):
     async with (
-        open_database(
-            service_url, pool_size=6, name="postroom tests", entry_macs=databases.ENTRY_MACS
-        ) as database,
+        databases.open_pools(service_url) as database,
         open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made

@@ -13,7 +13,6 @@ import databases
 from postroom.flow.access import members
 from postroom.model import Role
 from postroom.store import feed
-from postroom.store.database import open_database
 from postroom.store.feed import NewEvent
 from postroom.web import app, event_stream
 from web.push_server import serve
@@ -70,9 +69,7 @@ class Stream:
 async def process(service_url, organization):
     """A web process of its own: pool, listener, server."""
     async with (
-        open_database(
-            service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
-        ) as database,
+        databases.open_pools(service_url) as database,
         event_stream.open_streams(database) as streams,
     ):
         site = build_site(database, organization)
@@ -81,14 +78,6 @@ async def process(service_url, organization):
                 yield url, streams
             finally:
                 streams.close()
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import databases
 from ledger_sealing import seal_ledger
 from postroom.model import Role, WorkKind
 from postroom.store import backlogs, ledger, work
-from postroom.store.database import open_database
 from postroom.store.health import process_name
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import WorkRequest
@@ -277,9 +276,7 @@ async def test_probes_answer_under_any_host_name(browser):
 
 async def test_missing_worker_is_reported(browser, database_url, organization):
     assert "No worker is running" in (await browser.get("/health")).text
-    async with open_database(
-        database_url, pool_size=3, name=process_name("worker"), entry_macs=databases.ENTRY_MACS
-    ) as other:
+    async with databases.open_pools(database_url, name=process_name("worker")) as other:
         transport = httpx2.ASGITransport(app.create(build_site(other, organization)))
         async with httpx2.AsyncClient(
             transport=transport, base_url="http://post.example", cookies=browser.cookies

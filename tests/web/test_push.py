@@ -14,7 +14,6 @@ from postroom.flow.mail.push_rejections import PushRejections
 from postroom.model import Notification, ProviderName, Secret, WorkKind
 from postroom.providers.graph.push import MAX_ITEMS
 from postroom.store import health, notifications, work
-from postroom.store.database import open_database
 from postroom.store.work import FinishedWork
 from postroom.web.health import find_problems
 from web.push_server import insert_subscription, list_due_mailboxes, list_hinted_messages, open_push_server
@@ -24,9 +23,7 @@ PATHS = ("/webhooks/outlook", "/api/graph/notifications", "/api/graph/lifecycle"
 
 @pytest.fixture
 async def web(service_url):
-    async with open_database(
-        service_url, pool_size=10, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(service_url) as database:
         yield database
 
 

@@ -20,7 +20,6 @@ from postroom.ports import PushRequest
 from postroom.providers import registry
 from postroom.providers.gmail.push import FRESH_KEYS_SECONDS
 from postroom.providers.transport import open_client
-from postroom.store.database import open_database
 from postroom.web.push import PushEndpoint, SigningKeyRefresher
 from postroom.web.throttle import Throttle
 from providers.receiver import receiving
@@ -40,9 +39,7 @@ TOPIC = "projects/mailsim/topics/gmail"
 
 @pytest.fixture
 async def web(service_url):
-    async with open_database(
-        service_url, pool_size=10, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(service_url) as database:
         yield database
 
 

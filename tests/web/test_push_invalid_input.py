@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 import databases
 import example_counts
-from postroom.store.database import open_database
 from web.push_server import SUBSCRIPTION, TOKEN, insert_subscription, list_due_mailboxes, open_push_server
 
 SECRET = "s3cret-of-the-real-one"
@@ -63,9 +62,7 @@ def envelopes():
 async def server(database_url, owner, organization, make_mailbox):
     await make_mailbox(organization, address="one@example.org")
     async with (
-        open_database(
-            database_url, pool_size=10, name="postroom tests", entry_macs=databases.ENTRY_MACS
-        ) as database,
+        databases.open_pools(database_url) as database,
         open_push_server(database) as running,
     ):
         yield running

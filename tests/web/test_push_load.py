@@ -7,16 +7,13 @@ import httpx2
 import pytest
 
 import databases
-from postroom.store.database import open_database
 from web.push_server import insert_subscription, list_due_mailboxes, open_push_server
 
 
 @pytest.fixture
 async def server(service_url):
     async with (
-        open_database(
-            service_url, pool_size=10, name="postroom tests", entry_macs=databases.ENTRY_MACS
-        ) as database,
+        databases.open_pools(service_url) as database,
         open_push_server(database) as running,
     ):
         yield running

@@ -5,12 +5,10 @@ from hashlib import sha256
 
 import pytest
 
-import databases
 from postroom.documents import pipelines
 from postroom.flow.documents import intake
 from postroom.model import DocumentState
 from postroom.store import documents
-from postroom.store.database import open_database
 
 PIPELINES = pipelines.parse(
     '[invoices]\nkind = "invoice"\n[notes]\nkind = "contract-note"\nsenders = ["*@broker.example"]',
@@ -18,14 +16,6 @@ PIPELINES = pipelines.parse(
     kinds={"invoice", "contract-note"},
 )
 CONTENT = sha256(b"%PDF-1.7 one").digest()
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=6, name="test", entry_macs=databases.ENTRY_MACS
-    ) as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ import databases
 from ledger_sealing import SIGNER, check_signature, seal_ledger
 from postroom.flow.ledger import verification
 from postroom.store import ledger
-from postroom.store.database import open_database
 from postroom.store.ledger import NewLedgerEntry
 
 ADDRESS = {"address": "jane@example.org"}
@@ -14,9 +13,7 @@ ADDRESS = {"address": "jane@example.org"}
 
 @pytest.fixture
 async def database(database_url):
-    async with open_database(
-        database_url, pool_size=6, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(database_url) as database:
         yield database
 
 

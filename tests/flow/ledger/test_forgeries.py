@@ -18,7 +18,7 @@ from ledger_sealing import check_signature, seal_ledger
 from postroom.flow.ledger import verification
 from postroom.store import ledger
 from postroom.store.connection import Connection
-from postroom.store.database import Database, open_database
+from postroom.store.database import Database
 from postroom.store.ledger import LedgerEntry, NewLedgerEntry
 from postroom.vault import LedgerHeads
 
@@ -118,9 +118,7 @@ class ForgedLedger:
 
 @pytest.fixture
 async def forged(database_url, owner, organization, tmp_path):
-    async with open_database(
-        database_url, pool_size=6, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
+    async with databases.open_pools(database_url) as database:
         forged = ForgedLedger(database, owner, organization, tmp_path)
         await forged.write("a", "b", "c", personal={"address": "jane@example.org"})
         await forged.seal()

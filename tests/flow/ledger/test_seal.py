@@ -6,25 +6,15 @@ from uuid import uuid4
 
 import pytest
 
-import databases
 from ledger_sealing import check_signature, run_seal, seal_ledger
 from postroom.flow.ledger import seal, verification
 from postroom.model import WorkKind
 from postroom.ports import SealedSecret
 from postroom.store import feed, ledger, webhooks, work
-from postroom.store.database import open_database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.vault import LedgerHeads
 
 ADDRESS = {"address": "jane@example.org"}
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

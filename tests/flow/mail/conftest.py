@@ -1,17 +1,7 @@
 import pytest
 
-import databases
 from flow.mail.fake_provider import NOW, with_folders, with_labels
 from flow.mail.mirror import Mirror
-from postroom.store.database import open_database
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=6, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import asyncio
 
 import pytest
 
-import databases
 from ledger_sealing import check_signature, seal_ledger
 from postroom.flow.ledger.verification import verify
 from postroom.flow.mail import purge, retention
@@ -12,7 +11,6 @@ from postroom.flow.mail.retention import RetentionPeriods
 from postroom.model import ContentPolicy, WorkKind
 from postroom.store import feed, ledger, mailboxes, work
 from postroom.store import purge as stored_purge
-from postroom.store.database import open_database
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.work import WorkRequest
 from scenarios.worker_pool import until
@@ -22,14 +20,6 @@ WAITS = """
     SELECT count(*) > 0 FROM pg_stat_activity
     WHERE datname = current_database() AND wait_event_type = 'Lock'
 """
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=6, name="tests", entry_macs=databases.ENTRY_MACS
-    ) as opened:
-        yield opened
 
 
 @pytest.fixture

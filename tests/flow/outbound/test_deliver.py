@@ -15,7 +15,6 @@ from starlette.applications import Starlette
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-import databases
 from ledger_sealing import run_seal
 from postroom.errors import PermanentError, TransientError
 from postroom.flow.outbound import deliver, webhooks
@@ -25,7 +24,6 @@ from postroom.providers import webhook_sender
 from postroom.providers.webhook_sender import WebhookSender
 from postroom.store import feed, ledger, work
 from postroom.store import webhooks as stored
-from postroom.store.database import open_database
 from postroom.store.feed import NewEvent
 from web.push_server import serve
 from web.sign_in_support import SEALER
@@ -61,14 +59,6 @@ class Receiver:
             (recorded["data"]["entity_id"], recorded["data"]["number"])
             for recorded in (json.loads(body) for _, body, status in self.requests if status == 204)
         ]
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -8,25 +8,15 @@ from hashlib import sha256
 
 import pytest
 
-import databases
 from postroom.blobs import DiskBlobStore
 from postroom.errors import LeaseLost, TransientError
 from postroom.flow.storage import blob_gc, blob_verification
 from postroom.flow.storage.blob_gc import BlobGcContext
 from postroom.model import WorkKind
 from postroom.store import blobs, work
-from postroom.store.database import open_database
 from postroom.store.work import WorkRequest
 
 DAY = 86_400
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=8, name="tests", entry_macs=databases.ENTRY_MACS
-    ) as opened:
-        yield opened
 
 
 @pytest.fixture

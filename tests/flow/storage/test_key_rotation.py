@@ -6,14 +6,12 @@ from pathlib import Path
 
 import pytest
 
-import databases
 from postroom.errors import OperatorError, TransientError
 from postroom.flow.storage import key_rotation
 from postroom.flow.storage.key_rotation import KeyState, KeyUse, RotationResult
 from postroom.model import CredentialKind, SealingKey, Secret
 from postroom.ports import SecretLocation, SsmParameter
 from postroom.store import credentials
-from postroom.store.database import open_database
 from postroom.vault import ConfiguredKeys, KeyFile, LocalVault, Sealer
 
 OLD, NEW, NEWEST = (SealingKey(name, name[-1].encode() * 32) for name in ("old", "new", "newest"))
@@ -22,14 +20,6 @@ OLD, NEW, NEWEST = (SealingKey(name, name[-1].encode() * 32) for name in ("old",
 @pytest.fixture
 def keys(tmp_path):
     return KeyFile(tmp_path)
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=6, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -4,22 +4,12 @@ from datetime import datetime
 
 import pytest
 
-import databases
 from flow.mailboxes.subscribe.subscribed_mailbox import SubscribedMailbox, insert_mailbox
-from postroom.store.database import open_database
 from providers.conftest import contract, graph, shared, sim
 from providers.receiver import receiving
 
 __all__ = ["contract", "shared", "sim"]  # fixtures
 only_graph = pytest.mark.parametrize("contract", [graph], indirect=True, ids=["graph"])
-
-
-@pytest.fixture
-async def database(service_url):
-    async with open_database(
-        service_url, pool_size=12, name="postroom tests", entry_macs=databases.ENTRY_MACS
-    ) as database:
-        yield database
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ from postroom.flow.mailboxes import subscribe
 from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.model import ProviderName, Secret, WorkKind
 from postroom.providers.transport import open_client
-from postroom.store.database import open_database
 from providers.conftest import Tokens, graph
 
 
@@ -30,9 +29,7 @@ async def main() -> None:
         wake_by_notify=True,
     )
     async with (
-        open_database(
-            options["database_url"], pool_size=6, name="postroom scenario", entry_macs=databases.ENTRY_MACS
-        ) as database,
+        databases.open_pools(options["database_url"], name="postroom scenario") as database,
         open_client() as client,
     ):
         provider = graph(SimpleNamespace(**options["sim"]), client)

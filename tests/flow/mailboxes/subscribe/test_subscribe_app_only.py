@@ -14,7 +14,6 @@ from postroom.flow.mailboxes import connect, subscribe
 from postroom.model import AppCredential, ContentPolicy, ProviderName, Secret, WorkKind
 from postroom.providers.transport import open_client
 from postroom.store import work
-from postroom.store.database import open_database
 from postroom.wiring.engine import build_engine
 from scenarios.worker_pool import until
 from simulator.driver import running
@@ -35,9 +34,7 @@ async def world(sim, database_url, organization, owner, tmp_path) -> SimulatedWo
     now = datetime.fromisoformat(sim.get("clock")["now"])
     await owner.execute("UPDATE clock_offset SET ahead = %s - clock_timestamp()", [now])
     async with (
-        open_database(
-            database_url, pool_size=8, name="postroom tests", entry_macs=databases.ENTRY_MACS
-        ) as database,
+        databases.open_pools(database_url) as database,
         open_world(sim, database, organization, tmp_path) as made,
     ):
         yield made
