@@ -137,6 +137,13 @@ def test_invalid_queries_are_rejected(sim, searched, query):
     assert user.expect_error(400, "messages", params={"$search": query})["code"] == "BadRequest"
 
 
+@pytest.mark.parametrize("count, wanted", [(1200, "lunch"), (1201, "report invoice old")])
+def test_any_number_of_negations_is_evaluated(sim, searched, count, wanted):
+    user, names = searched
+    found = user.pages("messages", **{"$search": f'"{"NOT " * count}subject:lunch"', "$select": "subject"})
+    assert {names[message["id"]] for message in found} == set(wanted.split())
+
+
 def test_results_are_sorted_by_the_time_they_were_sent(sim, searched):
     user, names = searched
     found = [names[message["id"]] for message in user.pages("messages", **{"$search": '"to:jane"'})]

@@ -195,14 +195,12 @@ class _KqlParser:
             raise bad_request("The search query is too complex.")
         alternatives: list[list[_Term]] = [[]]
         while (token := self._peek()) is not None and not _is_mark(token, ")"):
-            if _is_operator(token):
+            if _is_operator(token) and token.value != "NOT":
                 self._position += 1
                 if token.value == "OR":
                     alternatives.append([])
-                elif token.value == "NOT":
-                    alternatives[-1] += self._negate(self._parse_operand(name))
-                continue
-            alternatives[-1] += self._parse_operand(name)
+            else:
+                alternatives[-1] += self._parse_operand(name)
         self._depth -= 1
         filled = [terms for terms in alternatives if terms]
         if len(filled) < 2:
@@ -210,13 +208,18 @@ class _KqlParser:
         return [_Term(_any_of([self._join(terms) for terms in filled]))]
 
     def _parse_operand(self, name: str) -> list[_Term]:
-        """Parse a term or a group; nothing if the query ends or is out of order."""
-        token = self._peek()
-        if token is None or _is_mark(token, ")") or (_is_operator(token) and token.value != "NOT"):
+        """Parse a term or a group, and any NOTs before it; nothing if the query ends or is out of order."""
+        is_negated = False
+        while (token := self._peek()) is not None and _is_operator(token) and token.value == "NOT":
+            self._position += 1
+            is_negated = not is_negated
+        if token is None or _is_mark(token, ")") or _is_operator(token):
             return []
         self._position += 1
-        if _is_operator(token):
-            return self._negate(self._parse_operand(name))
+        terms = self._parse_term(token, name)
+        return self._negate(terms) if is_negated else terms
+
+    def _parse_term(self, token: KqlToken, name: str) -> list[_Term]:
         if token.is_mark:
             return self._parse_group(name)
         following = self._peek()
@@ -315,7 +318,7 @@ def _make_restriction(name: str, op: str, value: str, written: str, now: datetim
 
 def _match_words(written: str, sources: Sequence[str]) -> Predicate | None:
     words = [word.casefold() for word in _WORD.findall(written)]
-    is_prefix = written.rstrip('"').endswith("*") or written.endswith("*")
+    is_prefix = written.rstrip('"').endswith("*")
     if not words:
         return None
     return lambda message: message.contains(sources, words, is_prefix=is_prefix)
