@@ -79,7 +79,10 @@ def test_each_endpoint_is_logged_once(start, google, microsoft):
         gmail.expect_error(501, "settings/sendAs")
     for message in outlook.get("messages")["value"]:
         outlook.expect_error(501, f"messages/{message['id']}/reply", "POST")
+        part = {"id": "1", "method": "GET", "url": "/me/mailboxSettings"}
+        outlook.post("/$batch", {"requests": [part]}, 200)
     lines = sim.process.read_output()[1].splitlines()
-    assert len(lines) == 2
+    assert len(lines) == 3
     assert "GET /gmail/v1/users/*/settings/sendAs" in lines[0]
     assert "POST /v1.0/*/messages/*/reply" in lines[1]
+    assert "GET /v1.0/*/mailboxSettings" in lines[2]

@@ -125,6 +125,8 @@ async def _run_part(call: GraphCall, part: GraphBatchPart, handle: PartHandler) 
         refusal = error_body(error, now=sim.clock.time(), request_id="", client_request_id="")
         response = GraphResponse(error.status, refusal)
         exchange.status = error.status
+    if exchange.status == 501 and not exchange.fault:
+        sim.log_unsimulated(f"{exchange.method} {exchange.path}")
     meter = sim.meters.get(exchange.mailbox)
     meter.calls[exchange.endpoint] += 1
     meter.statuses[exchange.status] += 1
