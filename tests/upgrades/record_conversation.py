@@ -8,7 +8,6 @@ the version mirrors the changes while a proxy records every answer.
 
 import asyncio
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 
 from flow.simulated_world import TOPIC, settings_given
+from postroom_chaos.postgres import free_port
 from providers.consent import consent
 from scenarios.mailbox_user import MailboxUser
 from simulator.driver import Simulation, running
@@ -30,12 +30,6 @@ ADDRESSES = {"gmail": "ann@example.com", "outlook": "bob@example.net"}
 MESSAGES = 15
 ACTIONS = 25
 SETTLE_SECONDS = 30  # several syncs of every folder
-
-
-def find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def connect(postroom: OldPostroom, provider: str, address: str) -> None:
@@ -103,7 +97,7 @@ def record(tree: Path, commit: str, target: Path) -> Path:
         sim.post("google/topics", name=TOPIC)
         for provider, address in ADDRESSES.items():
             sim.create(provider, address, messages=MESSAGES)
-        proxy, port = RecordingProxy(sim.http), find_free_port()
+        proxy, port = RecordingProxy(sim.http), free_port()
         with serve(proxy.respond) as url:
             own = {"gmail_url": url, "graph_url": url, "public_url": f"http://127.0.0.1:{port}"}
             settings = settings_given(sim) | own
