@@ -1,4 +1,4 @@
-"""K4: whoever has every right in the database, but not the keys, cannot forge the ledger unnoticed.
+"""K4: `ledger verify` finds every forgery by a database superuser who does not have the keys.
 
 Each forgery starts from an intact ledger: three seals, a purged entry, and entries that are not sealed yet.
 The forger disables triggers and checks, and computes plain digests as Postroom does. The sealer then runs
