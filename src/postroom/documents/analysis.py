@@ -85,7 +85,8 @@ def _from_extraction(
     verdict: Classification, document: DocumentText, extraction: FieldExtraction
 ) -> DocumentAnalysis:
     assert verdict.kind
-    known = FieldCheck("kind", verdict.certainty >= _MIN_KIND_CERTAINTY, f"certainty {verdict.certainty:.2f}")
+    is_known = verdict.certainty >= _MIN_KIND_CERTAINTY
+    known = FieldCheck("kind", is_known, f"certainty {verdict.certainty:.2f}", is_doubt=True)
     checks = (
         known,
         *check_text(verdict.kind, document),

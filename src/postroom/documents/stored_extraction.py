@@ -12,16 +12,11 @@ from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from postroom.documents import record_matching
 from postroom.documents.fields.extraction_result import FieldValue
-from postroom.documents.fields.field_checks import (
-    check_check_digits,
-    check_fields,
-    name_agreement_check,
-    name_digit_check,
-    name_format_check,
-    name_reading_check,
-)
+from postroom.documents.fields.field_checks import check_fields
 from postroom.documents.files.file_reading import Box, Transcript
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldShape
@@ -32,10 +27,11 @@ if TYPE_CHECKING:
 
 E_INVOICE_READER: Final = "e-invoice"  # the reader's name if all values come from XML
 HEAD_WORDS: Final = 8
-_CHECK_NAME: Final = re.compile(r"[a-z][a-z0-9_+=, ]*(?=: )")
-# Doubts about the reading: the person who confirms the values has looked at the document.
-_DOUBT: Final = re.compile(r"kind|analysis|density|length|one reading of .+|both readers agree on .+")
 _E_INVOICE_CHECK: Final = "e-invoice"  # the name of differences between XML and visible text
+# Checks that an earlier version stored have only words, from which the rest follows.
+_EARLIER_NAME: Final = re.compile(r"[a-z][a-z0-9_+=, ]*(?=: )")
+_EARLIER_DOUBT: Final = re.compile(r"kind|analysis|density|length|one reading of .+|both readers agree on .+")
+_EARLIER_DIFFERENCE: Final = re.compile(r" for (\w+); the visible text does not$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +47,14 @@ class StoredField:
 
 @dataclass(frozen=True, slots=True)
 class StoredCheck:
+    """A check as it is stored; see FieldCheck. Its words start with its name, except for an e-invoice."""
+
+    name: str
     words: str
     passed: bool
-    is_severe: bool = True  # if it fails, the document needs review
-
-    @property
-    def name(self) -> str:
-        """What is checked, without values: before the first colon."""
-        found = _CHECK_NAME.match(self.words)
-        return found[0] if found else _E_INVOICE_CHECK
+    is_severe: bool = True
+    fields: tuple[str, ...] = ()
+    is_doubt: bool = False
 
     @property
     def details(self) -> str:
@@ -72,7 +67,7 @@ class StoredCheck:
     @property
     def needs_override(self) -> bool:
         """Whether the values contradict each other or the document."""
-        return self.is_failed and not _DOUBT.fullmatch(self.name)
+        return self.is_failed and not self.is_doubt
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +77,6 @@ class StoredExtraction:
     skip_reason: str | None = None
     fields: Mapping[str, StoredField] = field(default_factory=dict[str, StoredField])
     checks: tuple[StoredCheck, ...] = ()
-    differences: tuple[str, ...] = ()  # between e-invoice XML and the visible text
     layout: str | None = None  # equal for documents that look alike
     input_tokens: int = 0
     output_tokens: int = 0
@@ -110,7 +104,6 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
             for name, each in found.fields.items()
         },
         checks=_to_stored_checks(found),
-        differences=tuple(each.words for each in found.differences),
         layout=layout_fingerprint(transcript),
         input_tokens=sum(each.input_tokens for each in found.usage),
         output_tokens=sum(each.output_tokens for each in found.usage),
@@ -120,16 +113,36 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
 
 
 def _to_stored_checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
-    """Convert all checks, and add the reason why no language model was used."""
-    checks = [_to_stored_check(each) for each in found.checks]
-    fallback = (
-        [StoredCheck(f"read offline: {found.fallback_reason}", passed=True)] if found.fallback_reason else []
-    )
-    return (*checks, *fallback)
+    """Convert all checks and differences, and add the reason why no language model was used."""
+    checks = [_to_stored_check(check) for check in found.checks]
+    checks += [
+        StoredCheck(_E_INVOICE_CHECK, difference.words, passed=False, fields=(difference.field,))
+        for difference in found.differences
+    ]
+    if found.fallback_reason:
+        checks.append(StoredCheck("read offline", f"read offline: {found.fallback_reason}", passed=True))
+    return tuple(checks)
 
 
 def _to_stored_check(check: "FieldCheck") -> StoredCheck:
-    return StoredCheck(f"{check.name}: {check.words}", check.passed, check.is_severe)
+    words = f"{check.name}: {check.words}"
+    return StoredCheck(check.name, words, check.passed, check.is_severe, check.fields, check.is_doubt)
+
+
+def read_check(stored: Mapping[str, Any]) -> StoredCheck:
+    """Read a check from its JSON, also one that an earlier version stored."""
+    if "name" in stored:
+        return msgspec.convert(stored, StoredCheck)
+    words: str = stored["words"]
+    found = _EARLIER_NAME.match(words)
+    name = found[0] if found else _E_INVOICE_CHECK
+    is_doubt = _EARLIER_DOUBT.fullmatch(name) is not None
+    fields = _EARLIER_DIFFERENCE.findall(words)
+    if name.startswith("fees "):
+        fields = re.findall(r"\w+", words)
+    elif found and (is_doubt or not name.startswith("one ")):  # `one isin` is about the text
+        fields = re.findall(r"\w+", name)
+    return StoredCheck(name, words, stored["passed"], stored.get("is_severe", True), tuple(fields), is_doubt)
 
 
 def _to_edges(box: Box | None) -> tuple[float, float, float, float] | None:
@@ -147,31 +160,24 @@ def layout_fingerprint(transcript: Transcript) -> str | None:
 
 
 def apply_corrections(
-    extraction: StoredExtraction,
-    corrections: Mapping[str, Mapping[str, Any]],
-    shapes: Mapping[str, FieldShape],
+    extraction: StoredExtraction, corrections: Mapping[str, Mapping[str, Any]], kind: DocumentKind
 ) -> StoredExtraction:
     """Apply corrections that people made before: by field, the wrong value and its correction.
 
-    Corrected values get the same checks as values that were read.
+    Corrected values get the same checks as values that a person enters.
     """
-    fields = dict(extraction.fields)
-    for name, corrected in corrections.items():
-        read = fields.get(name)
-        wrong = str(read.value) if read is not None else ""
-        if wrong in corrected and corrected[wrong] is not None:
-            right = StoredField(corrected[wrong], 0.99, evidence="a person corrected this before")
-            fields[name] = right if read is None else replace(right, page=read.page, box=read.box)
-    changed = [name for name in corrections if fields.get(name) is not extraction.fields.get(name)]
-    former = tuple(
-        f"{check}:" for name in changed for check in (name_digit_check(name), name_reading_check(name))
-    )
-    new_checks = [check_check_digits(name, shapes[name], fields[name].value) for name in changed]
-    other_checks = [each for each in extraction.checks if not each.words.startswith(former)]
+    corrected: dict[str, StoredField] = {}
+    for name, right_values in corrections.items():
+        read = extraction.fields.get(name)
+        right = right_values.get(str(read.value) if read else "")
+        if right is not None:
+            learned = StoredField(right, 0.99, evidence="a person corrected this before")
+            corrected[name] = replace(learned, page=read.page, box=read.box) if read else learned
+    values = {name: learned.value for name, learned in corrected.items()}
     return replace(
         extraction,
-        fields=fields,
-        checks=(*other_checks, *(_to_stored_check(each) for each in new_checks if each)),
+        fields={**extraction.fields, **corrected},
+        checks=check_corrected(kind, extraction.checks, extraction.values, values),
     )
 
 
@@ -183,19 +189,16 @@ def check_corrected(
     The others stay: some depend on the text, and the arithmetic of values with an exchange rate was proven
     when they were read.
     """
-    before, after = (_check_values(kind, values) for values in (read, {**read, **corrected}))
-    outdated = {check.name for check in (*before, *after) if not corrected.keys().isdisjoint(check.fields)}
-    for name in corrected:
-        outdated |= {
-            name_digit_check(name),
-            name_format_check(name),
-            name_reading_check(name),
-            name_agreement_check(name),
-        }
-    kept = [
-        check for check in checks if check.name not in outdated and not _is_difference_of(check, corrected)
+    new = [
+        _to_stored_check(check)
+        for check in _check_values(kind, {**read, **corrected})
+        if not corrected.keys().isdisjoint(check.fields)
     ]
-    return (*kept, *(_to_stored_check(check) for check in after if check.name in outdated))
+    replaced = {check.name for check in new}
+    kept = [
+        check for check in checks if corrected.keys().isdisjoint(check.fields) and check.name not in replaced
+    ]
+    return (*kept, *new)
 
 
 def _check_values(kind: DocumentKind, values: Mapping[str, Any]) -> "tuple[FieldCheck, ...]":
@@ -216,8 +219,3 @@ def _to_typed(value: Any, shape: FieldShape) -> Any:
     if shape == "date":
         return date.fromisoformat(str(value)) if record_matching.is_date(value) else None
     return value
-
-
-def _is_difference_of(check: StoredCheck, names: Mapping[str, Any]) -> bool:
-    """Whether it is a difference between the XML and the visible text in one of these fields."""
-    return any(check.words.endswith(f" for {name}; the visible text does not") for name in names)

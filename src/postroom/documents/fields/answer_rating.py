@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 from postroom.documents.fields.ambiguity import mark_ambiguous
 from postroom.documents.fields.document_text import DocumentText
 from postroom.documents.fields.extraction_result import FieldCheck, FieldExtraction, FieldValue
-from postroom.documents.fields.field_checks import check_fields, name_agreement_check
+from postroom.documents.fields.field_checks import check_fields
 from postroom.documents.fields.value_parsing import ParsedValue, find_values
 from postroom.documents.kinds.document_kind import DocumentKind
 
@@ -56,7 +56,9 @@ def _is_disputed(offline: FieldValue | None, rated: FieldValue) -> bool:
 def _check_agreement(name: str, offline: FieldValue, rated: FieldValue, kept: FieldValue) -> FieldCheck:
     other = rated if kept is offline else offline
     words = f"{_describe(kept.value)} is also read as {_describe(other.value)}"
-    return FieldCheck(name_agreement_check(name), passed=False, words=words, fields=(name,))
+    return FieldCheck(
+        f"both readers agree on {name}", passed=False, words=words, fields=(name,), is_doubt=True
+    )
 
 
 def _describe(value: Any) -> str:
@@ -67,13 +69,8 @@ def _raise_confirmed(
     kind: DocumentKind, found: Mapping[str, FieldValue], names: Collection[str]
 ) -> dict[str, FieldValue]:
     """Raise the confidence of the named fields that a passed check confirms."""
-    confirmed = {
-        part
-        for each in check_fields(kind, found)
-        if each.passed
-        for part in re.findall(r"\w+", each.name)
-        if part in names
-    }
+    passed = [check for check in check_fields(kind, found) if check.passed]
+    confirmed = {name for check in passed for name in check.fields if name in names}
     return {
         name: replace(each, confidence=min(each.confidence + 0.04, 0.99)) if name in confirmed else each
         for name, each in found.items()

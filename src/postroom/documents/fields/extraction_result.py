@@ -49,6 +49,7 @@ class FieldCheck:
     words: str
     is_severe: bool = True  # if it fails, the document needs review
     fields: tuple[str, ...] = ()  # the fields whose values decide it
+    is_doubt: bool = False  # about the reading: a person who confirms the values has looked at the document
 
 
 @dataclass(frozen=True, slots=True)

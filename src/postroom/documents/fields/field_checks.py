@@ -51,14 +51,14 @@ def check_formats(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Itera
         said = f"{field.value:f}" if isinstance(field.value, Decimal) else str(field.value)
         if shape not in {"lines", "rates"} and (wanted := describe_expected_format(shape, said)):
             yield FieldCheck(
-                name_format_check(name), passed=False, words=f"{said} is not {wanted}", fields=(name,)
+                f"format of {name}", passed=False, words=f"{said} is not {wanted}", fields=(name,)
             )
 
 
 def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
     """Check that the whole text was read, is about one record, and has no title of another kind."""
     if document.excess:
-        yield FieldCheck("length", passed=False, words=document.excess)
+        yield FieldCheck("length", passed=False, words=document.excess, is_doubt=True)
     for name in kind.required:
         if kind.fields[name].shape in _VALIDATORS:
             every = {
@@ -145,43 +145,26 @@ def _check_settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator
 def _check_all_check_digits(kind: DocumentKind, values: Mapping[str, Any]) -> Iterator[FieldCheck]:
     for name, field in kind.fields.items():
         value = values.get(name)
-        if value is not None and (found := check_check_digits(name, field.shape, value)):
+        if value is not None and (found := _check_check_digits(name, field.shape, value)):
             yield found
 
 
-def check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck | None:
+def _check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck | None:
     """Check the check digits of a value, if it has any."""
+    check = f"check digits of {name}"
     if shape in _VALIDATORS:
-        return FieldCheck(name_digit_check(name), _VALIDATORS[shape](str(value)), str(value), fields=(name,))
+        return FieldCheck(check, _VALIDATORS[shape](str(value)), str(value), fields=(name,))
     if shape == "vat_id" and (right := check_vat_id(str(value))) is not None:
-        return FieldCheck(name_digit_check(name), right, str(value), is_severe=False, fields=(name,))
+        return FieldCheck(check, right, str(value), is_severe=False, fields=(name,))
     return None
 
 
 def _check_readings(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
     for name, field in fields.items():
         if field.ambiguity and kind.fields[name].shape in _DECISIVE_SHAPES:
-            yield FieldCheck(name_reading_check(name), passed=False, words=field.ambiguity, fields=(name,))
-
-
-def name_digit_check(name: str) -> str:
-    """The name of the check of a field's check digits."""
-    return f"check digits of {name}"
-
-
-def name_reading_check(name: str) -> str:
-    """The name of the check that a field has only one reading."""
-    return f"one reading of {name}"
-
-
-def name_format_check(name: str) -> str:
-    """The name of the check of a field's format."""
-    return f"format of {name}"
-
-
-def name_agreement_check(name: str) -> str:
-    """The name of the check that both readers read the same value of a field."""
-    return f"both readers agree on {name}"
+            yield FieldCheck(
+                f"one reading of {name}", passed=False, words=field.ambiguity, fields=(name,), is_doubt=True
+            )
 
 
 def _check_date_order(values: Mapping[str, Any]) -> Iterator[FieldCheck]:

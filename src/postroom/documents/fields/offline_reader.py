@@ -60,7 +60,7 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
     labels = find_labels(document, kind)
     context = build_context(document, found, labels, kind)
     if excess := explain_excess(context):
-        return FieldExtraction({}, (FieldCheck("density", passed=False, words=excess),))
+        return FieldExtraction({}, (FieldCheck("density", passed=False, words=excess, is_doubt=True),))
     fields = kind.fields
     picks: dict[str, FieldValue] = {}
     sides = {

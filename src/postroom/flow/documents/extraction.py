@@ -92,7 +92,7 @@ async def analyze_document(
             certainty=0.0,
             skip_reason=None,
             fields={},
-            checks=(FieldCheck("analysis", passed=False, words=str(error)),),
+            checks=(FieldCheck("analysis", passed=False, words=str(error), is_doubt=True),),
             usage=answer.usage if answer else (),
         )
 

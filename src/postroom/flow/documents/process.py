@@ -140,7 +140,7 @@ async def _apply_corrections(
         for name, corrections in learned.items()
         if shapes.get(name) in LEARNABLE_SHAPES
     }
-    return stored_extraction.apply_corrections(extraction, corrected, shapes)
+    return stored_extraction.apply_corrections(extraction, corrected, context.kinds[extraction.kind])
 
 
 def correction_applies(correction: FieldCorrection, known: Mapping[str, str]) -> bool:
@@ -181,10 +181,7 @@ def _to_extraction(extraction: StoredExtraction) -> ExtractionRow:
         reader=extraction.reader,
         layout=extraction.layout,
         fields={name: asdict(each) for name, each in extraction.fields.items()},
-        checks=[
-            *(asdict(each) for each in extraction.checks),
-            *({"words": each, "passed": False} for each in extraction.differences),
-        ],
+        checks=[asdict(check) for check in extraction.checks],
         input_tokens=extraction.input_tokens,
         output_tokens=extraction.output_tokens,
         cost=extraction.cost,

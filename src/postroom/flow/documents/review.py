@@ -90,7 +90,7 @@ def check_values(
     context: ReviewContext, extraction: ExtractionRow, corrections: Mapping[str, Any]
 ) -> tuple[StoredCheck, ...]:
     """The checks of the extracted values with these corrections."""
-    checks = [StoredCheck(**check) for check in extraction.checks]
+    checks = [stored_extraction.read_check(check) for check in extraction.checks]
     kind = context.routing.kinds.get(extraction.kind)
     if kind is None or not corrections:
         return tuple(checks)

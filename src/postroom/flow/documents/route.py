@@ -197,8 +197,8 @@ async def route_document(
         required=identity.required,
         confidences={name: value.confidence for name, value in extraction.fields.items()},
         confirm_above=pipeline.confirm_above,
-        failed_checks=[check.words for check in extraction.checks if check.is_severe and not check.passed],
-        differences=[*extraction.differences, *([known.conflict] if known.conflict else [])],
+        failed_checks=[check.words for check in extraction.checks if check.is_failed],
+        differences=[known.conflict] if known.conflict else [],
         match=match,
     )
     if doubts:
