@@ -210,6 +210,18 @@ async def test_unusable_answers_are_billed(sandbox, name):
     assert sum(usage.cost_usd for usage in found.usage) > 0
 
 
+async def test_failing_to_rate_an_answer_keeps_the_offline_fields(name):
+    hostile = FileReading(plain_text.to_transcript(f"answer\n{NOTE}"))
+    async with served(Vendor(RIGHT)) as url, FileSandbox(parallel=1) as sandbox:
+        sandbox.analysis_zygote.module = "documents.sandbox.hostile_analysis"
+        found = await analyze_document(sandbox, model(name, url), hostile, CONTRACT_NOTE)
+        offline = await analyze_document(sandbox, None, hostile, CONTRACT_NOTE)
+    assert offline.fields["net"]
+    assert (found.fields, found.checks, found.source) == (offline.fields, offline.checks, "offline")
+    assert "failed (KeyError in hostile analysis" in found.fallback_reason
+    assert [each.input_tokens for each in found.usage] == [1000]
+
+
 async def test_page_images_are_sent_to_vision_models(sandbox, name):
     vendor = Vendor(RIGHT)
     file = SourceFile("image/png", b"\x89PNG\r\n\x1a\n" + b"0" * 40)

@@ -1,4 +1,7 @@
-"""A zygote whose children do what the first word of a document says while they analyze it."""
+"""A zygote whose children do what the first word of a document says while they analyze it.
+
+A document that starts with `answer` fails with a language model's answer.
+"""
 
 import ctypes
 import signal
@@ -42,9 +45,12 @@ ATTACKS = {attack.__name__: attack for attack in (fail, burn, resist, grow, cras
 
 
 def analyze_document(content, request, limits):
-    words = analysis_result.decode_task(content).reading.transcript.words
+    task = analysis_result.decode_task(content)
+    words = task.reading.transcript.words
     if words and words[0].text in ATTACKS:
         ATTACKS[words[0].text]()
+    if words and words[0].text == "answer" and task.answer:
+        fail()
     return analysis_tasks.analyze_document(content, request, limits)
 
 

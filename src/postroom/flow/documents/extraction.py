@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from postroom import traces
 from postroom.documents import stored_extraction
 from postroom.documents.analysis_result import OFFLINE_READER, DocumentAnalysis
-from postroom.documents.fields.extraction_result import FieldCheck
+from postroom.documents.fields.extraction_result import FieldCheck, ModelUsage
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.pipelines import Pipeline
@@ -74,27 +74,26 @@ async def analyze_document(
 ) -> DocumentAnalysis:
     """Analyze a document in a sandbox; ask the language model where there is no e-invoice XML.
 
-    A document that exceeds the limits, or whose analysis crashes, needs review.
+    A document that exceeds the limits, or whose analysis crashes, needs review. If only the model's part
+    fails, the offline reader's fields stay.
     """
-    answer = None
     try:
         found = await sandbox.analyze(reading, [kind], use_exact=use_exact)
-        if model is None or found.kind is None or found.source != OFFLINE_READER:
-            return found
-        answer = await model.ask(reading, kind, file)
-        if answer.fallback_reason:
-            return replace(found, fallback_reason=answer.fallback_reason, usage=answer.usage)
-        rated = await sandbox.analyze(reading, [kind], use_exact=use_exact, answer=answer)
-        return replace(rated, usage=answer.usage)
     except UnreadableFile as error:
-        return DocumentAnalysis(
-            kind,
-            certainty=0.0,
-            skip_reason=None,
-            fields={},
-            checks=(FieldCheck("analysis", passed=False, words=str(error), is_doubt=True),),
-            usage=answer.usage if answer else (),
-        )
+        failed = FieldCheck("analysis", passed=False, words=str(error), is_doubt=True)
+        return DocumentAnalysis(kind, certainty=0.0, skip_reason=None, fields={}, checks=(failed,))
+    if model is None or found.kind is None or found.source != OFFLINE_READER:
+        return found
+    usage: tuple[ModelUsage, ...] = ()
+    try:
+        answer = await model.ask(reading, kind, file)
+        usage = answer.usage
+        if answer.fallback_reason:
+            return replace(found, fallback_reason=answer.fallback_reason, usage=usage)
+        rated = await sandbox.analyze(reading, [kind], use_exact=use_exact, answer=answer)
+        return replace(rated, usage=usage)
+    except UnreadableFile as error:
+        return replace(found, fallback_reason=str(error), usage=usage)
 
 
 def to_viewable_file(sandbox: "FileSandbox", reading: FileReading, content: bytes) -> "SourceFile | None":
