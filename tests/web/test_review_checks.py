@@ -94,6 +94,20 @@ async def test_wrong_sum_is_rejected_with_the_failed_check_until_it_is_overridde
     assert await overridden() == [[SUM]]
 
 
+async def test_document_has_the_checks_of_its_corrected_values(api, ask):
+    review, document = await ask()
+    address = f"/documents/{document}"
+    as_read = (await api.get(address)).json()["extraction"]["checks"]
+    assert [(check["name"], check["passed"]) for check in as_read] == [
+        ("kind", True), (SUM, True), (DIGITS, True)
+    ]  # fmt: skip
+    wrong = {"corrections": {"gross": "991.00"}, "override": [SUM]}
+    assert (await api.post(f"/reviews/{review}/confirm", json=wrong)).status_code == 200
+    corrected = (await api.get(address)).json()["extraction"]["checks"]
+    words = [(check["words"], check["passed"]) for check in corrected if check["name"] == SUM]
+    assert words == [(f"{SUM}: net + vat = 119.00, gross is 991.00", False)]
+
+
 async def test_page_shows_the_checks_of_the_entered_values_before_it_confirms(
     visitor, ask, owner, overridden
 ):

@@ -1,5 +1,7 @@
 """API operations on documents and records: list, get, download, upload and reprocess."""
 
+from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Literal
 from uuid import UUID
@@ -7,12 +9,23 @@ from uuid import UUID
 import msgspec
 from starlette.responses import Response
 
-from postroom.api_types import DocumentDetail, DocumentResource, RecordResource, Rejection, ResultPage
+from postroom.api_types import (
+    DocumentDetail,
+    DocumentResource,
+    ExtractionResource,
+    RecordResource,
+    Rejection,
+    ResultPage,
+)
 from postroom.flow.documents import review as flow
 from postroom.flow.documents import upload
+from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.upload import UPLOADER, Upload
 from postroom.model import Scope
+from postroom.store import reviews
 from postroom.store.connection import Connection
+from postroom.store.records import ExtractionRow
+from postroom.store.reviews import Correction
 from postroom.store.views import documents as views
 from postroom.web.api import http_content, paging
 from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, not_found, require_found
@@ -56,14 +69,29 @@ async def list_documents(call: ApiCall[NoParameters, DocumentsQuery, None]) -> R
 
 
 async def get_document(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentDetail:
-    """Get a document with its arrivals and its latest extraction."""
+    """Get a document with its arrivals and its latest extraction.
+
+    `fields` are the values as read. `checks` are those of the values as corrected.
+    """
     async with call.transaction() as connection:
         document = await _get_document(connection, call.path.document)
-        return DocumentDetail(
-            document,
-            await views.list_arrivals(connection, document.id),
-            await views.get_extraction(connection, document.id),
-        )
+        arrivals = await views.list_arrivals(connection, document.id)
+        extraction = await views.get_extraction(connection, document.id)
+        corrections = await reviews.get_corrections(connection, document.id)
+    return DocumentDetail(
+        document,
+        arrivals,
+        _compute_checks(call.context.review, extraction, corrections) if extraction else None,
+    )
+
+
+def _compute_checks(
+    context: ReviewContext, extraction: ExtractionResource, corrections: Mapping[str, Correction]
+) -> ExtractionResource:
+    row = ExtractionRow(extraction.kind, extraction.reader, extraction.fields, extraction.checks)
+    right = {name: correction.right_value for name, correction in corrections.items()}
+    checks = [asdict(check) for check in flow.check_values(context, row, right)]
+    return msgspec.structs.replace(extraction, checks=checks)
 
 
 async def get_document_content(call: ApiCall[DocumentPath, NoParameters, None]) -> Response:
