@@ -250,6 +250,13 @@ class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     override: Annotated[list[Text], msgspec.Meta(max_length=100)] = []
 
 
+class FailedCheck(msgspec.Struct, frozen=True):
+    """A check that the values of a document fail: its name, and what it found."""
+
+    name: str
+    words: str
+
+
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Text = "not for this pipeline"
 

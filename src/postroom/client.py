@@ -23,6 +23,7 @@ from postroom.api_types import (
     DocumentDetail,
     DocumentResource,
     EventBatch,
+    FailedCheck,
     FailureResource,
     FeedEventResource,
     FolderResource,
@@ -56,16 +57,20 @@ QueryValue = str | int | float | bool | UUID | datetime | None
 
 
 class ApiError(Exception):
-    """An error response; status 0 if there was none. `kind` is for programs, `detail` for people."""
+    """An error response; status 0 if there was none. `kind` is for programs, `detail` for people.
 
-    def __init__(self, status: int, kind: str, detail: str) -> None:
+    `checks` are the failed checks, for `checks-failed`.
+    """
+
+    def __init__(self, status: int, kind: str, detail: str, checks: Sequence[FailedCheck] = ()) -> None:
         super().__init__(f"{status} {kind}: {detail}")
-        self.status, self.kind, self.detail = status, kind, detail
+        self.status, self.kind, self.detail, self.checks = status, kind, detail, tuple(checks)
 
 
 class ProblemBody(msgspec.Struct):
     type: str = "urn:postroom:problem:unknown"
     detail: str = ""
+    checks: tuple[FailedCheck, ...] = ()
 
 
 class Postroom:
@@ -173,7 +178,7 @@ class Postroom:
         """Confirm the extracted fields with your corrections (for a table, all rows); returns the record.
 
         `override` names failed checks to ignore. Any other failed check is an ApiError of kind
-        `checks-failed`.
+        `checks-failed`, which lists them in `checks`.
         """
         body = {"corrections": dict(corrections or {}), "override": list(override)}
         return self._send("POST", f"/reviews/{review}/confirm", body, RecordResource)
@@ -286,7 +291,8 @@ class Postroom:
             except urllib.error.HTTPError as error:
                 with error:
                     problem = _read_problem(error)
-                failure = ApiError(error.code, problem.type.rpartition(":")[2], problem.detail)
+                kind = problem.type.rpartition(":")[2]
+                failure = ApiError(error.code, kind, problem.detail, problem.checks)
                 retryable = error.code in {429, 503} or problem.type.endswith(":under-way")
                 wait = _retry_delay(error.headers, attempt)
             except (OSError, http.client.HTTPException) as error:

@@ -6,6 +6,7 @@ from hashlib import sha256
 import pytest
 from psycopg.types.json import Jsonb
 
+from postroom.api_types import FailedCheck
 from postroom.client import ApiError, Postroom
 from web.api_client import build_client, create_key_header
 from web.push_server import serve
@@ -194,7 +195,10 @@ async def test_client_overrides_a_failed_check(site, database, organization, ask
         def act():
             with pytest.raises(ApiError, match="net \\+ vat = gross") as refusal:
                 postroom.confirm(review, {"gross": "1.00"})
+            failed = refusal.value.checks
             assert refusal.value.kind == "checks-failed"
-            assert postroom.confirm(review, {"gross": "1.00"}, override=[SUM]).fields["gross"] == "1.00"
+            assert failed == (FailedCheck(SUM, "net + vat = 119.00, gross is 1.00"),)
+            override = [check.name for check in failed]
+            assert postroom.confirm(review, {"gross": "1.00"}, override=override).fields["gross"] == "1.00"
 
         await asyncio.to_thread(act)

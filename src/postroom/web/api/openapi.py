@@ -8,6 +8,7 @@ import msgspec
 from starlette.responses import Response
 
 from postroom import __version__
+from postroom.api_types import FailedCheck
 from postroom.web.api.operations import MAX_IDEMPOTENCY_KEY_LENGTH, Operation
 
 PREFIX: Final = "/api/v1"
@@ -32,13 +33,6 @@ _PUBLISHED_NAMES: Final[Mapping[str, str]] = {
     "WebhookWithSecret": "MadeWebhook",
 }
 _REFERENCE: Final = "#/components/schemas/"
-
-
-class FailedCheck(msgspec.Struct, frozen=True):
-    """A check that the values of a document fail: its name, and what it found."""
-
-    name: str
-    words: str
 
 
 class ProblemResource(msgspec.Struct, frozen=True, rename={"kind": "type"}):

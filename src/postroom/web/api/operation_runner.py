@@ -12,6 +12,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
+from postroom.api_types import FailedCheck
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.errors import (
     ChecksFailed,
@@ -184,7 +185,7 @@ def to_problem_response(problem: ApiProblem) -> Response:
         "detail": problem.detail,
     }
     if problem.failed_checks:
-        body["checks"] = [{"name": name, "words": words} for name, words in problem.failed_checks]
+        body["checks"] = [FailedCheck(name, words) for name, words in problem.failed_checks]
     headers = {name.replace("_", "-"): value for name, value in problem.headers.items()}
     return Response(msgspec.json.encode(body), problem.status, headers, media_type="application/problem+json")
 
@@ -206,7 +207,7 @@ def _to_error_response(error: PostroomError) -> Response:
             detail = "The operator of this Postroom must act. The server's log says how."
             return to_problem_response(ApiProblem(500, "operator", detail))
         case ChecksFailed():
-            detail = f"{error} Name them in `override`."
+            detail = f"{error} To override a check, put its name in `override`."
             return to_problem_response(ApiProblem(409, "checks-failed", detail, failed_checks=error.checks))
         case PermanentError():
             return to_problem_response(ApiProblem(409, "refused", _to_ascii(str(error))))
