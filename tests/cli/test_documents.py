@@ -200,6 +200,17 @@ def test_rejected_document_can_be_processed_again(run, refused, read_all):
         assert line == "Give either a document or --state."
 
 
+def test_failed_document_is_dismissed(run, refused, read_all, tmp_path):
+    (tmp_path / "damaged.pdf").write_bytes(b"%PDF-1.7 damaged")
+    run("documents", "add", str(tmp_path / "damaged.pdf"))
+    read_all()
+    [failed] = json.loads(run("documents", "list", "--json"))
+    assert failed["state"] == "failed"
+    assert run("documents", "reject", failed["id"], "--reason", "damaged") == "Rejected.\n"
+    assert "rejected: damaged" in run("documents", "list", "--state", "skipped")
+    assert "The document is skipped" in refused("documents", "reject", failed["id"])
+
+
 def test_wrong_files_and_names_are_reported(postroom, refused, given, tmp_path):
     (tmp_path / "empty.pdf").write_bytes(b"")
     strange = os.fsdecode(b"caf\xe9.pdf")

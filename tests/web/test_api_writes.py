@@ -13,6 +13,10 @@ from postroom.store.connection import SessionLimits
 from web.api_client import build_client, create_key_header, open_api_application
 from web.push_server import serve
 
+WAITS_FOR_THIS = """
+    SELECT pid FROM pg_locks
+    WHERE locktype = 'transactionid' AND NOT granted AND transactionid = pg_current_xact_id()::xid
+"""
 READ = {"number": "R-1", "issued_on": "2026-02-04", "gross": "119.00", "currency": "EUR"}
 
 
@@ -137,6 +141,20 @@ async def test_failed_document_is_dismissed(api, asked, owner):
     assert (await api.post(f"/documents/{document}/reject", json={})).status_code == 409
 
 
+async def test_failed_document_that_is_queued_meanwhile_is_not_dismissed(api, asked, owner):
+    _, document = await asked()
+    await owner.execute("UPDATE documents SET state = 'failed', last_error = 'damaged'")
+    async with owner.transaction(), asyncio.timeout(30):
+        await owner.execute("UPDATE documents SET state = 'queued'")
+        dismissal = asyncio.create_task(api.post(f"/documents/{document}/reject", json={}))
+        while not await (await owner.execute(WAITS_FOR_THIS)).fetchone():  # noqa: ASYNC110  a session of the server waits
+            await asyncio.sleep(0.01)
+    refused = await dismissal
+    assert refused.status_code == 409
+    assert refused.json()["detail"] == "The document changed meanwhile. Reload it and decide again."
+    assert (await api.get(f"/documents/{document}")).json()["document"]["state"] == "queued"
+
+
 async def test_first_decision_wins(api, asked):
     review, _ = await asked()
     answers = await asyncio.gather(
@@ -193,7 +211,7 @@ async def test_invalid_orders_are_rejected_with_a_message(api, wanted, words):
 
 
 async def test_client_decides_reviews_uploads_files_and_imports_orders(served, database, organization, asked):
-    review, other = (await asked("a"))[0], (await asked("b"))[0]
+    review, other, third = [(await asked(name))[0] for name in "abc"]
     key = (await create_key_header(database, organization))["authorization"].removeprefix("Bearer ")
     async with serve(served) as url:
         postroom = Postroom(url, key)
@@ -204,7 +222,12 @@ async def test_client_decides_reviews_uploads_files_and_imports_orders(served, d
             assert postroom.reject(other, "no").decision == "rejected"
             with pytest.raises(ApiError, match="decided"):
                 postroom.confirm(other)
-            assert postroom.read_again(postroom.review(other).document_id).state == "queued"
+            document = postroom.review(other).document_id
+            assert postroom.read_again(document).state == "queued"
+            with pytest.raises(ApiError, match="The document is queued"):
+                postroom.reject_document(document, "no")
+            document = postroom.review(third).document_id
+            assert postroom.reject_document(document, "no").skip_reason == "rejected: no"
             orders = [NewOrder("O-1", "ann", {"quantity": "1"}), NewOrder("O-2")]
             assert postroom.import_orders("contract-note", orders).new == 2
             first = next(postroom.orders(state="open"))

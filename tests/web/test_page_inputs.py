@@ -147,6 +147,19 @@ async def test_values_out_of_column_range_return_400(visitor, asked):
         assert "<h1>" in answer.text
 
 
+async def test_failed_document_is_dismissed(visitor, asked, owner):
+    document = await asked()
+    await owner.execute("DELETE FROM reviews")
+    await owner.execute("UPDATE documents SET state = 'failed', last_error = 'damaged'")
+    page = (await visitor.get(f"/documents/{document}")).text
+    assert f'action="/documents/{document}/reject"' in page
+    dismissed = await visitor.post(f"/documents/{document}/reject", data={"reason": "a report"})
+    assert dismissed.status_code == 303
+    page = (await visitor.get(f"/documents/{document}")).text
+    assert "rejected: a report" in page
+    assert f'action="/documents/{document}/reject"' not in page
+
+
 async def test_next_document_wraps_around_after_the_last(visitor, asked):
     waiting = [await asked(minutes) for minutes in (40, 30, 20, 10)]
 

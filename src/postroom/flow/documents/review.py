@@ -158,7 +158,8 @@ async def reject(
     if found.state is DocumentState.FAILED:
         failed = DocumentCase(organization, found, actor)
         reason = f"rejected: {reason}"
-        await route.finish_document(connection, failed, DocumentState.SKIPPED, skip_reason=reason)
+        if not await route.finish_document(connection, failed, DocumentState.SKIPPED, skip_reason=reason):
+            raise PermanentError("The document changed meanwhile. Reload it and decide again.")
         return
     case, _, _ = await _load_case(connection, context, organization, document, actor)
     await _decide(connection, case, Decision.REJECTED)

@@ -277,8 +277,8 @@ async def finish_document(
     error: str | None = None,
     record: UUID | None = None,
     details: Mapping[str, JsonValue] | None = None,
-) -> None:
-    """Move the document and record it. One that was moved concurrently stays as it is."""
+) -> bool:
+    """Move the document and record it. One that was moved concurrently stays as it is: False."""
     moved = await documents.change_state(
         connection,
         case.document.id,
@@ -290,7 +290,7 @@ async def finish_document(
         record=record,
     )
     if moved is None:
-        return
+        return False
     await publish_state(connection, moved)
     await wake_shared_state(connection, moved.id)
     payload: dict[str, JsonValue] = {"pipeline": moved.pipeline, "kind": moved.kind, **(details or {})}
@@ -304,6 +304,7 @@ async def finish_document(
             )
         ],
     )
+    return True
 
 
 async def wake_shared_state(connection: Connection, document: UUID) -> None:
