@@ -11,7 +11,7 @@ from postroom.model import OrganizationId, WorkKind
 from postroom.store import work
 from postroom.store.database import Database
 from postroom.store.ledger import Signer
-from postroom.store.work import Lease
+from postroom.store.work import FinishedWork, Lease
 from postroom.vault import LedgerHeads
 
 _KEY = Ed25519PrivateKey.from_private_bytes(bytes(range(32)))
@@ -30,7 +30,9 @@ def check_signature(key_id: str, signature: bytes, signed: bytes) -> bool | None
 
 async def run_seal(database: Database, home: Path | LedgerHeads, lease: Lease) -> None:
     heads = LedgerHeads(home) if isinstance(home, Path) else home
-    await seal.run(SealContext(database, lambda: SIGNER, heads), lease)
+    result = await seal.run(SealContext(database, lambda: SIGNER, heads), lease)
+    async with database.engine() as connection:
+        await work.finish(connection, [FinishedWork(lease, result.again_after)])
 
 
 async def seal_ledger(database: Database, home: Path | LedgerHeads, organization: OrganizationId) -> None:

@@ -231,6 +231,7 @@ WITHOUT_EFFECT = frozenset(
         "LedgerMacs.load_known",
         "LedgerHeads.path",
         "LedgerHeads.load",
+        "LedgerHeads.list_newest",
         "LedgerHeads.list_known",
         "KeyFile.source",
         "KeyFile.first",  # by KeyFile.add, for the first key

@@ -65,7 +65,7 @@ def verify(
     from postroom.cli import output, startup
     from postroom.wiring import secrets
 
-    if head is not None and not re.fullmatch(r"[0-9]+:[0-9a-f]{64}", head):
+    if head is not None and not re.fullmatch(r"[0-9]{1,18}:[0-9a-f]{64}", head):
         raise SettingsError(
             "--head is not valid. Give a head as this command prints it: a number, a colon, 64 hex digits."
         )

@@ -352,13 +352,17 @@ async def list_seals(connection: Connection, *, after: int, limit: int) -> list[
     return await cursor.fetchall()
 
 
-async def has_head(connection: Connection, head: str) -> bool:
-    """Whether the seal that a head names is in the ledger."""
-    number, _, digest = head.partition(":")
+async def list_missing_heads(connection: Connection, heads: Sequence[str]) -> list[str]:
+    """Those of these heads whose seals are not in the ledger."""
     cursor = await connection.execute(
-        "SELECT FROM seals WHERE number = %s AND sha256 = %s", [int(number), bytes.fromhex(digest)]
+        """
+        SELECT head FROM unnest(%s::text[]) AS head
+        WHERE NOT EXISTS (SELECT FROM seals WHERE number = split_part(head, ':', 1)::int8
+            AND sha256 = decode(split_part(head, ':', 2), 'hex'))
+        """,
+        [list(heads)],
     )
-    return await cursor.fetchone() is not None
+    return [row[0] for row in await cursor.fetchall()]
 
 
 async def count_stray_rows(connection: Connection) -> tuple[int, int]:

@@ -125,7 +125,8 @@ class KeyFile:
             return self._read()
 
     def _disk(self) -> AbstractContextManager[None]:
-        return private_files.disk_errors("The vault's keys", self.path, "POSTROOM_VAULT_KEYS")
+        remedy = "Give this user access, set POSTROOM_HOME to another directory, or set POSTROOM_VAULT_KEYS."
+        return private_files.disk_errors("The vault's keys", self.path, remedy)
 
 
 def _new_key() -> SealingKey:

@@ -2,11 +2,14 @@
 
 A ledger that no longer contains its kept head was truncated, rewritten or replaced by an older backup. A line
 holds an organization's id and a head, `NUMBER:DIGEST`. A kept head is only ever replaced by a later one.
-Each head can also be published: appended, with its time, to a file that is best on another machine.
+Each head can also be published: appended, with its time, to a file that is best on another machine. It is
+published first, so a kept head is never one that the published file lacks.
 """
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,6 +21,7 @@ from postroom.vault import private_files
 
 HEADS: Final = "ledger.heads"
 _LINE: Final = re.compile(r"([0-9a-f-]{36}) ([0-9]{1,18}:[0-9a-f]{64})")
+_BLOCK_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -32,40 +36,45 @@ class LedgerHeads:
         return self.home / HEADS
 
     def load(self) -> dict[UUID, str]:
-        with private_files.disk_errors("The ledger's heads", self.path, "POSTROOM_HOME"):
+        """The kept heads. An operator may have removed some lines or all."""
+        with self._disk():
             try:
                 text, _ = private_files.read(self.path)
             except FileNotFoundError:
                 return {}
         found = [_LINE.fullmatch(line) for line in text.splitlines()]
-        heads = {UUID(match[1]): match[2] for match in found if match}
-        if None in found or not heads:
+        if None in found:
             raise OperatorError(f"{self.path} is damaged. Restore it from a backup.")
-        return heads
+        return {UUID(match[1]): match[2] for match in found if match}
 
-    def list_known(self, organization: UUID) -> list[str]:
-        """The heads that an organization's ledger must contain: the kept one and the last published one."""
-        found = {self.load().get(organization), self._find_published(organization)}
-        return sorted(head for head in found if head is not None)
+    def list_newest(self, organization: UUID) -> list[str]:
+        """The heads that the next head must extend: the kept one and the last published one."""
+        newest = {self.load().get(organization), next(self._read_published(organization), None)}
+        return sorted(head for head in newest if head is not None)
+
+    def list_known(self, organization: UUID) -> Iterator[str]:
+        """The heads that an organization's ledger must contain: the kept one and all published ones."""
+        kept = self.load().get(organization)
+        if kept is not None:
+            yield kept
+        yield from self._read_published(organization)
 
     def keep(self, organization: UUID, head: str) -> None:
-        """Keep a head, unless a later one is kept. The caller has found the kept head in the ledger."""
-        with (
-            private_files.disk_errors("The ledger's heads", self.path, "POSTROOM_HOME"),
-            private_files.lock(self.path),
-        ):
+        """Publish and keep a head, unless a later one is. The caller found `list_newest` in the ledger."""
+        with self._disk(), private_files.lock(self.path):
             heads = self.load()
-            if _number(head) > _number(heads.get(organization, "0:")):
+            self._publish(organization, head)
+            if _number(head) > _number(heads.get(organization)):
                 heads[organization] = head
                 lines = [f"{each} {kept}\n" for each, kept in sorted(heads.items())]
                 private_files.replace(self.path, "".join(lines))
-                self._publish(organization, head)
 
     def _publish(self, organization: UUID, head: str) -> None:
-        if self.published is None:
+        last = next(self._read_published(organization), None)
+        if self.published is None or _number(head) <= _number(last):
             return
         now = datetime.now(UTC).isoformat(timespec="seconds")
-        with private_files.disk_errors("The published heads", self.published, "POSTROOM_LEDGER_HEADS_FILE"):
+        with self._published_disk(self.published):
             descriptor = os.open(self.published, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
             try:
                 os.write(descriptor, f"{now} {organization} {head}\n".encode())
@@ -73,22 +82,41 @@ class LedgerHeads:
             finally:
                 os.close(descriptor)
 
-    def _find_published(self, organization: UUID) -> str | None:
-        """The last published head of an organization. The file may be long, so it is read line by line."""
+    def _read_published(self, organization: UUID) -> Iterator[str]:
+        """The published heads of an organization, newest first."""
         if self.published is None:
-            return None
-        last = None
-        with private_files.disk_errors("The published heads", self.published, "POSTROOM_LEDGER_HEADS_FILE"):
-            try:
-                with self.published.open(encoding="utf-8", errors="replace") as lines:
-                    for line in lines:
-                        match = _LINE.fullmatch(line.partition(" ")[2].rstrip("\n"))
-                        if match and match[1] == str(organization):
-                            last = match[2]
-            except FileNotFoundError:
-                return None
-        return last
+            return
+        with self._published_disk(self.published):
+            for line in _read_backwards(self.published):
+                match = _LINE.fullmatch(line.partition(" ")[2])
+                if match and match[1] == str(organization):
+                    yield match[2]
+
+    def _disk(self) -> AbstractContextManager[None]:
+        remedy = "Give this user access, or set POSTROOM_HOME to another directory."
+        return private_files.disk_errors("The kept heads of the ledger", self.path, remedy)
+
+    def _published_disk(self, path: Path) -> AbstractContextManager[None]:
+        remedy = "Let this user read it and append to it, or set POSTROOM_LEDGER_HEADS_FILE to another file."
+        return private_files.disk_errors("The published heads of the ledger", path, remedy)
 
 
-def _number(head: str) -> int:
-    return int(head.partition(":")[0])
+def _number(head: str | None) -> int:
+    return int(head.partition(":")[0]) if head else 0
+
+
+def _read_backwards(path: Path) -> Iterator[str]:
+    """The lines of a file, the last one first; none if there is no file. It may be long."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return
+    with file:
+        start, rest = file.seek(0, os.SEEK_END), b""
+        while start > 0:
+            end, start = start, max(start - _BLOCK_BYTES, 0)
+            file.seek(start)
+            rest, *lines = (file.read(end - start) + rest).split(b"\n")
+            for line in reversed(lines):
+                yield line.decode(errors="replace")
+        yield rest.decode(errors="replace")

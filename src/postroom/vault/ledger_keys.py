@@ -122,7 +122,8 @@ class LedgerKeys:
             raise OperatorError(f"{path} {error}. Restore it from a backup.") from None
 
     def _disk(self, path: Path) -> AbstractContextManager[None]:
-        return private_files.disk_errors("The ledger's keys", path, "POSTROOM_LEDGER_KEY")
+        remedy = "Give this user access, set POSTROOM_HOME to another directory, or set POSTROOM_LEDGER_KEY."
+        return private_files.disk_errors("The ledger's keys", path, remedy)
 
 
 def _encode_lines(keys: Iterable[bytes]) -> str:

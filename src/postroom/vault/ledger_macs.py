@@ -69,7 +69,8 @@ class LedgerMacs:
                 raise OperatorError(f"{self.path} {error}. Restore it from a backup.") from None
 
     def _disk(self) -> AbstractContextManager[None]:
-        return private_files.disk_errors("The ledger's MAC keys", self.path, "POSTROOM_LEDGER_KEY")
+        remedy = "Give this user access, set POSTROOM_HOME to another directory, or set POSTROOM_LEDGER_KEY."
+        return private_files.disk_errors("The ledger's MAC keys", self.path, remedy)
 
 
 def _derive(private: bytes) -> bytes:

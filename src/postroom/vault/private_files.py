@@ -51,16 +51,13 @@ def replace(path: Path, text: str) -> None:
 
 
 @contextmanager
-def disk_errors(what: str, path: Path, setting: str) -> Generator[None]:
+def disk_errors(what: str, path: Path, remedy: str) -> Generator[None]:
     """Turn errors of the disk into an OperatorError that says what, where, why, and what to do."""
     try:
         yield
     except OSError as error:
         reason = os.strerror(error.errno).lower() if error.errno else type(error).__name__
-        raise OperatorError(
-            f"{what} cannot be used: {path}: {reason}."
-            f" Give this user access, set POSTROOM_HOME to another directory, or set {setting}."
-        ) from error
+        raise OperatorError(f"{what} cannot be used: {path}: {reason}. {remedy}") from error
 
 
 def _require_private(path: Path, status: os.stat_result) -> None:

@@ -191,6 +191,52 @@ async def test_published_heads_reveal_a_truncation_if_the_home_is_lost_too(
     assert [second[1] in fault and "truncated" in fault for fault in found.faults] == [True]
 
 
+async def test_head_of_a_truncated_ledger_is_not_published(write, database, organization, owner, tmp_path):
+    """Deleting the kept heads does not help a forger: the next head must extend the published ones too."""
+    heads = LedgerHeads(tmp_path / "home", tmp_path / "published")
+    for _ in range(3):
+        await write(1)
+        await seal_ledger(database, heads, organization)
+    published = heads.published.read_text()
+    heads.path.unlink()
+    async with without_triggers(owner):
+        await owner.execute("DELETE FROM seals WHERE number > 1")
+        await owner.execute("DELETE FROM ledger WHERE position > 1")
+    for _ in range(3):
+        await write(1)
+        await seal_ledger(database, heads, organization)
+    assert (heads.published.read_text(), heads.path.exists()) == (published, False)
+    newest = published.split()[-1]
+    found = await verification.verify_and_keep_head(database, organization, check_signature, heads)
+    assert [fault for fault in found.faults if newest in fault and "1 other known" in fault]
+
+
+async def test_every_published_head_must_be_in_the_ledger(write, database, organization, owner, tmp_path):
+    heads = LedgerHeads(tmp_path / "home", tmp_path / "published")
+    for _ in range(2):
+        await write(1)
+        await seal_ledger(database, heads, organization)
+    first, second = heads.published.read_text().splitlines()
+    heads.published.write_text(f"{first.replace(' 1:', ' 9:')}\n{second}\n")
+    found = await verification.verify_and_keep_head(database, organization, check_signature, heads)
+    assert ["head 9:" in fault for fault in found.faults] == [True]
+
+
+async def test_head_that_cannot_be_published_is_not_kept_until_it_can(
+    write, database, organization, owner, tmp_path
+):
+    heads = LedgerHeads(tmp_path / "home", tmp_path / "published")
+    heads.published.mkdir()
+    await write(1)
+    await seal_ledger(database, heads, organization)
+    assert heads.load() == {}
+    cursor = await owner.execute("SELECT state, last_error FROM work WHERE kind = 'seal'")
+    assert await cursor.fetchall() == [("waiting", None)], "due again, and the feed does not wait for it"
+    heads.published.rmdir()
+    await seal_ledger(database, heads, organization)  # nothing is left to seal
+    assert heads.published.read_text().split()[1:] == [str(organization), heads.load()[organization]]
+
+
 async def test_head_is_published_to_webhooks_that_select_it(write, seal_now, proof, database, organization):
     await write(1)
     await seal_now()

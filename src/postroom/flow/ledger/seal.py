@@ -2,7 +2,7 @@
 
 Only entries with a valid MAC are sealed; others stay without a position, and the verification reports them.
 Entries that earlier versions wrote without MACs are sealed first, once, in seals of version 1. The newest
-head is then kept outside the database, and published. The digests are defined in `store.ledger`, the keys in
+head is then published, and kept outside the database. The digests are defined in `store.ledger`, the keys in
 `vault`.
 """
 
@@ -13,17 +13,19 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import UUID
 
-from postroom.errors import DatabaseUnavailable, TransientError
+from postroom.errors import DatabaseUnavailable, OperatorError, TransientError
 from postroom.logs import Log
-from postroom.model import OrganizationId, WorkKind
+from postroom.model import OrganizationId, StepResult, WorkKind
 from postroom.store import feed, ledger, webhooks, work
 from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry, Seal, Signer, UnsealedEntry
-from postroom.store.work import FinishedWork, Lease, WorkRequest
+from postroom.store.work import Lease, WorkRequest
 from postroom.vault import LedgerHeads
 
 BATCH: Final = 1000
+# After a head could not be kept or published. Until then the feed is still numbered whenever it grows.
+RETRY_HEAD_SECONDS: Final = 60
 
 log = Log()
 
@@ -37,8 +39,8 @@ class SealContext:
     heads: LedgerHeads
 
 
-async def run(context: SealContext, lease: Lease) -> None:
-    """Number and seal what was committed. The last batch also finishes the lease."""
+async def run(context: SealContext, lease: Lease) -> StepResult:
+    """Number and seal what was committed, then keep the head. After a crash, the next run keeps it."""
     numbered = BATCH
     while numbered == BATCH:
         async with work.fenced_transaction(context.database, lease) as connection:
@@ -51,14 +53,17 @@ async def run(context: SealContext, lease: Lease) -> None:
     while not sealing.is_finished:
         async with work.fenced_transaction(context.database, lease) as connection:
             await sealing.seal_batch(connection)
-            if sealing.is_finished:
-                if sealing.sealed:
-                    await _publish_head(connection, lease.organization)
-                await work.finish(connection, [FinishedWork(lease)])
+            if sealing.is_finished and sealing.sealed:
+                await _announce_head(connection, lease.organization)
     if sealing.refused:
         log.error("ledger.entries_refused", organization=lease.organization, count=sealing.refused)
-    if sealing.sealed:
+    try:
         await keep_head(context.database, context.heads, lease.organization)
+    except OperatorError as error:
+        # A failed step would wait for its backoff, and with it the feed.
+        log.warning("ledger.head_not_kept", organization=lease.organization, error=error)
+        return StepResult(again_after=RETRY_HEAD_SECONDS)
+    return StepResult()
 
 
 @dataclass
@@ -124,7 +129,7 @@ class _Sealing:
         return entry.mac is not None and self.context.database.entry_macs.check(entry.mac, data) is True
 
 
-async def _publish_head(connection: Connection, organization: UUID) -> None:
+async def _announce_head(connection: Connection, organization: UUID) -> None:
     """Append the newest head to the feed, if a webhook asks for it, so that it is known elsewhere too."""
     if await webhooks.is_selected(connection, "ledger.sealed"):
         last_seal = await ledger.get_last_seal(connection)
@@ -134,17 +139,17 @@ async def _publish_head(connection: Connection, organization: UUID) -> None:
 
 
 async def keep_head(database: Database, heads: LedgerHeads, organization: UUID) -> None:
-    """Keep the newest head outside the database, unless the head kept before is missing from the ledger.
+    """Publish the newest head and keep it outside the database, if it extends those from before.
 
-    A kept head that is missing stays: it is the evidence of a truncation.
+    A head that is missing from the ledger stays the newest one: it is the evidence of a truncation.
     """
-    kept = (await asyncio.to_thread(heads.load)).get(organization)
+    before = await asyncio.to_thread(heads.list_newest, organization)
     async with database.transaction(organization) as connection:
         last_seal = await ledger.get_last_seal(connection)
-        is_extended = kept is None or await ledger.has_head(connection, kept)
-    if not is_extended:
+        missing = await ledger.list_missing_heads(connection, before)
+    if missing:
         log.error("ledger.truncated", organization=organization)
-    elif last_seal is not None and last_seal.head != kept:
+    elif last_seal is not None:
         await asyncio.to_thread(heads.keep, organization, last_seal.head)
 
 

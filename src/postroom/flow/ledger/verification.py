@@ -2,13 +2,14 @@
 
 Signatures need only the public keys; MACs need the keys in `ledger.macs`. Without these, the result says how
 many MACs were not checked. The sealer checked those of sealed entries before it signed. The ledger must
-contain the heads that were kept outside the database. Otherwise entries were cut off at its end.
+contain the heads that were kept outside the database or published. Otherwise entries were cut off at its end.
 """
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from typing import Final
 from uuid import UUID
 
@@ -51,9 +52,9 @@ class LedgerVerification:
 
 
 async def verify(
-    database: Database, organization: UUID, check: SignatureCheck, *, heads: Collection[str] = ()
+    database: Database, organization: UUID, check: SignatureCheck, *, heads: Iterable[str] = ()
 ) -> LedgerVerification:
-    """Verify the whole ledger. `heads`: kept by Postroom, or printed by an earlier verification.
+    """Verify the whole ledger. `heads`: kept or published before, or printed by an earlier verification.
 
     Works in batches, each read in its own transaction and computed in a thread, so a long ledger blocks
     nothing.
@@ -70,15 +71,10 @@ async def verify(
         is_closed=is_closed,
         has_mac_keys=await asyncio.to_thread(database.entry_macs.knows_any),
     )
-    missing = set(heads)
     while batch := await _load_seals(database, organization, run.previous):
         await asyncio.to_thread(run.check_seals, batch)
-        missing -= {seal.head for seal, _ in batch}
     run.result.head = run.previous.head if run.previous else None
-    for head in sorted(missing):
-        run.result.add_fault(
-            f"head {head} is not in the ledger: the ledger was truncated, or rewritten before that seal"
-        )
+    await _check_heads(database, organization, run.result, heads)
     await _check_rest(database, organization, run)
     return run.result
 
@@ -89,14 +85,32 @@ async def verify_and_keep_head(
     check: SignatureCheck,
     kept: LedgerHeads,
     *,
-    heads: Collection[str] = (),
+    heads: Iterable[str] = (),
 ) -> LedgerVerification:
     """Verify a ledger, which must contain its kept heads. If it is intact, keep its newest head."""
-    known = await asyncio.to_thread(kept.list_known, organization)
-    result = await verify(database, organization, check, heads=[*heads, *known])
+    known = chain(heads, kept.list_known(organization))
+    result = await verify(database, organization, check, heads=known)
     if result.head is not None and not result.faults:
         await asyncio.to_thread(kept.keep, organization, result.head)
     return result
+
+
+async def _check_heads(
+    database: Database, organization: UUID, result: LedgerVerification, heads: Iterable[str]
+) -> None:
+    """Find known heads that are not in the ledger. There may be many, so they make one fault."""
+    remaining, newest, count = iter(heads), "", 0
+    while batch := await asyncio.to_thread(lambda: set(islice(remaining, BATCH))):
+        async with database.transaction(organization) as connection:
+            missing = await ledger.list_missing_heads(connection, sorted(batch))
+        count += len(missing)
+        newest = max([newest, *missing], key=lambda head: int(head.partition(":")[0] or 0))
+    if count:
+        others = f" ({count - 1} other known heads are missing too)" if count > 1 else ""
+        result.add_fault(
+            f"head {newest} is not in the ledger{others}: the ledger was truncated, or rewritten before that"
+            " seal"
+        )
 
 
 async def _load_seals(
