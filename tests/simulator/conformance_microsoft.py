@@ -61,6 +61,7 @@ class Operation:
 
 
 _USER, _FOLDER, _MESSAGE = "/users/{user-id}", "/mailFolders/{mailFolder-id}", "/messages/{message-id}"
+_REPLIES = ("Reply", "ReplyAll", "Forward")
 _SUBSCRIPTION = "/subscriptions/{subscription-id}"
 
 
@@ -78,6 +79,8 @@ def _of_messages(at: str) -> tuple[Operation, ...]:
         Operation("POST", f"{one}/microsoft.graph.copy", "message"),
         Operation("POST", f"{one}/microsoft.graph.send"),
         Operation("POST", f"{one}/microsoft.graph.permanentDelete"),
+        *(Operation("POST", f"{one}/microsoft.graph.create{name}", "message") for name in _REPLIES),
+        *(Operation("POST", f"{one}/microsoft.graph.{name[:1].lower()}{name[1:]}") for name in _REPLIES),
         Operation("GET", f"{one}/attachments", "attachment", many=True),
         Operation("GET", f"{one}/attachments/$count"),
         Operation("GET", one + "/attachments/{attachment-id}", "attachment"),
@@ -124,6 +127,12 @@ _CALLS = (
     "reauthorize",
     "translateExchangeIds",
     "sendMail",
+    "createReply",
+    "createReplyAll",
+    "createForward",
+    "reply",
+    "replyAll",
+    "forward",
 )
 
 

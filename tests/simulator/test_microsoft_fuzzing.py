@@ -63,7 +63,7 @@ KEYS = [
     "filterQuery",
     "isRead", "flag", "flagStatus", "categories", "importance", "subject", "toRecipients",
     "emailAddress", "address",
-    "message", "inputIds", "sourceIdType", "changeType", "notificationUrl", "resource",
+    "message", "comment", "body", "inputIds", "sourceIdType", "changeType", "notificationUrl", "resource",
     "expirationDateTime", "x",
 ]  # fmt: skip
 VALUE = st.recursive(

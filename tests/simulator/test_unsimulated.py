@@ -24,9 +24,8 @@ def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, metho
 @pytest.mark.parametrize(
     "method, path",
     [
-        ("POST", "messages/{}/reply"),
-        ("POST", "messages/{}/microsoft.graph.createForward"),
-        ("POST", "mailFolders/inbox/messages/{}/replyAll"),
+        ("POST", "messages/{}/microsoft.graph.unsubscribe"),
+        ("POST", "mailFolders/inbox/messages/{}/markAsJunk"),
         ("POST", "messages/{}/attachments"),
         ("DELETE", "messages/{}/attachments/AAA="),
         ("POST", "messages/{}/attachments/createUploadSession"),
@@ -34,7 +33,7 @@ def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, metho
         ("GET", "messages/delta"),
         ("GET", "mailFolders/inbox/messageRules"),
         ("POST", "mailFolders/inbox/copy"),
-        ("GET", "mailboxSettings"),
+        ("GET", "presence"),
         ("GET", "outlook/masterCategories"),
         ("GET", "calendar/events"),
         ("GET", "inferenceClassification/overrides"),
@@ -67,7 +66,7 @@ def test_the_beta_version_is_not_simulated(sim, microsoft, address):
 
 def test_parts_of_a_batch_say_it_too(sim, microsoft, address):
     user = microsoft.connect(sim, address)
-    part = {"id": "1", "method": "GET", "url": "/me/mailboxSettings"}
+    part = {"id": "1", "method": "GET", "url": "/me/presence"}
     answer = user.post("/$batch", {"requests": [part]}, 200)
     assert [response["status"] for response in answer["responses"]] == [501]
 
@@ -78,11 +77,11 @@ def test_each_endpoint_is_logged_once(start, google, microsoft):
     for _ in range(2):
         gmail.expect_error(501, "settings/sendAs")
     for message in outlook.get("messages")["value"]:
-        outlook.expect_error(501, f"messages/{message['id']}/reply", "POST")
-        part = {"id": "1", "method": "GET", "url": "/me/mailboxSettings"}
+        outlook.expect_error(501, f"messages/{message['id']}/unsubscribe", "POST")
+        part = {"id": "1", "method": "GET", "url": "/me/presence"}
         outlook.post("/$batch", {"requests": [part]}, 200)
     lines = sim.process.read_output()[1].splitlines()
     assert len(lines) == 3
     assert "GET /gmail/v1/users/*/settings/sendAs" in lines[0]
-    assert "POST /v1.0/*/messages/*/reply" in lines[1]
-    assert "GET /v1.0/*/mailboxSettings" in lines[2]
+    assert "POST /v1.0/*/messages/*/unsubscribe" in lines[1]
+    assert "GET /v1.0/*/presence" in lines[2]

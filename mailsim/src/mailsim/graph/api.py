@@ -19,6 +19,7 @@ from mailsim.graph import (
     message_writes,
     messages,
     odata,
+    replies,
     subscriptions,
     users,
 )
@@ -43,6 +44,16 @@ _MESSAGE_ROUTES = (
     make_route("POST", "M/*/copy", "messages.copy", "write", message_writes.copy),
     make_route("POST", "M/*/send", "messages.send", "send", message_writes.send),
     make_route("POST", "M/*/permanentdelete", "messages.permanentDelete", "write", message_writes.delete),
+    make_route("POST", "M/*/createreply", "messages.createReply", "write", replies.create_draft("reply")),
+    make_route(
+        "POST", "M/*/createreplyall", "messages.createReplyAll", "write", replies.create_draft("replyAll")
+    ),
+    make_route(
+        "POST", "M/*/createforward", "messages.createForward", "write", replies.create_draft("forward")
+    ),
+    make_route("POST", "M/*/reply", "messages.reply", "send", replies.send("reply")),
+    make_route("POST", "M/*/replyall", "messages.replyAll", "send", replies.send("replyAll")),
+    make_route("POST", "M/*/forward", "messages.forward", "send", replies.send("forward")),
     make_route("GET", "M/*/attachments", "attachments.list", "full", attachments.list_page),
     make_route("GET", "M/*/attachments/$count", "attachments.count", "full", attachments.count),
     make_route("GET", "M/*/attachments/*", "attachments.get", "full", attachments.get),

@@ -6,13 +6,15 @@ The opposite direction is `message_json`.
 import base64
 import binascii
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from email import policy
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.parser import BytesParser
 from typing import Any, cast
 
+from mailsim.graph import mime_editing
 from mailsim.graph.errors import bad_request
 
 _RECIPIENTS = {"toRecipients": "To", "ccRecipients": "Cc", "bccRecipients": "Bcc", "replyTo": "Reply-To"}
@@ -29,7 +31,8 @@ def _wrong_type(name: str) -> Exception:
     return bad_request(f"The property '{name}' does not have the expected type.", "ErrorInvalidRequest")
 
 
-def _parse_address(value: Any, name: str) -> Address:
+def parse_address(value: Any, name: str) -> Address:
+    """Return a recipient of Graph's JSON; `name` is its property."""
     person: Any = cast("Mapping[str, Any]", value).get("emailAddress") if isinstance(value, Mapping) else None
     if not isinstance(person, Mapping):
         raise _wrong_type(name)
@@ -49,8 +52,8 @@ def _set_header(message: EmailMessage, header: str, value: Any) -> None:
         message[header] = value
 
 
-def apply_json(message: EmailMessage, fields: Mapping[str, Any]) -> None:
-    """Set the properties that the JSON contains and keep the others."""
+def _set_headers(message: EmailMessage, fields: Mapping[str, Any]) -> None:
+    """Set the headers that the JSON contains and keep the others."""
     if "subject" in fields:
         if not isinstance(fields["subject"], str | None):
             raise _wrong_type("subject")
@@ -58,16 +61,12 @@ def apply_json(message: EmailMessage, fields: Mapping[str, Any]) -> None:
     for name, header in _RECIPIENTS.items():
         if name in fields:
             _set_header(
-                message, header, [_parse_address(recipient, name) for recipient in _get_list(fields, name)]
+                message, header, [parse_address(recipient, name) for recipient in _get_list(fields, name)]
             )
     for name, header in (("from", "From"), ("sender", "Sender")):
         if fields.get(name) is not None:
-            _set_header(message, header, _parse_address(fields[name], name))
+            _set_header(message, header, parse_address(fields[name], name))
     _set_delivery_options(message, fields)
-    if fields.get("body") is not None:
-        _set_body(message, fields["body"])
-    for attachment in _get_list(fields, "attachments"):
-        _add_attachment(message, attachment)
 
 
 def _set_delivery_options(message: EmailMessage, fields: Mapping[str, Any]) -> None:
@@ -98,7 +97,6 @@ def _set_body(message: EmailMessage, value: Any) -> None:
     if not isinstance(content, str) or kind not in {"text", "html"}:
         raise _wrong_type("body")
     content = content.encode("utf-8", "replace").decode()
-    message.clear_content()
     message.set_content(content, subtype="html" if kind == "html" else "plain")
 
 
@@ -145,25 +143,43 @@ def _add_custom_headers(message: EmailMessage, fields: Mapping[str, Any]) -> Non
         message[name] = " ".join(value.split())
 
 
-def compose_message(fields: Mapping[str, Any], sender: tuple[str, str], message_id: str, date: str) -> bytes:
+def compose_message(
+    fields: Mapping[str, Any],
+    sender: tuple[str, str],
+    message_id: str,
+    date: str,
+    more_headers: Sequence[tuple[str, str]] = (),
+) -> bytes:
     message = EmailMessage(policy=policy.SMTP)
     message["From"] = Address(display_name=sender[0], addr_spec=sender[1])
     message["Date"] = date
     message["Message-ID"] = message_id
-    message.set_content("")
-    return _to_bytes(message, fields, is_new=True)
+    with _reject_unwritable():
+        for name, value in more_headers:
+            message[name] = value
+        _set_headers(message, fields)
+        _add_custom_headers(message, fields)
+        _set_body(message, fields.get("body") or {})
+        for attachment in _get_list(fields, "attachments"):
+            _add_attachment(message, attachment)
+        return message.as_bytes()
 
 
 def edit_message(raw: bytes, fields: Mapping[str, Any]) -> bytes:
     message = BytesParser(EmailMessage, policy=policy.SMTP).parsebytes(raw)
-    return _to_bytes(message, fields)
+    with _reject_unwritable():
+        _set_headers(message, fields)
+        edited = message.as_bytes()
+        if fields.get("body") is None:
+            return edited
+        body = EmailMessage(policy=policy.SMTP)
+        _set_body(body, fields["body"])
+        return mime_editing.replace_body(edited, body.as_bytes())
 
 
-def _to_bytes(message: EmailMessage, fields: Mapping[str, Any], *, is_new: bool = False) -> bytes:
+@contextmanager
+def _reject_unwritable() -> Generator[None]:
     try:
-        apply_json(message, fields)
-        if is_new:
-            _add_custom_headers(message, fields)
-        return message.as_bytes()
+        yield
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         raise bad_request("The message could not be composed.", "ErrorInvalidRequest") from error

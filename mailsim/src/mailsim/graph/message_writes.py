@@ -5,7 +5,7 @@
 
 import base64
 import binascii
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from email.utils import format_datetime, getaddresses
 from typing import Any, cast
 
@@ -36,7 +36,7 @@ _CONTENT_PROPERTIES = frozenset(
 _STATE_PROPERTIES = frozenset({"isRead", "flag", "categories", "importance", "inferenceClassification"})
 
 
-def _entity_response(call: GraphCall, number: int, status: int) -> GraphResponse:
+def entity_response(call: GraphCall, number: int, status: int) -> GraphResponse:
     """Return the message after a change, with its current ID."""
     assert call.user is not None
     view = call.graph.make_view(call.mailbox, number, call.prefer)
@@ -46,10 +46,11 @@ def _entity_response(call: GraphCall, number: int, status: int) -> GraphResponse
     return GraphResponse(status, {"@odata.context": call.context(tail), **properties})
 
 
-def _compose(call: GraphCall, body: Mapping[str, Any]) -> bytes:
+def compose(call: GraphCall, body: Mapping[str, Any], more_headers: Sequence[tuple[str, str]] = ()) -> bytes:
+    """Return a new message of the mailbox's owner."""
     sender = (call.mailbox.account.name, call.mailbox.address)
     date = format_datetime(call.graph.sim.clock.now())
-    return message_composer.compose_message(body, sender, _make_message_id(call), date)
+    return message_composer.compose_message(body, sender, _make_message_id(call), date, more_headers)
 
 
 def _make_message_id(call: GraphCall) -> str:
@@ -59,28 +60,38 @@ def _make_message_id(call: GraphCall) -> str:
 
 async def create(call: GraphCall) -> GraphResponse:
     """Create a draft from JSON or from base64 MIME."""
-    if call.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/plain":
-        raw = _decode_mime(call)
-        return _entity_response(call, call.mailbox.save_draft(raw), 201)
+    if has_mime(call):
+        raw = decode_mime(call)
+        return entity_response(call, call.mailbox.save_draft(raw), 201)
     body = call.json()
-    _check_properties(
-        body, _CONTENT_PROPERTIES | _STATE_PROPERTIES | {"attachments", "internetMessageHeaders"}
-    )
-    number = call.mailbox.save_draft(_compose(call, body))
-    _set_state_properties(call.mailbox, number, body)
+    check_new_message(body)
+    number = call.mailbox.save_draft(compose(call, body))
+    set_state_properties(call.mailbox, number, body)
     folder = folders.find(call, call.names[0]) if "/mailfolders" in call.path.lower() else None
     if folder is not None:
         call.mailbox.move(number, folder.key)
-    return _entity_response(call, number, 201)
+    return entity_response(call, number, 201)
 
 
-def _decode_mime(call: GraphCall) -> bytes:
+def has_mime(call: GraphCall) -> bool:
+    """Return whether the body is base64 MIME instead of JSON."""
+    return call.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/plain"
+
+
+def decode_mime(call: GraphCall) -> bytes:
     try:
         return base64.b64decode(call.body, validate=True)
     except binascii.Error as error:
         raise bad_request(
             "Invalid base64 string for MIME content.", "ErrorMimeContentInvalidBase64String"
         ) from error
+
+
+def check_new_message(body: Mapping[str, Any]) -> None:
+    """Raise for properties that a new message does not accept."""
+    _check_properties(
+        body, _CONTENT_PROPERTIES | _STATE_PROPERTIES | {"attachments", "internetMessageHeaders"}
+    )
 
 
 def _check_properties(body: Mapping[str, Any], allowed: frozenset[str]) -> None:
@@ -101,8 +112,8 @@ async def update(call: GraphCall) -> GraphResponse:
         call.mailbox.edit_draft(
             view.number, message_composer.edit_message(call.mailbox.raw(view.number), body)
         )
-    _set_state_properties(call.mailbox, view.number, body)
-    return _entity_response(call, view.number, 200)
+    set_state_properties(call.mailbox, view.number, body)
+    return entity_response(call, view.number, 200)
 
 
 def _check_if_match(call: GraphCall, view: MessageView) -> None:
@@ -114,7 +125,7 @@ def _check_if_match(call: GraphCall, view: MessageView) -> None:
         )
 
 
-def _set_state_properties(mailbox: Mailbox, number: int, body: Mapping[str, Any]) -> None:
+def set_state_properties(mailbox: Mailbox, number: int, body: Mapping[str, Any]) -> None:
     read, flag, categories = body.get("isRead"), body.get("flag"), body.get("categories")
     if not isinstance(read, bool | None) or not isinstance(categories, list | None):
         raise bad_request("A property does not have the expected type.", "ErrorInvalidRequest")
@@ -154,14 +165,14 @@ def _get_destination(call: GraphCall) -> str:
 async def move(call: GraphCall) -> GraphResponse:
     view, key = messages.find_in_path(call), _get_destination(call)
     call.mailbox.move(view.number, key)
-    return _entity_response(call, view.number, 201)
+    return entity_response(call, view.number, 201)
 
 
 async def copy(call: GraphCall) -> GraphResponse:
     view, key = messages.find_in_path(call), _get_destination(call)
     copied = call.mailbox.deliver(call.mailbox.raw(view.number), view.state)
     call.mailbox.move(copied, key)
-    return _entity_response(call, copied, 201)
+    return entity_response(call, copied, 201)
 
 
 async def send(call: GraphCall) -> GraphResponse:
@@ -177,20 +188,25 @@ async def send(call: GraphCall) -> GraphResponse:
 async def send_mail(call: GraphCall) -> GraphResponse:
     """Send a message from JSON or MIME, and save it to Sent Items unless the request says otherwise."""
     save = True
-    if call.headers.get("content-type", "").partition(";")[0].strip().lower() == "text/plain":
-        raw = _decode_mime(call)
+    if has_mime(call):
+        raw = decode_mime(call)
     else:
         body = call.json()
         message = get_argument(body, "message")
         if not isinstance(message, Mapping):
             raise bad_request("The parameter 'Message' is required.", "ErrorInvalidRequest")
-        raw = _compose(call, cast("Mapping[str, Any]", message))
+        raw = compose(call, cast("Mapping[str, Any]", message))
         save = get_argument(body, "saveToSentItems") is not False
+    send_message(call, raw, save=save)
+    return GraphResponse(202)
+
+
+def send_message(call: GraphCall, raw: bytes, *, save: bool = True) -> None:
+    """Send a message to its recipients and save it to Sent Items."""
     raw = _prepare(call, raw)
     if save:
         call.mailbox.deliver(raw, get_arrival_state("outlook", sent=True))
     sending.deliver(call.graph.sim.registry, raw)
-    return GraphResponse(202)
 
 
 def _prepare(call: GraphCall, raw: bytes) -> bytes:

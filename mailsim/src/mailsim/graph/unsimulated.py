@@ -7,12 +7,6 @@ not have either get Graph's own error.
 from collections.abc import Sequence
 
 _MESSAGE_OPERATIONS = {
-    "reply": "POST",
-    "replyall": "POST",
-    "forward": "POST",
-    "createreply": "POST",
-    "createreplyall": "POST",
-    "createforward": "POST",
     "markasjunk": "POST",
     "markasnotjunk": "POST",
     "unsubscribe": "POST",
