@@ -190,7 +190,25 @@ async def test_head_detects_truncation_and_belongs_to_one_organization(
     assert verify("--head", kept, "--organization", str(organization))[0] == 1
 
 
-async def test_truncation_is_found_without_a_noted_head(write, seal_with, home, verify, owner, organization):
+async def test_verification_writes_no_head_and_says_that_the_end_was_not_checked(
+    write, seal_with, home, verify, postroom, database_url
+):
+    await write()
+    await seal_with()
+    shown = postroom("ledger", "verify", **databases.login_settings(database_url)).stdout
+    assert "cut off" not in shown
+    (home / "ledger.heads").unlink()
+    done = postroom("ledger", "verify", **databases.login_settings(database_url))
+    assert (done.returncode, "Not checked: whether entries were cut off at the end" in done.stdout) == (
+        0,
+        True,
+    )
+    assert not (home / "ledger.heads").exists()
+
+
+async def test_truncation_is_found_without_a_noted_head(
+    write, seal_with, home, verify, owner, organization, tmp_path
+):
     for _ in range(2):
         await write()
         await seal_with()
@@ -203,9 +221,13 @@ async def test_truncation_is_found_without_a_noted_head(write, seal_with, home, 
     await owner.execute("DELETE FROM work")
     await owner.execute("DELETE FROM feeds")
     await owner.execute("DELETE FROM organizations")
-    code, [proof] = verify(POSTROOM_HOME=str(home))
-    assert (code, proof["organization"]) == (1, str(organization))
-    assert "not in the database" in proof["faults"][0]
+    published = tmp_path / "published"
+    published.write_text(f"2026-11-15T09:30:00+00:00 {(home / 'ledger.heads').read_text()}")
+    for settings in ({}, {"POSTROOM_LEDGER_HEADS_FILE": str(published)}):
+        code, [proof] = verify(POSTROOM_HOME=str(home), **settings)
+        assert (code, proof["organization"]) == (1, str(organization))
+        assert "not in the database" in proof["faults"][0]
+        (home / "ledger.heads").unlink(missing_ok=True)
 
 
 async def test_entry_of_an_unknown_key_waits_until_the_key_is_known(database_url, owner, organization, home):

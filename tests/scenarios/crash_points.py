@@ -233,6 +233,7 @@ WITHOUT_EFFECT = frozenset(
         "LedgerHeads.load",
         "LedgerHeads.list_newest",
         "LedgerHeads.list_known",
+        "LedgerHeads.list_organizations",
         "KeyFile.source",
         "KeyFile.first",  # by KeyFile.add, for the first key
         "KeyFile.find",

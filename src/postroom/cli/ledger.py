@@ -58,8 +58,9 @@ def verify(
 ) -> ExitCode:
     """Verify all digests, MACs, chains and signatures of the ledger. Exit code 1 if it is broken.
 
-    The ledger must contain the heads in the file ledger.heads of the home directory, so entries cut off at
-    the end are detected. A printed head that you stored elsewhere can be given as --head.
+    The ledger must contain the heads that workers kept in the file ledger.heads of the home directory and
+    published in POSTROOM_LEDGER_HEADS_FILE, so entries cut off at the end are detected. A printed head that
+    you stored elsewhere can be given as --head. Nothing is written.
     """
     from postroom import config
     from postroom.cli import output, startup
@@ -136,6 +137,10 @@ def _print_proof(organization: "OrganizationId", proof: "LedgerVerification") ->
             f"  Not checked: the MACs of {proof.unchecked_entries} entries and"
             f" {proof.unchecked_purges} purges. Their keys are not in ledger.macs of this home directory."
         )
+    if not proof.checked_heads:
+        typer.echo(
+            "  Not checked: whether entries were cut off at the end. No head of this ledger is known here."
+        )
     for fault in proof.faults:
         typer.echo(f"  {fault}")
     if proof.head:
@@ -170,27 +175,16 @@ async def _verify_organizations(
     organization: UUID | None,
     head: str | None,
 ) -> "list[tuple[OrganizationId, LedgerVerification]]":
-    """Verify ledgers. An organization that is gone, but has a kept head, lost its whole ledger."""
-    from postroom.flow.ledger.verification import LedgerVerification, verify_and_keep_head
-    from postroom.model import OrganizationId
+    from postroom.flow.ledger.verification import verify_organizations
 
-    missing = kept.load().keys() - set(await _select_organizations(database, None))
-    if organization in missing:
-        organizations = []
-    else:
-        organizations = await _select_organizations(database, organization)
-    if head is not None and len(organizations) > 1:
+    if head is not None and organization is None and len(await _select_organizations(database, None)) > 1:
         raise SettingsError("--head belongs to one organization. Add --organization.")
-    heads = [head] if head else []
-    fault = "the organization is not in the database, but ledger.heads has a head of its ledger"
-    return [
-        (each, await verify_and_keep_head(database, each, keys.check, kept, heads=heads))
-        for each in organizations
-    ] + [
-        (OrganizationId(each), LedgerVerification(faults=[fault]))
-        for each in sorted(missing)
-        if organization in {None, each}
-    ]
+    proofs = await verify_organizations(
+        database, keys.check, kept, only=organization, heads=[head] if head else []
+    )
+    if organization is not None and not proofs:
+        raise _unknown_organization(organization)
+    return proofs
 
 
 async def _read_newest(
@@ -215,5 +209,9 @@ async def _select_organizations(database: "Database", only: UUID | None) -> "lis
     if only is None:
         return ids
     if only not in ids:
-        raise SettingsError(f"No such organization: {only}. Leave out --organization to see all.")
+        raise _unknown_organization(only)
     return [organization_id for organization_id in ids if organization_id == only]
+
+
+def _unknown_organization(organization: UUID) -> SettingsError:
+    return SettingsError(f"No such organization: {organization}. Leave out --organization to see all.")

@@ -20,7 +20,7 @@ from postroom.errors import OperatorError
 from postroom.vault import private_files
 
 HEADS: Final = "ledger.heads"
-_LINE: Final = re.compile(r"([0-9a-f-]{36}) ([0-9]{1,18}:[0-9a-f]{64})")
+_LINE: Final = re.compile(r"([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}) ([0-9]{1,18}:[0-9a-f]{64})")
 _BLOCK_BYTES: Final = 1 << 16
 
 
@@ -49,7 +49,7 @@ class LedgerHeads:
 
     def list_newest(self, organization: UUID) -> list[str]:
         """The heads that the next head must extend: the kept one and the last published one."""
-        newest = {self.load().get(organization), next(self._read_published(organization), None)}
+        newest = {self.load().get(organization), self._find_published(organization)}
         return sorted(head for head in newest if head is not None)
 
     def list_known(self, organization: UUID) -> Iterator[str]:
@@ -57,7 +57,11 @@ class LedgerHeads:
         kept = self.load().get(organization)
         if kept is not None:
             yield kept
-        yield from self._read_published(organization)
+        yield from (head for each, head in self._read_published() if each == organization)
+
+    def list_organizations(self) -> set[UUID]:
+        """The organizations with a kept or published head."""
+        return {*self.load(), *(organization for organization, _ in self._read_published())}
 
     def keep(self, organization: UUID, head: str) -> None:
         """Publish and keep a head, unless a later one is. The caller found `list_newest` in the ledger."""
@@ -70,8 +74,7 @@ class LedgerHeads:
                 private_files.replace(self.path, "".join(lines))
 
     def _publish(self, organization: UUID, head: str) -> None:
-        last = next(self._read_published(organization), None)
-        if self.published is None or _number(head) <= _number(last):
+        if self.published is None or _number(head) <= _number(self._find_published(organization)):
             return
         now = datetime.now(UTC).isoformat(timespec="seconds")
         with self._published_disk(self.published):
@@ -82,15 +85,18 @@ class LedgerHeads:
             finally:
                 os.close(descriptor)
 
-    def _read_published(self, organization: UUID) -> Iterator[str]:
-        """The published heads of an organization, newest first."""
+    def _find_published(self, organization: UUID) -> str | None:
+        return next((head for each, head in self._read_published() if each == organization), None)
+
+    def _read_published(self) -> Iterator[tuple[UUID, str]]:
+        """All published heads with their organizations, newest first."""
         if self.published is None:
             return
         with self._published_disk(self.published):
             for line in _read_backwards(self.published):
                 match = _LINE.fullmatch(line.partition(" ")[2])
-                if match and match[1] == str(organization):
-                    yield match[2]
+                if match:
+                    yield UUID(match[1]), match[2]
 
     def _disk(self) -> AbstractContextManager[None]:
         remedy = "Give this user access, or set POSTROOM_HOME to another directory."

@@ -32,7 +32,7 @@ _EVENT_NAMES: Final = {"DOCUMENT_TAKEN_IN": "Document created"}
 
 @dataclass(frozen=True)
 class LedgerPagesContext:
-    """Collaborators of the ledger page. `check` verifies a seal's signature; `heads` were kept before."""
+    """Collaborators of the ledger page. `check` verifies a seal's signature; `heads` are the known ones."""
 
     site: SiteContext
     check: SignatureCheck
@@ -82,8 +82,9 @@ async def verify(context: LedgerPagesContext, request: Request) -> Response:
         return await ledger_page(context, request, is_running=True)
     context.verifying.add(organization)
     try:
-        verification = await ledger_verification.verify_and_keep_head(
-            context.site.database, organization, context.check, context.heads
+        heads = context.heads.list_known(organization)
+        verification = await ledger_verification.verify(
+            context.site.database, organization, context.check, heads=heads
         )
     finally:
         context.verifying.discard(organization)

@@ -50,9 +50,8 @@ class ForgedLedger:
         await seal_ledger(self.database, self.home, self.organization)
 
     async def verify(self):
-        return await verification.verify_and_keep_head(
-            self.database, self.organization, check_signature, LedgerHeads(self.home)
-        )
+        heads = LedgerHeads(self.home).list_known(self.organization)
+        return await verification.verify(self.database, self.organization, check_signature, heads=heads)
 
     async def entries(self) -> list[LedgerEntry]:
         """All entries, oldest first."""

@@ -174,7 +174,7 @@ async def test_sealing_keeps_the_newest_head_unless_the_kept_one_is_gone(
 
 
 async def test_published_heads_reveal_a_truncation_if_the_home_is_lost_too(
-    write, database, organization, owner, tmp_path
+    write, proof, database, organization, owner, tmp_path
 ):
     heads = LedgerHeads(tmp_path / "home", tmp_path / "published")
     for _ in range(2):
@@ -187,11 +187,13 @@ async def test_published_heads_reveal_a_truncation_if_the_home_is_lost_too(
     async with without_triggers(owner):
         await owner.execute("DELETE FROM seals")
         await owner.execute("DELETE FROM ledger")
-    found = await verification.verify_and_keep_head(database, organization, check_signature, heads)
+    found = await proof(heads=heads.list_known(organization))
     assert [second[1] in fault and "truncated" in fault for fault in found.faults] == [True]
 
 
-async def test_head_of_a_truncated_ledger_is_not_published(write, database, organization, owner, tmp_path):
+async def test_head_of_a_truncated_ledger_is_not_published(
+    write, proof, database, organization, owner, tmp_path
+):
     """Deleting the kept heads does not help a forger: the next head must extend the published ones too."""
     heads = LedgerHeads(tmp_path / "home", tmp_path / "published")
     for _ in range(3):
@@ -207,18 +209,20 @@ async def test_head_of_a_truncated_ledger_is_not_published(write, database, orga
         await seal_ledger(database, heads, organization)
     assert (heads.published.read_text(), heads.path.exists()) == (published, False)
     newest = published.split()[-1]
-    found = await verification.verify_and_keep_head(database, organization, check_signature, heads)
+    found = await proof(heads=heads.list_known(organization))
     assert [fault for fault in found.faults if newest in fault and "1 other known" in fault]
 
 
-async def test_every_published_head_must_be_in_the_ledger(write, database, organization, owner, tmp_path):
+async def test_every_published_head_must_be_in_the_ledger(
+    write, proof, database, organization, owner, tmp_path
+):
     heads = LedgerHeads(tmp_path / "home", tmp_path / "published")
     for _ in range(2):
         await write(1)
         await seal_ledger(database, heads, organization)
     first, second = heads.published.read_text().splitlines()
     heads.published.write_text(f"{first.replace(' 1:', ' 9:')}\n{second}\n")
-    found = await verification.verify_and_keep_head(database, organization, check_signature, heads)
+    found = await proof(heads=heads.list_known(organization))
     assert ["head 9:" in fault for fault in found.faults] == [True]
 
 

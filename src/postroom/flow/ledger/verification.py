@@ -3,6 +3,7 @@
 Signatures need only the public keys; MACs need the keys in `ledger.macs`. Without these, the result says how
 many MACs were not checked. The sealer checked those of sealed entries before it signed. The ledger must
 contain the heads that were kept outside the database or published. Otherwise entries were cut off at its end.
+Nothing is written: a verification must not vouch for the heads that later ones compare.
 """
 
 import asyncio
@@ -13,7 +14,8 @@ from itertools import chain, islice
 from typing import Final
 from uuid import UUID
 
-from postroom.store import ledger
+from postroom.model import OrganizationId
+from postroom.store import ledger, organizations
 from postroom.store.database import Database
 from postroom.store.entry_macs import EntryMacs
 from postroom.store.ledger import LedgerEntry, Seal
@@ -40,6 +42,7 @@ class LedgerVerification:
     authenticated_from: int | None = None  # the first position whose entry is sealed with its MAC
     unchecked_entries: int = 0  # their MACs are of keys that are not known here
     unchecked_purges: int = 0
+    checked_heads: int = 0  # without any, entries may have been cut off at the end
     head: str | None = None
     faults: list[str] = field(default_factory=list[str])
 
@@ -79,20 +82,31 @@ async def verify(
     return run.result
 
 
-async def verify_and_keep_head(
+async def verify_organizations(
     database: Database,
-    organization: UUID,
     check: SignatureCheck,
     kept: LedgerHeads,
     *,
-    heads: Iterable[str] = (),
-) -> LedgerVerification:
-    """Verify a ledger, which must contain its kept heads. If it is intact, keep its newest head."""
-    known = chain(heads, kept.list_known(organization))
-    result = await verify(database, organization, check, heads=known)
-    if result.head is not None and not result.faults:
-        await asyncio.to_thread(kept.keep, organization, result.head)
-    return result
+    only: UUID | None = None,
+    heads: Sequence[str] = (),
+) -> list[tuple[OrganizationId, LedgerVerification]]:
+    """Verify the ledgers of all organizations, or of one. An unknown one has no result.
+
+    An organization that is not in the database, but has a known head, lost its whole ledger.
+    """
+    async with database.engine() as connection:
+        present = await organizations.list_ids(connection)
+    missing = await asyncio.to_thread(kept.list_organizations) - set(present)
+    fault = "the organization is not in the database, but a head of its ledger is known"
+    return [
+        (each, await verify(database, each, check, heads=chain(heads, kept.list_known(each))))
+        for each in present
+        if only in {None, each}
+    ] + [
+        (OrganizationId(each), LedgerVerification(faults=[fault]))
+        for each in sorted(missing)
+        if only in {None, each}
+    ]
 
 
 async def _check_heads(
@@ -101,6 +115,7 @@ async def _check_heads(
     """Find known heads that are not in the ledger. There may be many, so they make one fault."""
     remaining, newest, count = iter(heads), "", 0
     while batch := await asyncio.to_thread(lambda: set(islice(remaining, BATCH))):
+        result.checked_heads += len(batch)
         async with database.transaction(organization) as connection:
             missing = await ledger.list_missing_heads(connection, sorted(batch))
         count += len(missing)
