@@ -97,6 +97,19 @@ async def test_a_role_without_rights_gets_the_statements_for_the_administrator(s
     assert [applied.version for applied in await migrate(jane)] == VERSIONS
 
 
+async def test_a_service_role_without_the_group_roles_gets_the_grant(superuser, own_server):
+    await superuser.execute("CREATE ROLE maker LOGIN CREATEROLE")
+    await superuser.execute("CREATE DATABASE shop OWNER maker")
+    await superuser.execute("CREATE ROLE service LOGIN NOINHERIT")
+    await migrate(with_database(as_role(own_server, "maker"), "shop"))
+    service = with_database(as_role(own_server, "service"), "shop")
+    with pytest.raises(SchemaError, match="role service cannot assume the role postroom_engine") as refusal:
+        await read_status(service)
+    [_, grant] = str(refusal.value).splitlines()
+    await superuser.execute(grant)
+    assert (await read_status(service)).current
+
+
 async def test_a_right_that_a_migration_lacks_is_named(superuser, own_server):
     await superuser.execute("CREATE ROLE maker LOGIN CREATEROLE")
     await superuser.execute("CREATE DATABASE shop OWNER maker")

@@ -29,7 +29,12 @@ async def assume(connection: Connection, role: str | None = None) -> None:
             [SEARCH_PATH, role or "none"],
         )
     except (errors.InsufficientPrivilege, errors.InvalidParameterValue) as error:
-        raise SchemaError(_setup_instructions(connection.info.user)) from error
+        user = connection.info.user
+        raise SchemaError(
+            f"The database role {user} cannot assume the role {role}. If that role does not exist, run"
+            " `postroom db migrate`. Otherwise ask a database administrator to run:\n"
+            + _grant_statement(user)
+        ) from error
 
 
 def setup_statements(owner: str) -> list[str]:
@@ -39,10 +44,14 @@ def setup_statements(owner: str) -> list[str]:
     return [
         create.format(APPLICATION),
         create.format(ENGINE),
-        f"GRANT {APPLICATION}, {ENGINE} TO {name};",
+        _grant_statement(owner),
         f"CREATE SCHEMA IF NOT EXISTS {SCHEMA} AUTHORIZATION {name};",
         f"CREATE SCHEMA IF NOT EXISTS {SHARED_SCHEMA} AUTHORIZATION {name};",
     ]
+
+
+def _grant_statement(login: str) -> str:
+    return f"GRANT {APPLICATION}, {ENGINE} TO {sql.Identifier(login).as_string(None)};"
 
 
 async def list_missing(connection: Connection) -> list[str]:
