@@ -15,6 +15,8 @@ from psycopg.rows import class_row
 from postroom.store.database import Connection
 from postroom.store.ledger import JsonValue, to_canonical_json
 
+# How many events are numbered at once.
+BATCH: Final = 1000
 # All event kinds except `webhook.disabled`, which is for people only.
 EVENT_KINDS: Final = (
     "document.changed",
@@ -105,7 +107,7 @@ async def append_events(connection: Connection, events: Sequence[NewEvent]) -> N
     )
 
 
-async def assign_positions(connection: Connection, *, batch: int = 1000) -> int:
+async def assign_positions(connection: Connection, *, batch: int = BATCH) -> int:
     """Assign positions to committed events and return how many. Safe to call concurrently."""
     cursor = await connection.execute("SELECT number_events(%s)", [batch])
     row = await cursor.fetchone()

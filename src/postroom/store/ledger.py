@@ -26,6 +26,8 @@ from postroom.store.entry_macs import EntryMacs
 PURGE_EVENT: Final = "PERSONAL_VALUES_PURGED"
 # Records that entries have MACs from now on, in a ledger that an earlier version began.
 AUTHENTICATION_EVENT: Final = "LEDGER_AUTHENTICATION_STARTED"
+# No seal covers more entries. A forged one with a huge range must not be read into memory.
+MAX_SEALED: Final = 1000
 # Below every id, forged ones included.
 BEFORE_ALL: Final = -(2**63)
 _ENCODE: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode

@@ -103,13 +103,12 @@ async def get(connection: Connection, webhook: UUID) -> Webhook | None:
     return await cursor.fetchone()
 
 
-async def is_selected(connection: Connection, kind: str) -> bool:
-    """Whether an enabled webhook names this kind, or its group, in its filter."""
+async def list_filters(connection: Connection) -> list[list[str]]:
+    """The filters of enabled webhooks, except of those that receive all kinds."""
     cursor = await connection.execute(
-        "SELECT FROM webhooks WHERE disabled_at IS NULL AND kinds && %s::text[] LIMIT 1",
-        [[kind, f"{kind.partition('.')[0]}.*"]],
+        "SELECT kinds FROM webhooks WHERE disabled_at IS NULL AND kinds <> '{}'"
     )
-    return await cursor.fetchone() is not None
+    return [row[0] for row in await cursor.fetchall()]
 
 
 async def get_secret(connection: Connection, webhook: UUID) -> SealedSecret | None:

@@ -69,10 +69,10 @@ async def test_what_was_written_is_sealed_and_proven(write, seal_now, proof):
 
 
 async def test_a_ledger_longer_than_a_batch_is_sealed_in_several(write, seal_now, proof, owner):
-    await write(seal.BATCH + 10)
+    await write(ledger.MAX_SEALED + 10)
     await seal_now()
     found = await proof()
-    assert (found.faults, found.entries, found.seals) == ([], seal.BATCH + 10, 2)
+    assert (found.faults, found.entries, found.seals) == ([], ledger.MAX_SEALED + 10, 2)
     cursor = await owner.execute("SELECT count(*) FROM work")
     assert await cursor.fetchone() == (0,)
 

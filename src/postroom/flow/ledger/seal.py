@@ -14,6 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, OperatorError, TransientError
+from postroom.flow.outbound import deliver
 from postroom.logs import Log
 from postroom.model import OrganizationId, StepResult, WorkKind
 from postroom.store import feed, ledger, webhooks, work
@@ -23,7 +24,6 @@ from postroom.store.ledger import NewLedgerEntry, Seal, Signer, UnsealedEntry
 from postroom.store.work import Lease, WorkRequest
 from postroom.vault import LedgerHeads
 
-BATCH: Final = 1000
 # After a head could not be kept or published. Until then the feed is still numbered whenever it grows.
 RETRY_HEAD_SECONDS: Final = 60
 
@@ -41,10 +41,10 @@ class SealContext:
 
 async def run(context: SealContext, lease: Lease) -> StepResult:
     """Number and seal what was committed, then keep the head. After a crash, the next run keeps it."""
-    numbered = BATCH
-    while numbered == BATCH:
+    numbered = feed.BATCH
+    while numbered == feed.BATCH:
         async with work.fenced_transaction(context.database, lease) as connection:
-            numbered = await feed.assign_positions(connection, batch=BATCH)
+            numbered = await feed.assign_positions(connection)
             behind = await webhooks.list_behind(connection)
             await work.enqueue(
                 connection, [WorkRequest(lease.organization, WorkKind.DELIVER, str(each)) for each in behind]
@@ -85,12 +85,12 @@ class _Sealing:
             boundary = await ledger.get_boundary(connection)
             if boundary and await self._seal_earlier(connection, boundary, last_seal):
                 return
-        entries = await ledger.list_entries_to_seal(connection, after=self.after, limit=BATCH)
+        entries = await ledger.list_entries_to_seal(connection, after=self.after, limit=ledger.MAX_SEALED)
         valid = [entry for entry in entries if self._is_valid(entry)]
         if valid:
             await self._seal(connection, valid, last_seal, version=2)
         self.refused += len(entries) - len(valid)
-        self.is_finished = len(entries) < BATCH
+        self.is_finished = len(entries) < ledger.MAX_SEALED
         self.after = entries[-1].id if entries else self.after
 
     async def _seal_earlier(self, connection: Connection, boundary: int, last_seal: Seal | None) -> bool:
@@ -98,11 +98,11 @@ class _Sealing:
 
         Then an entry with a MAC follows. Its seal, of version 2, ends the time in which others are accepted.
         """
-        earlier = await ledger.list_earlier_entries(connection, boundary, limit=BATCH)
+        earlier = await ledger.list_earlier_entries(connection, boundary, limit=ledger.MAX_SEALED)
         if earlier:
             await self._seal(connection, earlier, last_seal, version=1)
             return True
-        if await ledger.record_earlier_purges(connection, boundary, limit=BATCH):
+        if await ledger.record_earlier_purges(connection, boundary, limit=ledger.MAX_SEALED):
             return True
         organization = self.lease.organization
         payload = {"earlier_entries": last_seal.last_position if last_seal else 0}
@@ -131,7 +131,8 @@ class _Sealing:
 
 async def _announce_head(connection: Connection, organization: UUID) -> None:
     """Append the newest head to the feed, if a webhook asks for it, so that it is known elsewhere too."""
-    if await webhooks.is_selected(connection, "ledger.sealed"):
+    filters = await webhooks.list_filters(connection)
+    if any(deliver.matches_filter(kinds, "ledger.sealed") for kinds in filters):
         last_seal = await ledger.get_last_seal(connection)
         assert last_seal is not None, "sealed in this run"
         data = {"head": last_seal.head, "entries": last_seal.last_position}

@@ -18,12 +18,9 @@ from postroom.model import OrganizationId
 from postroom.store import ledger, organizations
 from postroom.store.database import Database
 from postroom.store.entry_macs import EntryMacs
-from postroom.store.ledger import LedgerEntry, Seal
+from postroom.store.ledger import MAX_SEALED, LedgerEntry, Seal
 from postroom.vault import LedgerHeads
 
-BATCH: Final = 1000
-# No seal covers more entries. A forged one with a huge range must not be read into memory.
-MAX_SEALED: Final = 1000
 MAX_FAULTS: Final = 1000
 
 # Whether a signature by the key with this id is valid; None if the key is unknown.
@@ -114,7 +111,7 @@ async def _check_heads(
 ) -> None:
     """Find known heads that are not in the ledger. There may be many, so they make one fault."""
     remaining, newest, count = iter(heads), "", 0
-    while batch := await asyncio.to_thread(lambda: set(islice(remaining, BATCH))):
+    while batch := await asyncio.to_thread(lambda: set(islice(remaining, MAX_SEALED))):
         result.checked_heads += len(batch)
         async with database.transaction(organization) as connection:
             missing = await ledger.list_missing_heads(connection, sorted(batch))
@@ -134,7 +131,7 @@ async def _load_seals(
     """Load the next seals with their entries: as many as cover a batch without a gap, at least one."""
     async with database.transaction(organization) as connection:
         after = previous.number if previous else 0
-        seals = _select_batch(await ledger.list_seals(connection, after=after, limit=BATCH // 10))
+        seals = _select_batch(await ledger.list_seals(connection, after=after, limit=MAX_SEALED // 10))
         if not seals:
             return []
         first, last = seals[0].first_position, seals[-1].last_position
@@ -153,7 +150,7 @@ def _select_batch(seals: Sequence[Seal]) -> list[Seal]:
     batch = list(seals[:1])
     for seal in seals[1:]:
         is_adjacent = seal.first_position == batch[-1].last_position + 1 <= seal.last_position
-        if not is_adjacent or seal.last_position - batch[0].first_position >= BATCH:
+        if not is_adjacent or seal.last_position - batch[0].first_position >= MAX_SEALED:
             break
         batch.append(seal)
     return batch
@@ -169,9 +166,9 @@ async def _check_rest(database: Database, organization: UUID, run: "_Run") -> No
     after, is_last = ledger.BEFORE_ALL, False
     while not is_last:
         async with database.transaction(organization) as connection:
-            entries = await ledger.list_unsealed(connection, after=after, limit=BATCH)
+            entries = await ledger.list_unsealed(connection, after=after, limit=MAX_SEALED)
         await asyncio.to_thread(run.check_unsealed, entries)
-        after, is_last = entries[-1].id if entries else after, len(entries) < BATCH
+        after, is_last = entries[-1].id if entries else after, len(entries) < MAX_SEALED
     async with database.transaction(organization) as connection:
         stray_entries, stray_seals = await ledger.count_stray_rows(connection)
     if stray_entries:
