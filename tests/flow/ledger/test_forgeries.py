@@ -11,6 +11,7 @@ from pathlib import Path
 from uuid import UUID
 
 import pytest
+import structlog
 from psycopg.types.json import Jsonb
 
 import databases
@@ -355,6 +356,21 @@ async def test_forgery_is_found(forged, forge):
     await forged.seal()
     found = await forged.verify()
     assert any(FORGERIES[forge] in fault for fault in found.faults), found.faults
+
+
+@pytest.mark.parametrize(
+    "forge, event, level",
+    [
+        (insert_for_the_sealer_without_a_mac, "ledger.entries_forged", "error"),
+        (insert_a_copy_of_a_real_entry, "ledger.entries_forged", "error"),
+        (insert_for_the_sealer_with_an_invented_mac, "ledger.entries_waiting", "warning"),
+    ],
+)
+async def test_sealer_distinguishes_forged_entries_from_those_of_an_unknown_key(forged, forge, event, level):
+    await forge(forged)
+    with structlog.testing.capture_logs() as lines:
+        await forged.seal()
+    assert [(line["event"], line["log_level"], line["count"]) for line in lines] == [(event, level, 1)]
 
 
 async def test_untouched_ledger_stays_intact(forged):

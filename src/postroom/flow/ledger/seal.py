@@ -20,6 +20,7 @@ from postroom.model import OrganizationId, StepResult, WorkKind
 from postroom.store import feed, ledger, webhooks, work
 from postroom.store.connection import Connection
 from postroom.store.database import Database
+from postroom.store.entry_macs import MacKeys
 from postroom.store.ledger import NewLedgerEntry, Seal, Signer, UnsealedEntry
 from postroom.store.work import Lease, WorkRequest
 from postroom.vault import LedgerHeads
@@ -49,14 +50,17 @@ async def run(context: SealContext, lease: Lease) -> StepResult:
             await work.enqueue(
                 connection, [WorkRequest(lease.organization, WorkKind.DELIVER, str(each)) for each in behind]
             )
-    sealing = _Sealing(context, lease, context.find_signer())
+    macs = await asyncio.to_thread(context.database.entry_macs.load)
+    sealing = _Sealing(context, lease, context.find_signer(), macs)
     while not sealing.is_finished:
         async with work.fenced_transaction(context.database, lease) as connection:
             await sealing.seal_batch(connection)
             if sealing.is_finished and sealing.sealed:
                 await _announce_head(connection, lease.organization)
-    if sealing.refused:
-        log.error("ledger.entries_refused", organization=lease.organization, count=sealing.refused)
+    if sealing.waiting:
+        log.warning("ledger.entries_waiting", organization=lease.organization, count=sealing.waiting)
+    if sealing.forged:
+        log.error("ledger.entries_forged", organization=lease.organization, count=sealing.forged)
     try:
         await keep_head(context.database, context.heads, lease.organization)
     except OperatorError as error:
@@ -73,23 +77,27 @@ class _Sealing:
     context: SealContext
     lease: Lease
     signer: Signer
+    macs: MacKeys
     after: int = ledger.BEFORE_ALL
     sealed: int = 0
-    refused: int = 0
+    waiting: int = 0  # their key is not known here: sealed once it is
+    forged: int = 0  # without a valid MAC: never sealed
     is_finished: bool = False
 
     async def seal_batch(self, connection: Connection) -> None:
-        """Seal the next entries. Those without a valid MAC are skipped."""
+        """Seal the next entries with valid MACs, and skip the others."""
         last_seal = await ledger.get_last_seal(connection)
         if (last_seal is None or last_seal.version == 1) and self.after == ledger.BEFORE_ALL:
             boundary = await ledger.get_boundary(connection)
             if boundary and await self._seal_earlier(connection, boundary, last_seal):
                 return
         entries = await ledger.list_entries_to_seal(connection, after=self.after, limit=ledger.MAX_SEALED)
-        valid = [entry for entry in entries if self._is_valid(entry)]
+        checks = [self._check_mac(entry) for entry in entries]
+        valid = [entry for entry, is_valid in zip(entries, checks, strict=True) if is_valid]
         if valid:
             await self._seal(connection, valid, last_seal, version=2)
-        self.refused += len(entries) - len(valid)
+        self.waiting += checks.count(None)
+        self.forged += checks.count(False)
         self.is_finished = len(entries) < ledger.MAX_SEALED
         self.after = entries[-1].id if entries else self.after
 
@@ -124,9 +132,10 @@ class _Sealing:
         await ledger.seal_entries(connection, organization, self.signer, entries, last_seal, version=version)
         self.sealed += len(entries)
 
-    def _is_valid(self, entry: UnsealedEntry) -> bool:
+    def _check_mac(self, entry: UnsealedEntry) -> bool | None:
+        """Whether Postroom wrote the entry; None if the key of its MAC is not known here."""
         data = ledger.entry_mac_data(self.lease.organization, entry.id, entry.sha256)
-        return entry.mac is not None and self.context.database.entry_macs.check(entry.mac, data) is True
+        return False if entry.mac is None else self.macs.check(entry.mac, data)
 
 
 async def _announce_head(connection: Connection, organization: UUID) -> None:

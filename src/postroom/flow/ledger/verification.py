@@ -17,7 +17,7 @@ from uuid import UUID
 from postroom.model import OrganizationId
 from postroom.store import ledger, organizations
 from postroom.store.database import Database
-from postroom.store.entry_macs import EntryMacs
+from postroom.store.entry_macs import MacKeys
 from postroom.store.ledger import MAX_SEALED, LedgerEntry, Seal
 from postroom.vault import LedgerHeads
 
@@ -66,10 +66,9 @@ async def verify(
     run = _Run(
         organization,
         check,
-        database.entry_macs,
+        await asyncio.to_thread(database.entry_macs.load),
         0 if is_closed else boundary,
         is_closed=is_closed,
-        has_mac_keys=await asyncio.to_thread(database.entry_macs.knows_any),
     )
     while batch := await _load_seals(database, organization, run.previous):
         await asyncio.to_thread(run.check_seals, batch)
@@ -182,17 +181,15 @@ class _Run:
     """One verification.
 
     Entries up to the id `boundary` may be unsealed without a MAC. `is_closed`: a seal covers MACs, so every
-    purge is recorded. `has_mac_keys`: a MAC of an unknown key is suspicious, and not only unchecked.
+    purge is recorded.
     """
 
     organization: UUID
     check: SignatureCheck
-    macs: EntryMacs
+    macs: MacKeys
     boundary: int
     is_closed: bool
-    has_mac_keys: bool
     previous: Seal | None = None
-    unknown_keys: set[bytes] = field(default_factory=set[bytes])
     result: LedgerVerification = field(default_factory=LedgerVerification)
 
     def check_seals(self, batch: Sequence[tuple[Seal, list[LedgerEntry]]]) -> None:
@@ -266,11 +263,9 @@ class _Run:
 
         Where other keys are known, that is a fault, unless a seal shows that the sealer knew the key.
         """
-        is_valid = None if mac[:8] in self.unknown_keys else self.macs.check(mac, data)
+        is_valid = self.macs.check(mac, data)
         if is_valid is None:
-            if len(self.unknown_keys) < MAX_FAULTS:
-                self.unknown_keys.add(mac[:8])
-            if is_sealed or not self.has_mac_keys:
+            if is_sealed or not self.macs.by_id:
                 return False
             self.result.add_fault(f"{name} has a MAC of the key {mac[:8].hex()}, which is not known here")
         elif not is_valid:
