@@ -121,14 +121,14 @@ EFFECTS = (
     Effect(
         "key.create",
         "FirstEntry",
-        "postroom.vault.ledger_keys:LedgerKeys._create_private",
+        "postroom.vault.key_lines:KeyLines.create_first",
         "LedgerKeys.load_private",
         usual=None,
     ),
     Effect(
         "key.derive",
         "FirstEntry",
-        "postroom.vault.ledger_macs:LedgerMacs._store",
+        "postroom.vault.key_lines:KeyLines.add",
         "LedgerMacs.load_current",
         usual=None,
     ),
@@ -223,11 +223,8 @@ WITHOUT_EFFECT = frozenset(
         "SqsQueue.extend",  # only delays the next delivery
         "LedgerKeys.load_signing_key",  # by LedgerKeys.load_private
         "LedgerKeys.list_private",
-        "LedgerKeys.private_path",
-        "LedgerKeys.public_path",
         "LedgerKeys.check",
         "LedgerKeys.public",
-        "LedgerMacs.path",
         "LedgerMacs.load_known",
         "LedgerHeads.path",
         "LedgerHeads.load",
