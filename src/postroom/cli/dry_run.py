@@ -123,7 +123,7 @@ async def _screen_attachment(
         if verdict.action is ScreeningAction.TAKE:
             files = [(file.name, media_type, verdict, content)]
         else:
-            members = await unpack.unpack_container(sandbox, content, file)
+            members = await unpack.unpack_container(sandbox, content, file, unpack.count_containers(message))
             files += [
                 (f"{file.name}/{member.name}", member.media_type, member.verdict, member.content)
                 for member in members

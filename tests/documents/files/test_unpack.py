@@ -159,6 +159,20 @@ def test_a_truncated_winmail_dat_file_is_reported():
             "more than 99 bytes",
         ),
         (
+            hostile_files.archive(
+                {f"{n}.txt": b"a" * 99_000 for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED
+            ),
+            {"free_bytes": 200_000},
+            "unpacks to more than 200,000 bytes, the limit for its size; the rest is skipped",
+        ),
+        (
+            hostile_files.archive(
+                {f"{n}.txt": b"a" * 99_000 for n in range(9)}, compress_type=zipfile.ZIP_DEFLATED
+            ),
+            {"free_bytes": 0, "total_ratio": 2},
+            "the limit for its size",
+        ),
+        (
             hostile_files.archive({"a.txt": bytes(5_000_000)}, compress_type=zipfile.ZIP_DEFLATED),
             {},
             "ratio is above 400",

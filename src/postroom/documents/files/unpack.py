@@ -11,7 +11,7 @@ import unicodedata
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from typing import Final
 
@@ -47,6 +47,14 @@ class UnpackLimits:
     # How many times larger than its packed size a file may be. An empty page scanned without compression
     # comes close to this.
     ratio: int = 400
+    # How many times larger than the attachment all its files together may be. Small ones may always hold
+    # `free_bytes`, so that a single scan or a collection of XML invoices fits.
+    total_ratio: int = 50
+    free_bytes: int = FILE_BYTES
+
+    def bound_total(self, size: int) -> "UnpackLimits":
+        """The limits for an attachment of this size."""
+        return replace(self, total_bytes=min(self.total_bytes, max(self.free_bytes, self.total_ratio * size)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +115,8 @@ def unpack(
 
     A file that is not a container yields nothing.
     """
-    yield from _Unpacker(decoders, limits or UnpackLimits()).open(content, sanitize_name(name), ())
+    bounded = (limits or UnpackLimits()).bound_total(len(content))
+    yield from _Unpacker(decoders, bounded).open(content, sanitize_name(name), ())
 
 
 def sanitize_name(name: str) -> str:
@@ -220,5 +229,6 @@ class _Unpacker:
             return f"The container holds more than {self.limits.files} files; the rest is skipped."
         self.size += size
         if self.size > self.limits.total_bytes:
-            return f"The container holds more than {self.limits.total_bytes:,} bytes; the rest is skipped."
+            limit = f"{self.limits.total_bytes:,} bytes, the limit for its size"
+            return f"The container unpacks to more than {limit}; the rest is skipped."
         return ""

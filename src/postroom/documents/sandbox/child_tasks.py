@@ -21,7 +21,7 @@ from postroom.documents.files.container_decoders import CONTAINER_DECODERS
 from postroom.documents.files.file_reading import EmbeddedFile, FileReading, PartialReading, Transcript
 from postroom.documents.files.file_type import DetectedType, FileType, decode_text, detect
 from postroom.documents.files.html_sanitizer import MessageHtml
-from postroom.documents.files.unpack import ContainerEntry, UnpackedFile, unpack
+from postroom.documents.files.unpack import ContainerEntry, UnpackedFile, UnpackLimits, unpack
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import BITMAP_HEADER, ChildTask, TaskRequest
 from postroom.errors import UnreadableFile
@@ -54,10 +54,11 @@ def read_file(content: bytes, _request: TaskRequest, limits: FileLimits) -> byte
 
 def unpack_container(content: bytes, request: TaskRequest, _limits: FileLimits) -> bytes:
     """Unpack a ZIP file, a message or a winmail.dat file."""
+    unpack_limits = UnpackLimits(free_bytes=UnpackLimits().free_bytes // request.containers)
     return msgspec.msgpack.encode(
         [
             ContainerEntry(unpacked=each) if isinstance(each, UnpackedFile) else ContainerEntry(skipped=each)
-            for each in unpack(content, request.name, CONTAINER_DECODERS)
+            for each in unpack(content, request.name, CONTAINER_DECODERS, unpack_limits)
         ]
     )
 

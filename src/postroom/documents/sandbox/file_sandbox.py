@@ -144,10 +144,15 @@ class FileSandbox:
         assert self.zygote.confinement
         return self.zygote.confinement
 
-    async def unpack(self, content: bytes, name: str) -> list[UnpackedFile | SkippedEntry]:
-        """List the files inside a container. Raises UnreadableFile with the reason where that fails."""
+    async def unpack(
+        self, content: bytes, name: str, *, containers: int = 1
+    ) -> list[UnpackedFile | SkippedEntry]:
+        """List the files inside a container. Raises UnreadableFile with the reason where that fails.
+
+        `containers`: how many of the same message share the bytes to which small ones may unpack.
+        """
         with _open_content(content, self.limits) as source:
-            request = TaskRequest(0, "unpack", name=sanitize_name(name))
+            request = TaskRequest(0, "unpack", name=sanitize_name(name), containers=containers)
             entries = _decode_entries(await self._run_for_result(request, source))
         return [found for entry in entries if (found := entry.unpacked or entry.skipped)]
 

@@ -40,6 +40,7 @@ class TaskRequest:
     fit_within: tuple[int, int] = (0, 0)
     rotation: Rotation = 0
     name: str = ""  # of a container
+    containers: int = 1  # that share the limits for one message
 
 
 @dataclass(frozen=True, slots=True)

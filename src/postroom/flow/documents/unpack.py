@@ -54,7 +54,7 @@ async def run(context: UnpackContext, lease: Lease) -> StepResult:
     if container is None or container.sha256 is None:
         return StepResult()  # the message or its bytes were removed
     content = await read_blob(context.blobs, lease.organization, container.sha256)
-    inside = await unpack_container(context.sandbox, content, container)
+    inside = await unpack_container(context.sandbox, content, container, count_containers(found[0]))
     kept = [
         (each, await context.blobs.put(lease.organization, each.content))
         for each in inside
@@ -64,13 +64,22 @@ async def run(context: UnpackContext, lease: Lease) -> StepResult:
     return StepResult()
 
 
+def count_containers(message: IncomingMessage) -> int:
+    """How many attachments of a message are opened: they share what a small message may unpack to."""
+    verdicts = [screen.screen_attachment(intake.to_attachment_facts(file)) for file in message.files]
+    return max(1, sum(verdict.action is ScreeningAction.OPEN for verdict in verdicts))
+
+
 async def unpack_container(
-    sandbox: "FileSandbox", content: bytes, container: StoredAttachment
+    sandbox: "FileSandbox", content: bytes, container: StoredAttachment, containers: int = 1
 ) -> list[ScreenedFile]:
-    """Unpack a container and screen each file in it. A container that cannot be read is one skipped file."""
+    """Unpack a container and screen each file in it. A container that cannot be read is one skipped file.
+
+    `containers`: how many its message has.
+    """
     name = container.name or ("message.eml" if container.kind == "item" else "container")
     try:
-        found = await sandbox.unpack(content, name)
+        found = await sandbox.unpack(content, name, containers=containers)
     except UnreadableFile as error:
         found = [SkippedEntry(name, (), str(error))]
     return [_screen_file(f"{container.part}/{number}", each) for number, each in enumerate(found)]
