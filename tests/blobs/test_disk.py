@@ -3,8 +3,10 @@
 import asyncio
 import errno
 import os
+import shutil
 import stat
 import time
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -107,6 +109,20 @@ async def test_a_disk_error_is_reported_to_all_waiting_puts(blobs, monkeypatch, 
     assert {type(each) for each in done} == {kind}
     assert os.strerror(number).lower() in str(done[0])
     assert [path for path in entries(blobs) if path.is_file()] == []
+
+
+@pytest.mark.parametrize("total, reserved", [(10**12, 200_000_000), (10**8, 5_000_000)])
+async def test_new_blobs_leave_space_for_the_database(blobs, monkeypatch, total, reserved):
+    stored = await blobs.put(ORGANIZATION, b"before")
+    usage = shutil._ntuple_diskusage(total, total - reserved + 1, reserved - 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
+    with pytest.raises(OperatorError, match="reserved for the database"):
+        await blobs.put(ORGANIZATION, b"after")
+    with pytest.raises(OperatorError, match="reserved for the database"):
+        await blobs.put(ORGANIZATION, iter([b"after"]))
+    assert await blobs.put(ORGANIZATION, b"before") == replace(stored, created=False), "it is there"
+    usage = usage._replace(free=reserved)
+    await blobs.put(ORGANIZATION, b"after")
 
 
 async def test_a_root_that_is_a_file_is_an_operator_error(tmp_path):

@@ -9,6 +9,7 @@ Also the translation of disk errors, which `disk_archive` shares.
 import asyncio
 import os
 import secrets
+import shutil
 from collections.abc import AsyncGenerator, AsyncIterable, Generator, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -30,6 +31,9 @@ PIECE_BYTES: Final = 1 << 18
 LARGEST_GROUP: Final = 256
 SYNCS_AT_ONCE: Final = 8
 STALE_SECONDS: Final = 86_400  # older temporary files were left behind by killed processes
+# New blobs leave this much free, or a twentieth of a small disk: the database, often on the same disk, must
+# still be able to write.
+RESERVED_BYTES: Final = 200_000_000
 _UNUSABLE: Final = frozenset({EACCES, EDQUOT, EEXIST, EIO, ENOSPC, ENOTDIR, EPERM, EROFS})
 
 
@@ -131,7 +135,19 @@ class DiskBlobStore:
                 self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
                 directory.mkdir(mode=0o700, exist_ok=True)
                 fsync_path(self.root.parent)
+        self._require_space(directory)
         return directory / secrets.token_hex(16)
+
+    def _require_space(self, directory: Path) -> None:
+        with disk_errors(self.root):
+            usage = shutil.disk_usage(directory)
+        reserved = min(RESERVED_BYTES, usage.total // 20)
+        if usage.free < reserved:
+            raise OperatorError(
+                f"The disk of {self.root} has {usage.free / 1e6:,.0f} MB left; {reserved / 1e6:,.0f} MB are"
+                " reserved for the database. New files wait, and nothing is lost."
+                " Free some space, or move POSTROOM_HOME to a larger disk."
+            )
 
     def _stage(self, organization: OrganizationId, pieces: Iterable[bytes]) -> _StagedBlob:
         writing = _TemporaryFile(self._temporary())

@@ -18,6 +18,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from postroom import config, interrupts
+from postroom.blobs.disk import RESERVED_BYTES
 from postroom.cli import startup
 from postroom.config import Settings
 from postroom.documents.sandbox.confinement import Confinement, Measure
@@ -37,7 +38,6 @@ from postroom.web import listener
 from postroom.wiring import documents, secrets, storage
 from postroom.wiring.database import open_process_database
 
-MIN_FREE_BYTES: Final = 200_000_000
 LOW_FREE_BYTES: Final = 2_000_000_000
 MAX_CLOCK_SKEW_SECONDS: Final = 5
 _NEWER_KERNEL: Final = "Use Linux 5.13 or newer, and a container runtime that does not hide its features."
@@ -188,7 +188,7 @@ def check_disk(path: Path) -> DoctorCheck:
     free = shutil.disk_usage(_nearest_existing(path)).free
     found = f"{free / 1e9:.1f} GB free for {path}"
     remedy = "Free some space, or move POSTROOM_HOME to a larger disk."
-    if free < MIN_FREE_BYTES:
+    if free < RESERVED_BYTES:
         return DoctorCheck("disk", DoctorCheckState.FAIL, found, remedy)
     return (
         DoctorCheck("disk", DoctorCheckState.OK, found)
