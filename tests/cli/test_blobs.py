@@ -44,6 +44,26 @@ def test_verify_accepts_intact_blobs_and_names_broken_ones(run, kept, organizati
     assert {fault["what"] for fault in found["faults"]} == {"missing", "changed"}
 
 
+def test_usage_shows_stored_bytes_and_the_limit(run, kept, organization):
+    [found] = json.loads(run("blobs", "usage", "--json").stdout)
+    assert found == {"organization": str(organization), "used_bytes": 6, "max_bytes": None}
+    shown = run("blobs", "usage", POSTROOM_ORGANIZATION_STORAGE_GB="1.5").stdout
+    assert shown.splitlines()[1].split() == [str(organization), "0.00", "GB", "1.50", "GB"]
+
+
+def test_upload_beyond_the_limit_is_an_error_with_a_remedy(run, kept, organization, tmp_path):
+    file = tmp_path / "invoice.txt"
+    file.write_text("Invoice 1")
+
+    def add(limit):
+        settings = {"POSTROOM_ORGANIZATION": str(organization), "POSTROOM_ORGANIZATION_STORAGE_GB": limit}
+        return run("documents", "add", str(file), **settings)
+
+    refused = add("6e-9")
+    assert (refused.returncode, "Raise POSTROOM_ORGANIZATION_STORAGE_GB" in refused.stderr) == (1, True)
+    assert add("1e-8").returncode == 0
+
+
 def doctor(run, **settings):
     checks = json.loads(run("doctor", "--json", **settings).stdout)
     return next(check for check in checks if check["name"] == "blobs")

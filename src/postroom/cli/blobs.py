@@ -1,4 +1,4 @@
-"""`postroom blobs`: verify blobs, and record a new location after a move.
+"""`postroom blobs`: show the use of storage, verify blobs, and record a new location after a move.
 
 It moves no blob. `flow.storage.blob_verification` verifies.
 """
@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="blobs",
-    help="Verify stored files, or record a new location for them.",
+    help="Show the use of storage, verify stored files, or record a new location for them.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
+  postroom blobs usage
   postroom blobs verify
   postroom blobs adopt""",
 )
@@ -73,6 +74,33 @@ def verify(
 @group.command(
     epilog="""\b
 Examples:
+  postroom blobs usage
+  postroom blobs usage --json | jq 'map(.used_bytes) | add'"""
+)
+def usage(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Show how many bytes of files each organization stores, and the limit.
+
+    Set the limit with POSTROOM_ORGANIZATION_STORAGE_GB.
+    """
+    from postroom import config
+    from postroom.cli import output, startup
+
+    used = startup.run_with_database(_measure_organizations)
+    limit_gb = config.load().organization_storage_gb
+    max_bytes = None if limit_gb is None else int(limit_gb * 1e9)
+    if json:
+        output.print_json(
+            [{"organization": each, "used_bytes": size, "max_bytes": max_bytes} for each, size in used]
+        )
+        return
+    limit = "none" if limit_gb is None else f"{limit_gb:,.2f} GB"
+    rows = [(each, f"{size / 1e9:,.2f} GB", limit) for each, size in used]
+    output.print_table(("ORGANIZATION", "STORED", "LIMIT"), rows)
+
+
+@group.command(
+    epilog="""\b
+Examples:
   postroom blobs adopt
   POSTROOM_BLOBS=s3://my-bucket/postroom postroom blobs adopt"""
 )
@@ -88,6 +116,18 @@ def adopt() -> None:
     store = storage.build_blob_store(config.load())
     location = startup.run_with_database(lambda database: _record_location(database, store))
     typer.echo(f"Blob location: {location}.")
+
+
+async def _measure_organizations(database: "Database") -> "list[tuple[OrganizationId, int]]":
+    from postroom.store import blobs, organizations
+
+    async with database.engine() as connection:
+        ids = await organizations.list_ids(connection)
+    used: list[tuple[OrganizationId, int]] = []
+    for organization in ids:
+        async with database.transaction(organization) as connection:
+            used.append((organization, await blobs.sum_sizes(connection)))
+    return used
 
 
 async def _record_location(database: "Database", store: "BlobStore") -> str:

@@ -320,7 +320,8 @@ async def _add_files(
         raise PermanentError(f"No such pipeline: {pipeline}. Run `postroom pipelines list` to see all.")
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, "Postroom")
-    blobs, results = storage.build_blob_store(settings), list[tuple[str, str | None, str, bool]]()
+    blobs = storage.build_limited_blob_store(settings, database)
+    results: list[tuple[str, str | None, str, bool]] = []
     async with FileSandbox(parallel=1) as sandbox:
         for file in files:
             name = upload.clean_file_name(file.name)

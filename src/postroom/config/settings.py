@@ -287,6 +287,12 @@ class Settings(BaseSettings):
         ge=1,
         le=8760,
     )
+    organization_storage_gb: float | None = _setting(
+        "Gigabytes of files that an organization may store. Default: no limit",
+        "a number above 0",
+        None,
+        gt=0,
+    )
     keep_events_days: float = _setting(
         "Days that events stay in the feed of pages, webhooks and API clients",
         "a number from 1 to 3650",

@@ -54,8 +54,8 @@ def build_engine(
     """An Engine that uses this HTTP client. `url`: where browsers reach the web process."""
     sealer = secrets.build_sealer(settings)
     vault, ledger_keys = secrets.build_vault(settings, sealer), secrets.build_ledger_keys(settings)
-    ledger_heads = secrets.build_ledger_heads(settings)
-    blobs, pipelines = storage.build_blob_store(settings), documents.load_pipelines(settings)
+    ledger_heads, pipelines = secrets.build_ledger_heads(settings), documents.load_pipelines(settings)
+    blobs = storage.build_limited_blob_store(settings, database)
     providers = remotes.build_providers(settings, client)
     url = (url or settings.public_url or "").rstrip("/")
     tokens = AccessTokens(database, providers, vault, sealer)

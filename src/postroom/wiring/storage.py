@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 from postroom.blobs import DiskBlobStore
 from postroom.config import Settings
 from postroom.documents.pipelines import Pipelines
+from postroom.flow.storage.storage_limit import LimitedBlobStore
 from postroom.ports import Archive, BlobStore, WatchedFolder
+from postroom.store.database import Database
 from postroom.store.embedded import default_home
 
 if TYPE_CHECKING:
@@ -19,6 +21,14 @@ def build_blob_store(settings: Settings) -> BlobStore:
     if settings.blobs == "disk":
         return DiskBlobStore((settings.home or default_home()) / "blobs")
     return open_bucket(settings, settings.blobs, settings.blobs_endpoint)
+
+
+def build_limited_blob_store(settings: Settings, database: Database) -> BlobStore:
+    """The blob store for new files of organizations, with the limit of the settings."""
+    store = build_blob_store(settings)
+    if settings.organization_storage_gb is None:
+        return store
+    return LimitedBlobStore(store, database, int(settings.organization_storage_gb * 1e9))
 
 
 def build_archive(settings: Settings) -> Archive | None:

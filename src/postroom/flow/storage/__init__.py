@@ -4,6 +4,7 @@
     blob_reading        read a whole blob into memory
     blob_gc             remove blobs that nothing refers to
     blob_verification   check every blob against its digest
+    storage_limit       limit the bytes that an organization stores
     key_rotation        seal secrets again with the current vault key
 
 A blob:  put ──▶ stored, referenced ── last reference removed, grace over ──▶ marked ──┬──▶ removed

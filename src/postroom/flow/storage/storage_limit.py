@@ -1,0 +1,73 @@
+"""A limit on the bytes that an organization stores, so that one cannot fill the space of all.
+
+The use is measured at most once a minute and counted in between. Processes that store at the same time may
+exceed the limit by what they store in that minute.
+"""
+
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass, field
+from typing import Final
+
+from postroom.errors import OperatorError
+from postroom.model import OrganizationId
+from postroom.ports import Blob, BlobStore, Content, StoredBlob
+from postroom.store import blobs
+from postroom.store.database import Database
+
+MEASURE_SECONDS: Final = 60.0
+
+
+@dataclass(slots=True)
+class _StorageUse:
+    used_bytes: int
+    measured_at: float
+
+
+@dataclass(frozen=True)
+class LimitedBlobStore:
+    """A blob store that accepts new blobs only while an organization stays below the limit."""
+
+    store: BlobStore
+    database: Database
+    max_bytes: int
+    _uses: dict[OrganizationId, _StorageUse] = field(default_factory=dict[OrganizationId, _StorageUse])
+
+    async def put(self, organization: OrganizationId, content: Content) -> Blob:
+        """Raises OperatorError at the limit: syncs and uploads wait, and nothing is lost."""
+        use = await self._measure(organization)
+        if use.used_bytes >= self.max_bytes:
+            raise OperatorError(
+                f"The files of this organization use {use.used_bytes / 1e9:,.2f} GB; the limit is"
+                f" {self.max_bytes / 1e9:,.2f} GB. New files wait, and nothing is lost."
+                " Raise POSTROOM_ORGANIZATION_STORAGE_GB, shorten the retention, or lower content policies."
+            )
+        blob = await self.store.put(organization, content)
+        if blob.created:
+            use.used_bytes += blob.size
+        return blob
+
+    async def _measure(self, organization: OrganizationId) -> _StorageUse:
+        use = self._uses.get(organization)
+        if use is None or time.monotonic() - use.measured_at > MEASURE_SECONDS:
+            async with self.database.transaction(organization) as connection:
+                use = _StorageUse(await blobs.sum_sizes(connection), time.monotonic())
+            self._uses[organization] = use
+        return use
+
+    async def check(self) -> str:
+        return await self.store.check()
+
+    def read(
+        self, organization: OrganizationId, sha256: bytes, *, start: int = 0, end: int | None = None
+    ) -> AsyncGenerator[bytes]:
+        return self.store.read(organization, sha256, start=start, end=end)
+
+    async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None:
+        return await self.store.find(organization, sha256)
+
+    async def delete(self, organization: OrganizationId, sha256: bytes) -> None:
+        await self.store.delete(organization, sha256)
+
+    def list_all(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
+        return self.store.list_all(organization)
