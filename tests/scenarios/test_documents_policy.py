@@ -10,6 +10,7 @@ import pytest
 
 from postroom.flow.mail import audit
 from postroom.flow.mail.audit import AuditDepth
+from postroom.flow.mailboxes import lifecycle
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy, WorkKind
 from postroom.store import mailboxes, work
@@ -38,9 +39,13 @@ async def document_room(room, tmp_path):
 
 @pytest.fixture
 async def box(room, provider):
+    return await connect(room, provider, ContentPolicy.DOCUMENTS)
+
+
+async def connect(room, provider, policy):
     address = f"policy-{provider}-{id(room)}@example.com"
     room.world.sim.create(provider, address, messages=0)
-    return await room.connect(provider, address, ConnectRequest(policy=ContentPolicy.DOCUMENTS))
+    return await room.connect(provider, address, ConnectRequest(policy=policy))
 
 
 def zipped(**files):
@@ -104,8 +109,17 @@ async def test_attachments_of_a_sender_that_no_pipeline_accepts_are_not_stored(d
     assert (found.missing, found.different, found.extra) == ([], [], []), "none of them is missed"
 
 
+async def test_lowering_the_policy_removes_at_once_what_no_pipeline_accepts(document_room, room, provider):
+    box = await connect(room, provider, ContentPolicy.FULL)
+    await deliver_both(document_room, box)
+    assert {sender for sender, _ in await stored(box)} == {SUPPLIER, STRANGER}
+    context = document_room.engine.connect
+    assert await lifecycle.set_policy(context, box.organization, box.mailbox, ContentPolicy.DOCUMENTS)
+    assert await stored(box) == [(SUPPLIER, name) for name in ("bill.pdf", "more.zip", "notes.docx")]
+
+
 async def test_retention_removes_what_an_earlier_version_stored(document_room, box):
-    box.context = replace(box.context, covers_sender=None)  # as earlier versions did
+    box.context = replace(box.context, covers_sender=lambda *_: True)  # as earlier versions did
     await deliver_both(document_room, box)
     before = await stored(box)
     assert {name for sender, name in before if sender == STRANGER} == {

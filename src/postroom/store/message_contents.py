@@ -5,20 +5,35 @@ Contents are written in `messages`.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from postroom.model import MailboxId, RemoteAttachment
 from postroom.store.database import Connection
 
 
 @dataclass(frozen=True, slots=True)
-class UnclaimedAttachment:
-    """An attachment of which nothing became a document."""
+class MailboxAttachment:
+    """An attachment with what decides whether the policy `documents` stores it."""
 
     message_id: int
     mailbox_address: str
     sender: str
-    detected: str | None
+    detected: str | None  # the type that its first bytes show
+    has_document: bool  # it, or a file inside, became a document
     attachment: RemoteAttachment
+
+
+_ATTACHMENTS: Final = """
+    SELECT attachments.message_id, mailboxes.address, coalesce(from_address, ''), detected,
+        EXISTS (SELECT FROM arrivals WHERE arrivals.message_id = attachments.message_id
+            AND (arrivals.part = attachments.part OR starts_with(arrivals.part, attachments.part || '/'))),
+        attachments.part, kind, attachments.media_type, attachments.size, file_name, is_inline, content_id
+    FROM attachments
+    JOIN messages ON messages.id = attachments.message_id
+    JOIN mailboxes ON mailboxes.id = messages.mailbox_id
+    LEFT JOIN blobs
+        ON blobs.organization_id = attachments.organization_id AND blobs.sha256 = attachments.sha256
+"""
 
 
 async def list_message_ids_after(
@@ -34,7 +49,7 @@ async def list_message_ids_after(
 async def strip_contents(connection: Connection, messages: Sequence[int], *, names: bool = False) -> None:
     """Remove bodies, headers and snippets. Search then covers subject, people and remaining attachments.
 
-    With `names`, also from messages whose only difference is the names of removed attachments.
+    With `names`, search also forgets the removed attachments of messages that have none of these.
     """
     await connection.execute(
         """
@@ -66,48 +81,32 @@ async def strip_contents(connection: Connection, messages: Sequence[int], *, nam
     )
 
 
-async def list_attachments(
-    connection: Connection, messages: Sequence[int]
-) -> list[tuple[int, RemoteAttachment, str | None]]:
-    """Return the attachments of these messages: message id, attachment, and type detected in its bytes."""
+async def list_attachments(connection: Connection, messages: Sequence[int]) -> list[MailboxAttachment]:
+    """The attachments of these messages."""
     cursor = await connection.execute(
-        """
-        SELECT message_id, detected, part, kind, media_type, attachments.size, file_name, is_inline,
-            content_id
-        FROM attachments LEFT JOIN blobs
-            ON blobs.organization_id = attachments.organization_id AND blobs.sha256 = attachments.sha256
-        WHERE message_id = ANY(%b::int8[]) ORDER BY message_id, part
-        """,
+        _ATTACHMENTS + "WHERE attachments.message_id = ANY(%b::int8[]) ORDER BY 1, attachments.part",
         [messages],
     )
-    return [(row[0], RemoteAttachment(*row[2:]), row[1]) for row in await cursor.fetchall()]
+    return [
+        MailboxAttachment(*row[:5], attachment=RemoteAttachment(*row[5:])) for row in await cursor.fetchall()
+    ]
 
 
-async def list_without_document(
+async def list_attachments_after(
     connection: Connection, after: tuple[int, str], *, limit: int
-) -> list[UnclaimedAttachment]:
-    """The stored attachments of `documents` mailboxes of which nothing became a document, after this one."""
+) -> list[MailboxAttachment]:
+    """The attachments of `documents` mailboxes whose bytes are stored, after this one."""
     cursor = await connection.execute(
-        """
-        SELECT attachments.message_id, mailboxes.address, coalesce(from_address, ''), detected,
-            attachments.part, kind, attachments.media_type, attachments.size, file_name, is_inline, content_id
-        FROM attachments
-        JOIN messages ON messages.id = attachments.message_id
-        JOIN mailboxes ON mailboxes.id = messages.mailbox_id
-        LEFT JOIN blobs
-            ON blobs.organization_id = attachments.organization_id AND blobs.sha256 = attachments.sha256
+        _ATTACHMENTS
+        + """
         WHERE content_policy = 'documents' AND attachments.sha256 IS NOT NULL
             AND (attachments.message_id, attachments.part) > (%s, %s)
-            AND NOT EXISTS (SELECT FROM arrivals WHERE arrivals.message_id = attachments.message_id
-                AND (arrivals.part = attachments.part
-                    OR starts_with(arrivals.part, attachments.part || '/')))
         ORDER BY attachments.message_id, attachments.part LIMIT %s
         """,
         [*after, limit],
     )
     return [
-        UnclaimedAttachment(*row[:4], attachment=RemoteAttachment(*row[4:]))
-        for row in await cursor.fetchall()
+        MailboxAttachment(*row[:5], attachment=RemoteAttachment(*row[5:])) for row in await cursor.fetchall()
     ]
 
 

@@ -80,7 +80,7 @@ def build_engine(
         tokens=tokens,
         remote=remote,
         connect=ConnectContext(
-            database, providers, remotes.find_sign_in_providers(settings), vault, sealer, url
+            database, providers, remotes.find_sign_in_providers(settings), vault, sealer, pipelines, url
         ),
         subscribe=subscribe_context,
         sync=sync_context,
@@ -157,7 +157,7 @@ def _build_handlers(
             partial(audit.run, syncing, audit_seconds, repairs=settings.audit_repair)
         ),
         WorkKind.COLLECT_GARBAGE: WorkHandler(partial(blob_gc.run, garbage)),
-        WorkKind.APPLY_POLICY: WorkHandler(partial(policy.run, database)),
+        WorkKind.APPLY_POLICY: WorkHandler(partial(policy.run, database, pipelines)),
         WorkKind.INDEX_FILE_NAMES: WorkHandler(partial(file_name_index.run, database)),
         WorkKind.APPLY_RETENTION: WorkHandler(partial(retention.run, database, periods, pipelines)),
         WorkKind.DELIVER: WorkHandler(partial(deliver.run, delivering)),

@@ -46,6 +46,7 @@ class Mirror:
             "sweep_seconds": dict.fromkeys(ProviderName, 900.0),
             "backfill_days": 30,
             "slice_seconds": 60,
+            "covers_sender": lambda *_: True,
         }
         return SyncContext(**given | changed)
 

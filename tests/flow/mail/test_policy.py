@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 
+from postroom.documents.pipelines import Pipeline
 from postroom.flow.mail import file_name_index
 from postroom.flow.mail import policy as policies
 from postroom.model import ContentPolicy, StepResult, WorkKind
@@ -13,6 +14,7 @@ from postroom.store.work import WorkRequest
 from scenarios.worker_pool import until
 
 DAY = timedelta(days=1)
+PIPELINES = {"invoices": Pipeline(name="invoices", kind="invoice")}
 FILES = [
     ("invoice.pdf", "application/pdf", b"%PDF-1.7 an invoice"),
     ("card.vcf", "text/vcard", b"BEGIN:VCARD"),
@@ -36,7 +38,7 @@ async def change(mirror, policy):
 
 async def set_policy(mirror, policy):
     await change(mirror, policy)
-    await policies.remove_disallowed(mirror.database, mirror.organization, mirror.mailbox, batch=1)
+    await policies.remove_disallowed(mirror.database, PIPELINES, mirror.organization, mirror.mailbox, batch=1)
 
 
 async def go_on(mirror, move_clock):
@@ -45,7 +47,7 @@ async def go_on(mirror, move_clock):
     async with mirror.database.engine() as connection:
         claim = await work.claim(connection, [WorkKind.APPLY_POLICY], batch=1, lease_seconds=60)
     [lease] = claim.leases
-    assert await policies.run(mirror.database, lease) == StepResult()
+    assert await policies.run(mirror.database, PIPELINES, lease) == StepResult()
 
 
 async def found(mirror, word):
@@ -188,7 +190,9 @@ async def test_each_batch_of_a_lowering_is_committed_on_its_own(mirror, owner):
     async with owner.transaction():
         await owner.execute("SELECT FROM messages WHERE id = (SELECT max(id) FROM messages) FOR UPDATE")
         going = asyncio.create_task(
-            policies.remove_disallowed(mirror.database, mirror.organization, mirror.mailbox, batch=1)
+            policies.remove_disallowed(
+                mirror.database, PIPELINES, mirror.organization, mirror.mailbox, batch=1
+            )
         )
         await until(owner, "SELECT count(snippet) = 1 FROM messages")
     await going

@@ -27,6 +27,7 @@ from postroom.store import cursors, ledger, mailboxes, message_contents, work
 from postroom.store.connection import Connection
 from postroom.store.cursors import CursorKind, CursorStart
 from postroom.store.database import Database
+from postroom.store.message_contents import MailboxAttachment
 from postroom.store.work import Lease, WorkRequest
 
 BATCH: Final = 500
@@ -77,29 +78,39 @@ async def schedule_refill(
 
 
 async def remove_disallowed(
-    database: Database, organization: OrganizationId, mailbox: MailboxId, *, batch: int = BATCH
+    database: Database,
+    pipelines: Pipelines,
+    organization: OrganizationId,
+    mailbox: MailboxId,
+    *,
+    batch: int = BATCH,
 ) -> None:
     """Remove the content that the current policy does not allow."""
-    await _remove_in_batches(partial(database.transaction, organization), mailbox, batch)
+    await _remove_in_batches(partial(database.transaction, organization), pipelines, mailbox, batch)
 
 
-async def run(database: Database, lease: Lease) -> StepResult:
+async def run(database: Database, pipelines: Pipelines, lease: Lease) -> StepResult:
     """Finish a removal that the caller of `remove_disallowed` did not complete."""
     mailbox = MailboxId(UUID(lease.subject.rpartition(" ")[2]))
-    await _remove_in_batches(partial(work.fenced_transaction, database, lease), mailbox, BATCH)
+    await _remove_in_batches(partial(work.fenced_transaction, database, lease), pipelines, mailbox, BATCH)
     return StepResult()
 
 
 async def _remove_in_batches(
-    begin: Callable[[], AbstractAsyncContextManager[Connection]], mailbox: MailboxId, batch: int
+    begin: Callable[[], AbstractAsyncContextManager[Connection]],
+    pipelines: Pipelines,
+    mailbox: MailboxId,
+    batch: int,
 ) -> None:
     last: int | None = 0
     while last is not None:
         async with begin() as connection:
-            last = await _remove_batch(connection, mailbox, last, batch)
+            last = await _remove_batch(connection, pipelines, mailbox, last, batch)
 
 
-async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, batch: int) -> int | None:
+async def _remove_batch(
+    connection: Connection, pipelines: Pipelines, mailbox: MailboxId, after: int, batch: int
+) -> int | None:
     """Remove from the next messages; the id of the last one, or None if there are no more."""
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     found = await mailboxes.get(connection, mailbox)
@@ -108,16 +119,24 @@ async def _remove_batch(connection: Connection, mailbox: MailboxId, after: int, 
     messages = await message_contents.list_message_ids_after(connection, mailbox, after, limit=batch)
     if not messages:
         return None
-    keeps_documents = found.policy is ContentPolicy.DOCUMENTS
+    stored = await message_contents.list_attachments(connection, messages)
     removed = [
-        (message, attachment.part)
-        for message, attachment, detected in await message_contents.list_attachments(connection, messages)
-        if not (keeps_documents and accepts_attachment(attachment, detected))
+        (each.message_id, each.attachment.part)
+        for each in stored
+        if found.policy is ContentPolicy.METADATA or _is_unaccepted(pipelines, each)
     ]
     await message_contents.delete_attachments(connection, removed)
     await message_contents.strip_contents(connection, messages)
     await _purge_names(connection, removed)
     return messages[-1]
+
+
+def _is_unaccepted(pipelines: Pipelines, stored: MailboxAttachment) -> bool:
+    """Whether `documents` does not store an attachment. One that became a document stays."""
+    if stored.has_document:
+        return False
+    is_covered = screen.covers_sender(pipelines, stored.mailbox_address, stored.sender)
+    return not accepts_attachment(stored.attachment, stored.detected, is_covered=is_covered)
 
 
 async def _purge_names(connection: Connection, removed: Sequence[tuple[int, str]]) -> None:
@@ -130,15 +149,12 @@ async def remove_unaccepted(
 ) -> tuple[int, tuple[int, str] | None]:
     """Remove attachments of `documents` mailboxes that no pipeline accepts; the next batch after this one.
 
-    Earlier versions stored those of every sender. Attachments that became a document stay. Returns how many
-    were removed, and the last attachment that was looked at, or None if there are no more.
+    Earlier versions stored those of every sender. Returns how many were removed, and the last attachment that
+    was looked at, or None if there are no more.
     """
-    found = await message_contents.list_without_document(connection, after, limit=limit)
+    found = await message_contents.list_attachments_after(connection, after, limit=limit)
     removed = [
-        (stored.message_id, stored.attachment.part)
-        for stored in found
-        if not accepts_attachment(stored.attachment, stored.detected)
-        or not screen.covers_sender(pipelines, stored.mailbox_address, stored.sender)
+        (stored.message_id, stored.attachment.part) for stored in found if _is_unaccepted(pipelines, stored)
     ]
     await message_contents.delete_attachments(connection, removed)
     await message_contents.strip_contents(connection, sorted({message for message, _ in removed}), names=True)

@@ -17,6 +17,7 @@ from uuid import UUID, uuid5
 
 import msgspec
 
+from postroom.documents.pipelines import Pipelines
 from postroom.errors import (
     LoginRejected,
     NotFound,
@@ -98,6 +99,7 @@ class ConnectContext:
     sign_ins: frozenset[ProviderName]
     vault: Vault
     sealer: Sealer
+    pipelines: Pipelines
     url: str
 
     def callback(self, provider: ProviderName) -> str:
@@ -414,7 +416,7 @@ async def _store_mailbox(
         )
         await _record_connection(connection, found, credential, is_new=is_new, completed=completed)
     if policies.is_lowered(before, new_policy):
-        await policies.remove_disallowed(context.database, organization, id_)
+        await policies.remove_disallowed(context.database, context.pipelines, organization, id_)
     return ConnectedMailbox(found, is_new)
 
 

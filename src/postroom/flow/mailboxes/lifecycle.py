@@ -101,7 +101,7 @@ async def set_policy(
                 connection, organization, "MAILBOX_POLICY_CHANGED", mailbox, actor, policy=policy.value
             )
     if changed and policies.is_lowered(found.policy, policy):
-        await policies.remove_disallowed(context.database, organization, mailbox)
+        await policies.remove_disallowed(context.database, context.pipelines, organization, mailbox)
     return changed
 
 

@@ -18,12 +18,17 @@ from postroom.store.messages import StoredContent
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
-def accepts_attachment(attachment: RemoteAttachment, detected: str | None = None) -> bool:
+def accepts_attachment(
+    attachment: RemoteAttachment, detected: str | None = None, *, is_covered: bool
+) -> bool:
     """Whether the policy `documents` stores an attachment, judged by its name, type and first bytes.
 
-    `detected` is the type that its first bytes show, where its content is not at hand. Whether a pipeline
-    covers the sender is another question.
+    `detected` is the type that its first bytes show, where its content is not at hand. `is_covered` says
+    whether a pipeline accepts the mailbox and the sender. The folder does not matter, because the message may
+    be moved to one that a pipeline applies to.
     """
+    if not is_covered:
+        return False
     if attachment.content is not None:
         detected = screen.detect_type(attachment.content[: screen.HEAD_BYTES])
     file = screen.AttachmentFacts(
@@ -40,19 +45,24 @@ def accepts_attachment(attachment: RemoteAttachment, detected: str | None = None
 
 def needs_first_bytes(attachment: RemoteAttachment) -> bool:
     """Whether only its first bytes, which are not at hand, show whether `documents` stores an attachment."""
-    if attachment.content is not None or accepts_attachment(attachment):
+    if attachment.content is not None or accepts_attachment(attachment, is_covered=True):
         return False
-    return accepts_attachment(attachment, "pdf")
+    return accepts_attachment(attachment, "pdf", is_covered=True)
 
 
-def filter_attachments(content: MessageContent, policy: ContentPolicy) -> list[RemoteAttachment]:
+def filter_attachments(
+    content: MessageContent, policy: ContentPolicy, *, is_covered: bool
+) -> list[RemoteAttachment]:
     """Return the attachments that the policy stores, or may store once their first bytes are known."""
     match policy:
         case ContentPolicy.METADATA:
             return []
         case ContentPolicy.DOCUMENTS:
             return [
-                each for each in content.attachments if accepts_attachment(each) or needs_first_bytes(each)
+                attachment
+                for attachment in content.attachments
+                if accepts_attachment(attachment, is_covered=is_covered)
+                or (is_covered and needs_first_bytes(attachment))
             ]
         case ContentPolicy.FULL:
             return list(content.attachments)

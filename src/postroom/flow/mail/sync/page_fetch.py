@@ -443,7 +443,7 @@ async def _is_allowed(sync_run: SyncRun, key: str, attachment: RemoteAttachment)
             if len(head) >= screen.HEAD_BYTES:
                 break
     detected = screen.detect_type(bytes(head[: screen.HEAD_BYTES]))
-    return content_filter.accepts_attachment(attachment, detected)
+    return content_filter.accepts_attachment(attachment, detected, is_covered=True)
 
 
 async def _store_bytes(sync_run: SyncRun, key: str, attachment: RemoteAttachment) -> tuple[Blob, bytes]:

@@ -43,24 +43,15 @@ class SyncContext:
     sweep_seconds: Mapping[ProviderName, float]
     backfill_days: float
     slice_seconds: float
+    covers_sender: CoverageFunction
     intake: IntakeFunction | None = None
-    covers_sender: CoverageFunction | None = None  # None: all are covered
     kept_days: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
 
     def filter_attachments(self, mailbox: Mailbox, content: MessageContent) -> list[RemoteAttachment]:
-        """The attachments that the policy stores, or may store once their first bytes are known.
-
-        `documents` stores only what a pipeline may accept. The folder does not matter, because the message
-        may be moved to one that a pipeline applies to.
-        """
+        """The attachments that the policy stores, or may store once their first bytes are known."""
         sender = content.sender.address if content.sender else ""
-        if (
-            mailbox.policy is ContentPolicy.DOCUMENTS
-            and self.covers_sender is not None
-            and not self.covers_sender(mailbox.address, sender)
-        ):
-            return []
-        return content_filter.filter_attachments(content, mailbox.policy)
+        is_covered = self.covers_sender(mailbox.address, sender)
+        return content_filter.filter_attachments(content, mailbox.policy, is_covered=is_covered)
 
     def oldest_kept(self, policy: ContentPolicy, now: datetime) -> datetime | None:
         """The start of the retention period: older mail is not fetched. None: keep everything."""
