@@ -14,6 +14,8 @@ from postroom.errors import UnreadableFile
 LIMITS = FileLimits(memory_bytes=300_000_000, cpu_seconds=1, wall_seconds=100)
 # Files that only look strange are read; in these groups none may be.
 HOPELESS = {"encrypted", "truncated", "polyglots", "blanks", "markup"}
+# Nothing is wrong with these, but no document has their format: they are skipped.
+SKIPPED = {"a stylesheet from elsewhere", "XML of 100,000 floors", "XML of another kind", "a calendar"}
 
 
 async def outcome(readers, content):
@@ -36,7 +38,8 @@ async def test_every_hostile_file_is_read_or_rejected_with_a_reason(group):
         readings = {
             name: each for name, each in zip(files, outcomes, strict=True) if isinstance(each, FileReading)
         }
-        assert [name for name, reading in readings.items() if not reading.skip_reason] == []
+        assert readings.keys() <= SKIPPED
+        assert all(reading.skip_reason for reading in readings.values())
 
 
 def test_there_are_two_hundred_hostile_files():

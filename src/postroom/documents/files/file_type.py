@@ -294,9 +294,7 @@ def _detect_xml(content: bytes) -> DetectedType:
     try:
         parser.Parse(content, True)
     except _DocumentTypeError:
-        return DetectedType(
-            FileType.OTHER, "The XML declares a document type, which e-invoices do not.", is_foreign=True
-        )
+        return DetectedType(FileType.OTHER, "The XML declares a document type, which e-invoices do not.")
     except (expat.ExpatError, LookupError, ValueError):  # the last two: an unknown encoding
         return DetectedType(FileType.OTHER, "The file is a web page or damaged XML.")
     if tuple(roots[0].split(" ")) in E_INVOICE_ROOTS:
