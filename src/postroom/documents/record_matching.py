@@ -211,17 +211,17 @@ def build_record_key(
 def _format_key_part(value: Any, shape: FieldShape | None) -> str:
     if shape == "choice":
         return str(value or "").upper()
-    if (day := _to_date(value)) is not None:
+    if (day := to_date(value)) is not None:
         return day.strftime("%Y%m%d")
-    if (number := _to_decimal(value)) is not None:
+    if (number := to_decimal(value)) is not None:
         return f"{number.normalize():f}"
     return re.sub(r"[^\w.]+", "_", str(value or "")).strip("_")
 
 
 def _agree_within_tolerance(one: Any, other: Any, shape: FieldShape) -> bool:
-    if shape == "date" and (first := _to_date(one)) is not None and (second := _to_date(other)) is not None:
+    if shape == "date" and (first := to_date(one)) is not None and (second := to_date(other)) is not None:
         return abs((first - second).days) <= DAYS_TOLERANCE
-    left, right = _to_decimal(one), _to_decimal(other)
+    left, right = to_decimal(one), to_decimal(other)
     if shape in NUMBER_SHAPES and left is not None and right is not None:
         return abs(left - right) <= AMOUNT_TOLERANCE * max(abs(left), abs(right))
     return _is_equal(one, other, shape)
@@ -238,7 +238,7 @@ def _normalize(value: Any, shape: FieldShape) -> str:
     """
     if value is None:
         return ""
-    if shape in NUMBER_SHAPES and (number := _to_decimal(value)) is not None:
+    if shape in NUMBER_SHAPES and (number := to_decimal(value)) is not None:
         return f"{number.normalize():f}"
     text = str(value).casefold()
     if shape == "code":
@@ -251,14 +251,14 @@ def _normalize(value: Any, shape: FieldShape) -> str:
 
 
 def is_number(value: Any) -> bool:
-    return _to_decimal(value) is not None
+    return to_decimal(value) is not None
 
 
 def is_date(value: Any) -> bool:
-    return _to_date(value) is not None
+    return to_date(value) is not None
 
 
-def _to_decimal(value: Any) -> Decimal | None:
+def to_decimal(value: Any) -> Decimal | None:
     """Parse a stored decimal.
 
     A document number with leading zeros is text, not a number.
@@ -272,7 +272,7 @@ def _to_decimal(value: Any) -> Decimal | None:
         return None
 
 
-def _to_date(value: Any) -> date | None:
+def to_date(value: Any) -> date | None:
     try:
         return date.fromisoformat(str(value))
     except ValueError:

@@ -7,8 +7,6 @@ Also the application of earlier corrections, and the checks of values that a per
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import date
-from decimal import Decimal
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 
@@ -215,7 +213,7 @@ def _to_typed(value: Any, shape: FieldShape) -> Any:
     if value is None or isinstance(value, list):
         return None
     if shape in record_matching.NUMBER_SHAPES:
-        return Decimal(str(value)) if record_matching.is_number(value) else None
+        return record_matching.to_decimal(value)
     if shape == "date":
-        return date.fromisoformat(str(value)) if record_matching.is_date(value) else None
+        return record_matching.to_date(value)
     return value
