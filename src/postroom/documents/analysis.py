@@ -1,7 +1,7 @@
 """Analyzes what was read from a file: its kind, fields and checks. Runs in a sandboxed child.
 
-The entry point to `fields` and `kinds`. Pure; it takes milliseconds of CPU. With a language model's answer,
-the values are the model's and everything else is done in the same way.
+The entry point to `fields` and `kinds`. Pure; it takes milliseconds of CPU. A language
+model's answer is merged with what the offline reader found; everything else is done in the same way.
 """
 
 from collections.abc import Sequence

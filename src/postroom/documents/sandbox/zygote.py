@@ -183,7 +183,7 @@ def run_task(run: ChildTask, request: TaskRequest, files: tuple[int, int], limit
 
 
 def _describe_error(task: str, error: Exception) -> str:
-    """Blame the file, except for an analysis: that a text was read says that the file is sound."""
+    """Call the file damaged, unless it was analyzed: then its text was read before."""
     if task != "analyze":
         return f"The file is damaged ({type(error).__name__})."
     last = traceback.extract_tb(error.__traceback__)[-1]
