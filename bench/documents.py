@@ -81,7 +81,7 @@ async def read(sandbox: FileSandbox, content: bytes) -> None:
 
 
 async def analyze_isolated(sandbox: FileSandbox, reading: FileReading) -> None:
-    assert (await sandbox.analyze(reading, [INVOICE])).kind is INVOICE
+    assert (await sandbox.analyze(reading, INVOICE)).kind is INVOICE
 
 
 async def session(run: IsolatedTask, items: Sequence[Any]) -> float:

@@ -3,7 +3,6 @@
 Types and encoding only. `analysis` analyzes, in a sandboxed child; `FileSandbox.analyze` starts that.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -12,6 +11,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from postroom.documents.fields.extraction_result import (
+    OFFLINE_READER,
     EInvoiceDifference,
     FieldCheck,
     FieldValue,
@@ -20,8 +20,6 @@ from postroom.documents.fields.extraction_result import (
 )
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
-
-OFFLINE_READER: Final = "offline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,19 +56,19 @@ class DocumentAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisTask:
-    """What a child analyzes: what was read from a file, and the names of the kinds it may be."""
+    """What a child analyzes: what was read from a file, and the name of the kind it may be."""
 
     reading: FileReading
-    kinds: tuple[str, ...]
+    kind: str
     use_exact: bool = True
     answer: ModelAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _EncodedAnalysis:
-    """An analysis on its way: the kind by name, and values as they are stored."""
+    """An analysis on its way: whether it is of the kind, and values as they are stored."""
 
-    kind: str | None
+    is_of_kind: bool
     certainty: float
     skip_reason: str | None
     fields: dict[str, FieldValue]
@@ -87,7 +85,7 @@ def encode_analysis(analysis: DocumentAnalysis) -> bytes:
     values = analysis.values()
     return msgspec.msgpack.encode(
         _EncodedAnalysis(
-            analysis.kind.name if analysis.kind else None,
+            analysis.kind is not None,
             analysis.certainty,
             analysis.skip_reason,
             {name: replace(field, value=values[name]) for name, field in analysis.fields.items()},
@@ -98,12 +96,11 @@ def encode_analysis(analysis: DocumentAnalysis) -> bytes:
     )
 
 
-def decode_analysis(encoded: bytes, kinds: Sequence[DocumentKind]) -> DocumentAnalysis:
+def decode_analysis(encoded: bytes, kind: DocumentKind) -> DocumentAnalysis:
     """Decode an analysis by a child. Its values are as they are stored: decimals and dates as text."""
     found = _decode_analysis(encoded)
-    by_name: Mapping[str, DocumentKind] = {kind.name: kind for kind in kinds}
     return DocumentAnalysis(
-        by_name[found.kind] if found.kind is not None else None,
+        kind if found.is_of_kind else None,
         found.certainty,
         found.skip_reason,
         found.fields,

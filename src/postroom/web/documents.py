@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from postroom.documents.fields.extraction_result import OFFLINE_READER
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.documents.stored_extraction import StoredCheck
 from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError, UnreadableFile
@@ -49,7 +50,7 @@ STATE_NAMES: Final[Mapping[DocumentState, str]] = {
 
 
 # Other readers are shown by their own name, such as `anthropic:claude-sonnet-4`.
-_READER_NAMES: Final[Mapping[str, str]] = {"offline": "offline reader"}
+_READER_NAMES: Final[Mapping[str, str]] = {OFFLINE_READER: "offline reader"}
 # Shapes of fields that hold amounts of money.
 _MONEY_SHAPES: Final = frozenset({"amount", "price", "rates", "lines"})
 _NOT_FOUND: Final[Mapping[str, Any]] = {}

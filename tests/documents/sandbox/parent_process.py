@@ -26,7 +26,7 @@ async def main(slow, scan):
         stalling = await readers.read(b"stall")
         readings = [
             asyncio.create_task(readers.page_image(slow, page=0, width=900)),
-            asyncio.create_task(readers.analyze(stalling, [INVOICE])),
+            asyncio.create_task(readers.analyze(stalling, INVOICE)),
         ]
         zygotes = [await with_child(helper) for helper in (readers.analysis_zygote, readers.zygote)]
         readings.append(asyncio.create_task(readers.read(scan)))

@@ -35,7 +35,7 @@ async def sandbox():
     ids=["invoice", "contract note", "another kind", "embedded XML", "XML alone", "no text"],
 )
 async def test_a_child_finds_what_this_process_would_find(sandbox, read, kind):
-    here, there = analysis.analyze(read, [kind]), await sandbox.analyze(read, [kind])
+    here, there = analysis.analyze(read, [kind]), await sandbox.analyze(read, kind)
     assert there.kind is here.kind
     assert there.values() == here.values()
     assert there.confidences == here.confidences
@@ -63,4 +63,4 @@ async def test_an_error_in_the_analysis_names_its_place():
     async with FileSandbox(parallel=1) as sandbox:
         sandbox.analysis_zygote.module = "documents.sandbox.hostile_analysis"
         with pytest.raises(UnreadableFile, match=r"\(KeyError in hostile analysis, line \d+\)"):
-            await sandbox.analyze(reading("fail"), [INVOICE])
+            await sandbox.analyze(reading("fail"), INVOICE)

@@ -117,7 +117,7 @@ async def test_zygotes_and_children_are_confined():
         stalling = await sandbox.read(b"stall")
         tasks = {
             asyncio.create_task(sandbox.page_image(SLOW, page=0, width=900)): sandbox.zygote,
-            asyncio.create_task(sandbox.analyze(stalling, [INVOICE])): sandbox.analysis_zygote,
+            asyncio.create_task(sandbox.analyze(stalling, INVOICE)): sandbox.analysis_zygote,
         }
         for task, process in tasks.items():
             await until(lambda process=process: process.process and find_children(process.process.pid))

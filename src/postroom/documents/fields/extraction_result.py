@@ -5,9 +5,11 @@ Types only. `stored_extraction` has the form in which results are stored.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from postroom.documents.files.file_reading import Box
+
+OFFLINE_READER: Final = "offline"  # the name of the reader that needs no language model
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,4 +89,4 @@ class FieldExtraction:
 
     fields: Mapping[str, FieldValue]
     checks: tuple[FieldCheck, ...] = ()
-    reader: str = "offline"
+    reader: str = OFFLINE_READER

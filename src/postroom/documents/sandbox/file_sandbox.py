@@ -10,7 +10,7 @@ import os
 import signal
 import stat
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
@@ -115,28 +115,22 @@ class FileSandbox:
     async def analyze(
         self,
         reading: FileReading,
-        kinds: Sequence[DocumentKind],
+        kind: DocumentKind,
         *,
         use_exact: bool = True,
         answer: ModelAnswer | None = None,
     ) -> DocumentAnalysis:
-        """Find the kind and the fields of a document; `analysis.analyze` explains the arguments.
+        """Find the fields of a document if it is of this kind; `analysis.analyze` explains the arguments.
 
         Raises UnreadableFile if that takes more than the limits allow, or kills its process.
         """
-        task = AnalysisTask(reading, tuple(kind.name for kind in kinds), use_exact, answer)
-        request = TaskRequest(0, "analyze")
+        task = AnalysisTask(reading, kind.name, use_exact, answer)
         with _sealed_file(msgspec.msgpack.encode(task)) as source:
-            try:
-                try:
-                    found = await self._run_for_result(request, source)
-                except _ChildKilled:  # once may be another's fault, who left too little memory
-                    found = await self._run_for_result(request, source)
-            except _ChildKilled:
-                raise UnreadableFile(
-                    "Analyzing the document was killed twice, perhaps for lack of memory."
-                ) from None
-        return decode_analysis(found, kinds)
+            for _ in range(2):  # it may be killed once because another process left too little memory
+                with suppress(_ChildKilled):
+                    found = await self._run_for_result(TaskRequest(0, "analyze"), source)
+                    return decode_analysis(found, kind)
+        raise UnreadableFile("Analyzing the document was killed twice, perhaps for lack of memory.")
 
     async def check_confinement(self) -> Confinement:
         """Run a child and return how it is confined. Raises TransientError if none starts."""
@@ -234,13 +228,13 @@ def _to_error(
     report: TaskReport, activity: str, target: int, limits: FileLimits
 ) -> UnreadableFile | TransientError:
     if report.reason:
-        return TransientError(f"The file was not read: {report.reason}.")
+        return TransientError(f"{activity} failed: {report.reason}.")
     if report.status == REFUSED and (words := read_all(target)):
         return UnreadableFile(words.decode(errors="replace")[:500])
     if report.status == OUT_OF_MEMORY:
         return UnreadableFile(f"{activity} needs more than {limits.memory_bytes >> 20} MB of memory.")
     if report.status == -signal.SIGKILL:
-        return _ChildKilled("The process that read the file was killed.")
+        return _ChildKilled(f"{activity} failed: its process was killed.")
     if report.status == -signal.SIGXCPU:
         return UnreadableFile(f"{activity} takes more than {limits.cpu_seconds} seconds of CPU time.")
     how = signal.Signals(-report.status).name if report.status < 0 else f"status {report.status}"

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from postroom import traces
 from postroom.documents import stored_extraction
-from postroom.documents.analysis_result import OFFLINE_READER, DocumentAnalysis
-from postroom.documents.fields.extraction_result import FieldCheck, ModelUsage
+from postroom.documents.analysis_result import DocumentAnalysis
+from postroom.documents.fields.extraction_result import OFFLINE_READER, FieldCheck, ModelUsage
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.pipelines import Pipeline
@@ -78,7 +78,7 @@ async def analyze_document(
     fails, the offline reader's fields stay.
     """
     try:
-        found = await sandbox.analyze(reading, [kind], use_exact=use_exact)
+        found = await sandbox.analyze(reading, kind, use_exact=use_exact)
     except UnreadableFile as error:
         failed = FieldCheck("analysis", passed=False, words=str(error), is_doubt=True)
         return DocumentAnalysis(kind, certainty=0.0, skip_reason=None, fields={}, checks=(failed,))
@@ -90,7 +90,7 @@ async def analyze_document(
         usage = answer.usage
         if answer.fallback_reason:
             return replace(found, fallback_reason=answer.fallback_reason, usage=usage)
-        rated = await sandbox.analyze(reading, [kind], use_exact=use_exact, answer=answer)
+        rated = await sandbox.analyze(reading, kind, use_exact=use_exact, answer=answer)
         return replace(rated, usage=usage)
     except UnreadableFile as error:
         return replace(found, fallback_reason=str(error), usage=usage)
