@@ -1,7 +1,6 @@
 """Turn stored checks and review reasons into sentences with field labels and percentages.
 
-The stored text keeps field names and confidences from 0 to 1: the API and the command line show it, and
-checks of corrected fields are found by its beginning ("check digits of iban:").
+The stored text keeps field names and confidences from 0 to 1: the API and the command line show it.
 """
 
 import re
