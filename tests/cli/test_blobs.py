@@ -64,9 +64,19 @@ def test_upload_beyond_the_limit_is_an_error_with_a_remedy(run, kept, organizati
     assert add("1e-8").returncode == 0
 
 
-def doctor(run, **settings):
+def doctor(run, name="blobs", **settings):
     checks = json.loads(run("doctor", "--json", **settings).stdout)
-    return next(check for check in checks if check["name"] == "blobs")
+    return next((check for check in checks if check["name"] == name), None)
+
+
+@pytest.mark.parametrize("limit, state", [("7e-9", "ok"), ("6.5e-9", "warn"), ("6e-9", "fail")])
+def test_doctor_reports_organizations_close_to_the_limit(run, kept, organization, limit, state):
+    check = doctor(run, "storage", POSTROOM_ORGANIZATION_STORAGE_GB=limit)
+    assert (check["state"], str(organization) in check["found"]) == (state, state != "ok")
+
+
+def test_doctor_reports_no_storage_without_a_limit(run, kept):
+    assert doctor(run, "storage") is None
 
 
 async def test_worker_rejects_another_blob_location_until_it_is_adopted(run, owner, tmp_path):

@@ -84,8 +84,9 @@ def usage(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] =
     """
     from postroom import config
     from postroom.cli import output, startup
+    from postroom.flow.storage import storage_limit
 
-    used = startup.run_with_database(_measure_organizations)
+    used = startup.run_with_database(storage_limit.list_use)
     limit_gb = config.load().organization_storage_gb
     max_bytes = None if limit_gb is None else int(limit_gb * 1e9)
     if json:
@@ -116,18 +117,6 @@ def adopt() -> None:
     store = storage.build_blob_store(config.load())
     location = startup.run_with_database(lambda database: _record_location(database, store))
     typer.echo(f"Blob location: {location}.")
-
-
-async def _measure_organizations(database: "Database") -> "list[tuple[OrganizationId, int]]":
-    from postroom.store import blobs, organizations
-
-    async with database.engine() as connection:
-        ids = await organizations.list_ids(connection)
-    used: list[tuple[OrganizationId, int]] = []
-    for organization in ids:
-        async with database.transaction(organization) as connection:
-            used.append((organization, await blobs.sum_sizes(connection)))
-    return used
 
 
 async def _record_location(database: "Database", store: "BlobStore") -> str:

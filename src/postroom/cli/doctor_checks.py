@@ -25,7 +25,7 @@ from postroom.documents.sandbox.confinement import Confinement, Measure
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import OperatorError, PostroomError, SettingsError, TransientError, UnreadableFile
 from postroom.flow.mailboxes import mailbox_health
-from postroom.flow.storage import blob_location
+from postroom.flow.storage import blob_location, storage_limit
 from postroom.model import MailboxHealth, OrganizationId
 from postroom.store import blobs as stored_blobs
 from postroom.store import health, mailboxes, roles, schema_migrations, work
@@ -220,6 +220,8 @@ def check_database(settings: Settings) -> Iterator[DoctorCheck]:
                 yield from interrupts.run_async(_check_server_and_clock(settings, url))
                 yield interrupts.run_async(check_login(url))
                 yield interrupts.run_async(check_blobs(settings, url))
+                if (storage_use := interrupts.run_async(check_storage(settings, url))) is not None:
+                    yield storage_use
                 yield interrupts.run_async(check_mailboxes(settings, url))
     except PostroomError as error:
         yield _to_failed_check("database", " ".join(str(error).split()))
@@ -295,6 +297,22 @@ async def check_blobs(settings: Settings, url: str) -> DoctorCheck:
         found = f"{blob_location.MISMATCH} ({expected}, not {location or root})"
         return DoctorCheck("blobs", DoctorCheckState.FAIL, found, blob_location.MISMATCH_REMEDY)
     return DoctorCheck("blobs", DoctorCheckState.OK, found)
+
+
+async def check_storage(settings: Settings, url: str) -> DoctorCheck | None:
+    """Report organizations that are at their storage limit or close to it, if there is one."""
+    if settings.organization_storage_gb is None:
+        return None
+    async with open_process_database(settings, url, "doctor") as opened:
+        used = await storage_limit.list_use(opened)
+    max_bytes = settings.organization_storage_gb * 1e9
+    close = [f"{each} uses {size / 1e9:,.2f} GB" for each, size in used if size > 0.9 * max_bytes]
+    limit = f"of {settings.organization_storage_gb:,.2f} GB"
+    if not close:
+        return DoctorCheck("storage", DoctorCheckState.OK, f"every organization uses less than 90 % {limit}")
+    is_full = any(size >= max_bytes for _, size in used)
+    state = DoctorCheckState.FAIL if is_full else DoctorCheckState.WARN
+    return DoctorCheck("storage", state, f"{', '.join(close)} {limit}", storage_limit.REMEDY)
 
 
 async def check_mailboxes(settings: Settings, url: str) -> DoctorCheck:

@@ -12,10 +12,11 @@ from typing import Final
 from postroom.errors import OperatorError
 from postroom.model import OrganizationId
 from postroom.ports import Blob, BlobStore, Content, StoredBlob
-from postroom.store import blobs
+from postroom.store import blobs, organizations
 from postroom.store.database import Database
 
 MEASURE_SECONDS: Final = 60.0
+REMEDY: Final = "Raise POSTROOM_ORGANIZATION_STORAGE_GB, shorten the retention, or lower content policies."
 
 
 @dataclass(slots=True)
@@ -39,8 +40,7 @@ class LimitedBlobStore:
         if use.used_bytes >= self.max_bytes:
             raise OperatorError(
                 f"The files of this organization use {use.used_bytes / 1e9:,.2f} GB; the limit is"
-                f" {self.max_bytes / 1e9:,.2f} GB. New files wait, and nothing is lost."
-                " Raise POSTROOM_ORGANIZATION_STORAGE_GB, shorten the retention, or lower content policies."
+                f" {self.max_bytes / 1e9:,.2f} GB. New files wait, and nothing is lost. {REMEDY}"
             )
         blob = await self.store.put(organization, content)
         if blob.created:
@@ -71,3 +71,14 @@ class LimitedBlobStore:
 
     def list_all(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         return self.store.list_all(organization)
+
+
+async def list_use(database: Database) -> list[tuple[OrganizationId, int]]:
+    """The bytes that each organization stores."""
+    async with database.engine() as connection:
+        ids = await organizations.list_ids(connection)
+    used: list[tuple[OrganizationId, int]] = []
+    for organization in ids:
+        async with database.transaction(organization) as connection:
+            used.append((organization, await blobs.sum_sizes(connection)))
+    return used
