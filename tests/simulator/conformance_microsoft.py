@@ -82,6 +82,9 @@ def _of_messages(at: str) -> tuple[Operation, ...]:
         *(Operation("POST", f"{one}/microsoft.graph.create{name}", "message") for name in _REPLIES),
         *(Operation("POST", f"{one}/microsoft.graph.{name[:1].lower()}{name[1:]}") for name in _REPLIES),
         Operation("GET", f"{one}/attachments", "attachment", many=True),
+        Operation("POST", f"{one}/attachments", "attachment"),
+        Operation("DELETE", one + "/attachments/{attachment-id}"),
+        Operation("POST", f"{one}/attachments/microsoft.graph.createUploadSession", "uploadSession"),
         Operation("GET", f"{one}/attachments/$count"),
         Operation("GET", one + "/attachments/{attachment-id}", "attachment"),
     )
@@ -127,6 +130,7 @@ _CALLS = (
     "reauthorize",
     "translateExchangeIds",
     "sendMail",
+    "createUploadSession",
     "createReply",
     "createReplyAll",
     "createForward",

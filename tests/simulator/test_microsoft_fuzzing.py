@@ -22,7 +22,7 @@ PATTERNS = sorted({route.pattern for route in ROUTES.routes})
 SIGN_IN = (
     "/{}/oauth2/v2.0/authorize", "/{}/oauth2/v2.0/token", "/{}/adminconsent", "/{}/v2.0/adminconsent",
     "/{}/v2.0/.well-known/openid-configuration", "/{}/discovery/v2.0/keys", "/common/discovery/instance",
-    "/oidc/userinfo",
+    "/oidc/userinfo", "/api/v2.0/Users('{}')/Messages('x')/AttachmentSessions('{}')",
 )  # fmt: skip
 NOISE = settings(
     max_examples=examples(250),
@@ -63,7 +63,8 @@ KEYS = [
     "filterQuery",
     "isRead", "flag", "flagStatus", "categories", "importance", "subject", "toRecipients",
     "emailAddress", "address",
-    "message", "comment", "body", "inputIds", "sourceIdType", "changeType", "notificationUrl", "resource",
+    "message", "comment", "body", "inputIds", "attachmentItem",
+    "attachments", "name", "contentBytes", "sourceIdType", "changeType", "notificationUrl", "resource",
     "expirationDateTime", "x",
 ]  # fmt: skip
 VALUE = st.recursive(
@@ -171,7 +172,7 @@ def test_no_sign_in_causes_a_server_error(sim, known, stranger, path, tenant, me
     if len(form) % 2:
         shown |= {"client_id": client["client_id"], "client_secret": client["client_secret"]}
     encoded = "&".join(f"{quote(name)}={quote(text)}" for name, text in query)
-    url = f"{path.format(quote(tenant, safe=''))}?{encoded}"
+    url = f"{path.format(*[quote(tenant, safe='')] * 2)}?{encoded}"
     if path.endswith(("authorize", "adminconsent")) and len(query) % 2:
         url += f"&client_id={client['client_id']}"
     body = {"content": raw} if raw is not None else {"data": shown}

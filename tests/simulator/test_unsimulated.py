@@ -26,9 +26,6 @@ def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, metho
     [
         ("POST", "messages/{}/microsoft.graph.unsubscribe"),
         ("POST", "mailFolders/inbox/messages/{}/markAsJunk"),
-        ("POST", "messages/{}/attachments"),
-        ("DELETE", "messages/{}/attachments/AAA="),
-        ("POST", "messages/{}/attachments/createUploadSession"),
         ("GET", "messages/{}/extensions"),
         ("GET", "messages/delta"),
         ("GET", "mailFolders/inbox/messageRules"),

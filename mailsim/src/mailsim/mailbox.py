@@ -272,9 +272,14 @@ class Mailbox:
         state = self._get_draft_state(number)
         if self.provider == "gmail":
             return self._replace(number, raw, state)
+        self.edit_content(number, raw)
+        return number
+
+    def edit_content(self, number: int, raw: bytes) -> None:
+        """Change the bytes of a message in place, as Outlook does when an attachment is added or deleted."""
+        state = self._get_state(number)
         self._contents[number] = raw
         self._log("edited", number, state, state)
-        return number
 
     def send_draft(self, number: int, raw: bytes | None = None, state: MessageState | None = None) -> int:
         """Turn a draft into sent mail: at Gmail under a new number, at Outlook moved to Sent Items.

@@ -16,7 +16,7 @@ FolderKind = Literal["system", "user", "search"]
 ChangeKind = Literal[
     "added",  # only `after` is set
     "changed",  # before and after differ: moved, labels, read, flag, categories, importance, sent
-    "edited",  # the bytes changed in place (Outlook draft); before equals after
+    "edited",  # the bytes changed in place (Outlook: draft or attachments); before equals after
     "deleted",  # permanently; only `before` is set
     "folder_added",
     "folder_changed",  # renamed or moved

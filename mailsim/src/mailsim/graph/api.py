@@ -11,6 +11,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
 from mailsim.graph import (
+    attachment_writes,
     attachments,
     authorization,
     batch,
@@ -55,6 +56,15 @@ _MESSAGE_ROUTES = (
     make_route("POST", "M/*/replyall", "messages.replyAll", "send", replies.send("replyAll")),
     make_route("POST", "M/*/forward", "messages.forward", "send", replies.send("forward")),
     make_route("GET", "M/*/attachments", "attachments.list", "full", attachments.list_page),
+    make_route("POST", "M/*/attachments", "attachments.create", "write", attachment_writes.add),
+    make_route(
+        "POST",
+        "M/*/attachments/createuploadsession",
+        "attachments.createUploadSession",
+        "write",
+        attachment_writes.create_upload_session,
+    ),
+    make_route("DELETE", "M/*/attachments/*", "attachments.delete", "write", attachment_writes.delete),
     make_route("GET", "M/*/attachments/$count", "attachments.count", "full", attachments.count),
     make_route("GET", "M/*/attachments/*", "attachments.get", "full", attachments.get),
     make_route("GET", "M/*/attachments/*/$value", "attachments.value", "full", attachments.get_content),

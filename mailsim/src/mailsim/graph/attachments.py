@@ -25,6 +25,7 @@ _FILE_PROPERTIES = {
 }
 _ALWAYS = frozenset({"@odata.type", "@odata.mediaContentType", "id"})
 MAX_ITEM_DEPTH = 30
+AttachedFile = tuple[MessageView, OutlookAttachment]
 
 
 def _parse_select(text: str | None) -> frozenset[str] | None:
@@ -94,13 +95,14 @@ async def count(call: GraphCall) -> GraphResponse:
     return GraphResponse(200, str(len(messages.find_in_path(call).attachments)).encode(), "text/plain")
 
 
-def _find(call: GraphCall) -> tuple[MessageView, OutlookAttachment]:
+def find(call: GraphCall) -> AttachedFile:
+    """Return the attachment of the path, with its message."""
     view = messages.find_in_path(call)
     try:
         number, position = call.ids.parse_attachment_id(call.names[-1])
     except MalformedIdError as error:
         raise malformed_id() from error
-    if number != view.number or position >= len(view.attachments):
+    if number != view.number or position is None or position >= len(view.attachments):
         raise not_found()
     return view, view.attachments[position]
 
@@ -115,18 +117,22 @@ def _expands_item(call: GraphCall) -> bool:
 
 
 async def get(call: GraphCall) -> GraphResponse:
+    return entity_response(call, find(call), 200)
+
+
+def entity_response(call: GraphCall, found: AttachedFile, status: int) -> GraphResponse:
     assert call.user is not None
-    view, attachment = _find(call)
+    view, attachment = found
     answer = _to_json(call, view, attachment, _parse_select(call.raw.get("$select")))
     if _expands_item(call):
         answer = _add_item(call, view, attachment, answer)
     tail = f"users('{call.user.oid}')/messages('{view.id}')/attachments/$entity"
-    return GraphResponse(200, {"@odata.context": call.context(tail), **answer})
+    return GraphResponse(status, {"@odata.context": call.context(tail), **answer})
 
 
 async def get_content(call: GraphCall) -> GraphResponse:
     """Return the bytes of a file or the MIME of an item; a reference has neither."""
-    _, attachment = _find(call)
+    _, attachment = find(call)
     if attachment.type == "reference":
         raise GraphError(405, "ErrorInvalidOperation", "The $value of a reference attachment cannot be read.")
     kind = "text/plain" if attachment.type == "item" else attachment.content_type

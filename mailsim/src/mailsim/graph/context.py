@@ -15,6 +15,7 @@ from mailsim.graph.options import MicrosoftOptions
 from mailsim.graph.push_queue import EndpointHealth, PushQueue
 from mailsim.graph.subscription_model import SubscriptionRegistry
 from mailsim.graph.throttle import GraphThrottle
+from mailsim.graph.upload_session import UploadSession
 from mailsim.mailbox import Mailbox
 from mailsim.simulator import Simulator
 
@@ -37,6 +38,7 @@ class GraphContext:
     subscriptions: SubscriptionRegistry = field(default_factory=SubscriptionRegistry)
     push_queues: dict[str, PushQueue] = field(default_factory=dict[str, PushQueue])
     endpoint_health: dict[str, EndpointHealth] = field(default_factory=dict[str, EndpointHealth])
+    upload_sessions: dict[str, UploadSession] = field(default_factory=dict[str, UploadSession])
     pending_missed: set[str] = field(
         default_factory=set[str]
     )  # subscriptions with a scheduled `missed` event

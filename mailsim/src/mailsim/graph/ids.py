@@ -71,6 +71,7 @@ class GraphIds:
         self._keys: dict[str, str] = {}  # folder ID -> key
         self._folders: dict[str, str] = {}  # key -> folder ID
         self._hashes: dict[str, bytes] = {}
+        self._removed: dict[int, set[int]] = {}  # message number -> places of deleted attachments
         mailbox.listeners.insert(0, self._record_move)  # before the listeners that send notifications
 
     def _record_move(self, _mailbox: Mailbox, change: MailboxChange) -> None:
@@ -143,19 +144,35 @@ class GraphIds:
     def attachment_id(self, message_id: str, position: int) -> str:
         """Return an attachment ID; `position` counts the attachments of the message."""
         data = _decode(message_id)
-        body = position.to_bytes(2, "big")
+        body = self._get_place(self._parse(data).number, position).to_bytes(2, "big")
         digest = blake2b(data + body, digest_size=14).digest()
         return _encode(data + _ATTACHMENT + body + digest)
 
-    def parse_attachment_id(self, text: str) -> tuple[int, int]:
-        """Return (message number, position). Raises if the text is not an attachment ID of this mailbox."""
+    def remove_attachment(self, number: int, position: int) -> None:
+        """Record a deletion: the IDs of the other attachments stay the same."""
+        self._removed.setdefault(number, set()).add(self._get_place(number, position))
+
+    def _get_place(self, number: int, position: int) -> int:
+        """Return the position among all attachments that the message ever had."""
+        place = position
+        for removed in sorted(self._removed.get(number, ())):
+            place += removed <= place
+        return place
+
+    def parse_attachment_id(self, text: str) -> tuple[int, int | None]:
+        """Return (message number, position), the position None for a deleted attachment.
+
+        Raises if the text is not an attachment ID of this mailbox.
+        """
         data = _decode(text)
         message, tail = data[: -len(_ATTACHMENT) - 16], data[-len(_ATTACHMENT) - 16 :]
         body = tail[len(_ATTACHMENT) : len(_ATTACHMENT) + 2]
         expected = blake2b(message + body, digest_size=14).digest()
         if not tail.startswith(_ATTACHMENT) or tail[len(_ATTACHMENT) + 2 :] != expected:
             raise MalformedIdError
-        return self._parse(message).number, int.from_bytes(body, "big")
+        number, place = self._parse(message).number, int.from_bytes(body, "big")
+        removed = self._removed.get(number, set())
+        return number, None if place in removed else place - sum(other < place for other in removed)
 
     # Folders and conversations
 

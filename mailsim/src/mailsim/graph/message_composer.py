@@ -4,7 +4,6 @@ The opposite direction is `message_json`.
 """
 
 import base64
-import binascii
 import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -23,6 +22,8 @@ _RECEIPTS = {
     "isDeliveryReceiptRequested": "Return-Receipt-To",
 }
 MAX_CUSTOM_HEADERS = 5
+FILE_TYPE = "#microsoft.graph.fileAttachment"
+_ITEM_TYPE = "microsoft.graph.itemattachment"
 _HEADER_NAME = re.compile(r"[!-9;-~]{1,200}")
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
 
@@ -100,18 +101,55 @@ def _set_body(message: EmailMessage, value: Any) -> None:
     message.set_content(content, subtype="html" if kind == "html" else "plain")
 
 
-def _add_attachment(message: EmailMessage, value: Any) -> None:
+def compose_attachment(value: Any) -> bytes:
+    """Return a file or an attached message as a MIME part."""
     if not isinstance(value, Mapping):
         raise _wrong_type("attachments")
     attachment = cast("Mapping[str, Any]", value)
-    kind, _, sub = str(attachment.get("contentType") or "application/octet-stream").partition("/")
-    try:
-        data = base64.b64decode(str(attachment.get("contentBytes") or ""), validate=True)
-        message.add_attachment(
-            data, maintype=kind, subtype=sub or "octet-stream", filename=str(attachment.get("name") or "file")
+    type_name = str(attachment.get("@odata.type") or "").lower().removeprefix("#")
+    if not type_name and "contentBytes" in attachment:
+        raise bad_request(
+            "The property 'contentBytes' does not exist on type 'microsoft.graph.attachment'. Make sure to "
+            "only use property names that are defined by the type or mark the type as open type.",
+            "RequestBodyRead",
         )
-    except (binascii.Error, ValueError, TypeError) as error:
-        raise _wrong_type("attachments") from error
+    if type_name == _ITEM_TYPE:
+        return _compose_item(attachment.get("item"))
+    if type_name != FILE_TYPE.lower().removeprefix("#"):
+        raise _wrong_type("attachments")
+    with _reject_unwritable():
+        return _compose_file(attachment)
+
+
+def _compose_file(attachment: Mapping[str, Any]) -> bytes:
+    kind, _, sub = str(attachment.get("contentType") or "application/octet-stream").partition("/")
+    if not sub or kind.lower() == "multipart":
+        kind, sub = "application", "octet-stream"
+    content_id = str(attachment.get("contentId") or "")
+    part = EmailMessage(policy=policy.SMTP)
+    part.set_content(
+        base64.b64decode(str(attachment.get("contentBytes") or ""), validate=True),
+        maintype=kind,
+        subtype=sub,
+        disposition="inline" if attachment.get("isInline") is True else "attachment",
+        filename=str(attachment.get("name") or "file"),
+        cid=f"<{content_id}>" if content_id else None,
+    )
+    return part.as_bytes()
+
+
+def _compose_item(value: Any) -> bytes:
+    """Return a message as a MIME part. Events and contacts cannot be attached."""
+    if not isinstance(value, Mapping):
+        raise _wrong_type("item")
+    item = cast("Mapping[str, Any]", value)
+    if str(item.get("@odata.type") or "").lower().removeprefix("#") != "microsoft.graph.message":
+        raise _wrong_type("item")
+    message = EmailMessage(policy=policy.SMTP)
+    with _reject_unwritable():
+        _set_headers(message, item)
+        _set_body(message, item.get("body") or {})
+        return b"Content-Type: message/rfc822\r\nContent-Disposition: attachment\r\n\r\n" + message.as_bytes()
 
 
 def _parse_message_id(value: Any) -> str:
@@ -160,9 +198,8 @@ def compose_message(
         _set_headers(message, fields)
         _add_custom_headers(message, fields)
         _set_body(message, fields.get("body") or {})
-        for attachment in _get_list(fields, "attachments"):
-            _add_attachment(message, attachment)
-        return message.as_bytes()
+        raw = message.as_bytes()
+    return mime_editing.add_parts(raw, [compose_attachment(one) for one in _get_list(fields, "attachments")])
 
 
 def edit_message(raw: bytes, fields: Mapping[str, Any]) -> bytes:

@@ -19,7 +19,7 @@ from mailsim.entra.context import EntraContext
 from mailsim.entra.directory import EntraDirectory
 from mailsim.entra.grants import EntraGrants
 from mailsim.errors import InvalidRequest
-from mailsim.graph import api, notifications, throttle
+from mailsim.graph import api, attachment_writes, notifications, throttle
 from mailsim.graph.context import GraphContext
 from mailsim.graph.control import MicrosoftControl
 from mailsim.graph.errors import GraphError, error_body
@@ -50,12 +50,20 @@ def routes(sim: Simulator) -> list[Route]:
     graph = GraphContext(sim, entra, random=Random(sim.options.seed))
     sim.registry.change_listeners.append(partial(notifications.handle_change, graph))
     sim.registry.mailbox_listeners.append(partial(_add_mailbox, graph))
-    sign_in = _sign_in_routes(entra)
-    names = {route.endpoint for route in api.ROUTES.routes} | {route.name for route in sign_in}
+    other = [
+        *_sign_in_routes(entra),
+        Route(
+            "/api/v2.0/{rest:path}",
+            partial(attachment_writes.upload, graph),
+            methods=["PUT", "DELETE"],
+            name="attachments.upload",
+        ),
+    ]
+    names = {route.endpoint for route in api.ROUTES.routes} | {route.name for route in other}
     sim.providers["outlook"] = _provider(graph, names | {"push", "lifecycle", "unknown"})
     app = api.GraphApp(graph)
     versions = ("/v1.0/{rest:path}", f"{api.BETA}{{rest:path}}")
-    return [*(Route(path, app, name="graph") for path in versions), *sign_in]
+    return [*(Route(path, app, name="graph") for path in versions), *other]
 
 
 def _sign_in_routes(entra: EntraContext) -> list[Route]:
@@ -98,7 +106,7 @@ def _provider(graph: GraphContext, names: set[str]) -> Provider:
         fault_codes={
             "token_error": frozenset({"", *map(str, ERRORS), *(f"AADSTS{code}" for code in ERRORS)}),
         },
-        prefixes=("/v1.0/", "/beta/"),
+        prefixes=("/v1.0/", "/beta/", "/api/v2.0/"),
         revoke=partial(_revoke, graph),
         expire_tokens=partial(_expire_tokens, graph),
         expire_cursors=partial(_expire_cursors, graph),
