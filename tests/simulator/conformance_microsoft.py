@@ -7,7 +7,7 @@ import base64
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qsl
@@ -27,7 +27,7 @@ _DATE = re.compile(
     r"[0-9]{4,}-(0[1-9]|1[012])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     r"([.][0-9]{1,12})?(Z|[+-][0-9][0-9]:[0-9][0-9])"
 )
-_NAMED = {"message", "mailFolder", "attachment", "subscription"}
+_NAMED = {"message", "mailFolder", "attachment", "subscription", "outlookCategory"}
 # Without $select, these entities show all properties except links to other entities and _ON_DEMAND.
 _WHOLE = {"message", "mailFolder", "subscription", "attachment"}
 _ON_DEMAND = {"internetMessageHeaders", "uniqueBody"} | {
@@ -61,6 +61,7 @@ class Operation:
 
 
 _USER, _FOLDER, _MESSAGE = "/users/{user-id}", "/mailFolders/{mailFolder-id}", "/messages/{message-id}"
+_CATEGORIES = f"{_USER}/outlook/masterCategories"
 _REPLIES = ("Reply", "ReplyAll", "Forward")
 _SUBSCRIPTION = "/subscriptions/{subscription-id}"
 
@@ -114,11 +115,21 @@ OPERATIONS = (
 )
 # These are described in parts of Microsoft's OpenAPI that are not available here.
 UNDESCRIBED_OPERATIONS = (
+    Operation("GET", "/users", "user", many=True),
+    Operation("GET", "/users/$count"),
     Operation("GET", _USER, "user"),
     Operation("POST", f"{_USER}/microsoft.graph.translateExchangeIds", "convertIdResult", many=True),
     Operation("POST", f"{_USER}/microsoft.graph.sendMail"),
     Operation("GET", _USER + "/messages/{message-id}/attachments/{attachment-id}/$value"),
     Operation("GET", f"{_USER}{_FOLDER}{_MESSAGE}/attachments/" + "{attachment-id}/$value"),
+    Operation("GET", f"{_USER}/mailboxSettings", "mailboxSettings"),
+    Operation("PATCH", f"{_USER}/mailboxSettings", "mailboxSettings"),
+    Operation("GET", _USER + "/mailboxSettings/{setting}", "value"),
+    Operation("GET", _CATEGORIES, "outlookCategory", many=True),
+    Operation("POST", _CATEGORIES, "outlookCategory"),
+    Operation("GET", _CATEGORIES + "/{category-id}", "outlookCategory"),
+    Operation("PATCH", _CATEGORIES + "/{category-id}", "outlookCategory"),
+    Operation("DELETE", _CATEGORIES + "/{category-id}"),
     Operation("POST", "/$batch"),
 )
 _CALLS = (
@@ -190,6 +201,15 @@ def _of_graph(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> I
             yield from _missing(item, operation, exchange.get("query", ""), f"value[{place}]")
     else:
         value = json.loads(text)
+        if operation.gives == "value":  # one property: the object itself, or a string as `value`
+            name = next(
+                name
+                for name in properties("mailboxSettings")
+                if name.lower() == path.rpartition("/")[2].lower()
+            )
+            content = {key: item for key, item in value.items() if key != "@odata.context"}
+            value = {name: content.get("value", content)}
+            operation = replace(operation, gives="mailboxSettings")
         yield from _entity(value, operation.gives, operation.gives)
         yield from _missing(value, operation, exchange.get("query", ""), operation.gives)
 

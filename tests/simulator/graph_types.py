@@ -18,7 +18,10 @@ import yaml
 
 SPECS = Path(__file__).parents[3] / "shared" / "specs"
 _PREFIX = "microsoft.graph."
-_PLAIN = {"str": "text", "bool": "bool", "int": "number", "float": "number", "bytes": "binary"}
+_PLAIN = {
+    "str": "text", "bool": "bool", "int": "number", "float": "number", "bytes": "binary",
+    "datetime.time": "text",
+}  # fmt: skip
 _ANNOTATION = re.compile(r"Optional\[(list\[)?([\w.]+)\]*")
 
 

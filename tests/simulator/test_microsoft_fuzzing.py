@@ -17,7 +17,10 @@ from simulator.driver import Simulation
 from simulator.microsoft_user import MicrosoftUser, MicrosoftUsers
 
 ADDRESS = "noise@example.com"
-EVERYTHING = ("Mail.ReadWrite", "Mail.Send", "User.Read", "offline_access")
+EVERYTHING = (
+    "Mail.ReadWrite", "Mail.Send", "User.Read", "User.Read.All", "MailboxSettings.ReadWrite",
+    "offline_access",
+)  # fmt: skip
 PATTERNS = sorted({route.pattern for route in ROUTES.routes})
 SIGN_IN = (
     "/{}/oauth2/v2.0/authorize", "/{}/oauth2/v2.0/token", "/{}/adminconsent", "/{}/v2.0/adminconsent",
@@ -64,7 +67,8 @@ KEYS = [
     "isRead", "flag", "flagStatus", "categories", "importance", "subject", "toRecipients",
     "emailAddress", "address",
     "message", "comment", "body", "inputIds", "attachmentItem",
-    "attachments", "name", "contentBytes", "sourceIdType", "changeType", "notificationUrl", "resource",
+    "attachments", "name", "contentBytes", "timeZone", "workingHours", "language", "color",
+    "sourceIdType", "changeType", "notificationUrl", "resource",
     "expirationDateTime", "x",
 ]  # fmt: skip
 VALUE = st.recursive(

@@ -31,10 +31,10 @@ def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, metho
         ("GET", "mailFolders/inbox/messageRules"),
         ("POST", "mailFolders/inbox/copy"),
         ("GET", "presence"),
-        ("GET", "outlook/masterCategories"),
+        ("GET", "outlook/supportedLanguages"),
         ("GET", "calendar/events"),
         ("GET", "inferenceClassification/overrides"),
-        ("GET", "/users"),
+        ("POST", "/users"),
         ("GET", "/groups"),
     ],
 )

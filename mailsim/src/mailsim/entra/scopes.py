@@ -30,6 +30,7 @@ APPLICATION = (
     "Mail.ReadWrite",
     "Mail.Send",
     "MailboxSettings.Read",
+    "MailboxSettings.ReadWrite",
 )
 _SPELLINGS = {name.lower(): name for name in (*IDENTITY, *DELEGATED)}
 

@@ -17,6 +17,8 @@ from mailsim.graph import (
     batch,
     delta,
     folders,
+    mailbox_settings,
+    master_categories,
     message_writes,
     messages,
     odata,
@@ -69,8 +71,22 @@ _MESSAGE_ROUTES = (
     make_route("GET", "M/*/attachments/*", "attachments.get", "full", attachments.get),
     make_route("GET", "M/*/attachments/*/$value", "attachments.value", "full", attachments.get_content),
 )
+_SETTINGS_ROUTES = (
+    make_route("GET", "M", "mailboxSettings.get", "settings", mailbox_settings.get),
+    make_route("PATCH", "M", "mailboxSettings.update", "settings write", mailbox_settings.update),
+    make_route("GET", "M/*", "mailboxSettings.get", "settings", mailbox_settings.get_one),
+)
+_CATEGORY_ROUTES = (
+    make_route("GET", "M", "masterCategories.list", "settings", master_categories.list_page),
+    make_route("POST", "M", "masterCategories.create", "settings write", master_categories.create),
+    make_route("GET", "M/*", "masterCategories.get", "settings", master_categories.get),
+    make_route("PATCH", "M/*", "masterCategories.update", "settings write", master_categories.update),
+    make_route("DELETE", "M/*", "masterCategories.delete", "settings write", master_categories.delete),
+)
 _OTHER_ROUTES = (
     make_route("GET", "users/*/mailfolders/*/messages/delta", "messages.delta", "read", delta.messages_delta),
+    make_route("GET", "users", "users.list", "nothing", users.list_page),
+    make_route("GET", "users/$count", "users.count", "nothing", users.count),
     make_route("GET", "users/*", "users.get", "user", users.get),
     make_route("POST", "users/*/translateexchangeids", "users.translate", "read", users.translate_ids),
     make_route("POST", "users/*/sendmail", "users.sendMail", "send", message_writes.send_mail),
@@ -118,6 +134,8 @@ ROUTES = RouteTable(
     (
         *(_prefix_route(route, "users/*/messages") for route in _MESSAGE_ROUTES),
         *(_prefix_route(route, "users/*/mailfolders/*/messages") for route in _MESSAGE_ROUTES),
+        *(_prefix_route(route, "users/*/mailboxsettings") for route in _SETTINGS_ROUTES),
+        *(_prefix_route(route, "users/*/outlook/mastercategories") for route in _CATEGORY_ROUTES),
         *_OTHER_ROUTES,
         make_route("GET", "users/*/messages/delta", "unknown", "read", _refuse_unsimulated),
         make_route("POST", "$batch", "batch", "nothing", _batch),
@@ -172,7 +190,7 @@ async def _dispatch(graph: GraphContext, request: GraphRequest, exchange: HttpEx
         token,
     )
     now = graph.sim.clock.time()
-    if route.pattern[0] == "users":
+    if route.addresses_user:
         user = authorization.resolve_user(graph, token, names[0], mail=len(route.pattern) > 2)
         exchange.mailbox = user.upn
         if request.is_batch_part:

@@ -13,7 +13,13 @@ from mailsim.entra.grants import EntraAccessToken
 from mailsim.graph.context import GraphContext
 from mailsim.graph.errors import GraphError, access_denied
 
-RequiredPermission = Literal["read", "full", "write", "send", "user", "nothing"]
+RequiredPermission = Literal["read", "full", "write", "send", "settings", "settings write", "user", "nothing"]
+_ALLOWED = {
+    "write": frozenset({"Mail.ReadWrite"}),
+    "send": frozenset({"Mail.Send"}),
+    "settings": frozenset({"MailboxSettings.Read", "MailboxSettings.ReadWrite"}),
+    "settings write": frozenset({"MailboxSettings.ReadWrite"}),
+}
 _FULL = frozenset({"Mail.Read", "Mail.ReadWrite"})
 _BASIC = frozenset({"Mail.ReadBasic", "Mail.ReadBasic.All"})
 _RAOP = "Access to OData is disabled: [RAOP] : Blocked by tenant configured AppOnly AccessPolicy settings."
@@ -88,9 +94,11 @@ def check_permission(
 
     Return True if it may only read what Mail.ReadBasic shows.
     """
-    if access.user is not None and access.user.oid != user.oid:
-        raise access_denied() if required != "user" else _directory_denied()
     held = access.scopes if access.user else access.roles
+    if access.user is not None and access.user.oid != user.oid:
+        if required != "user":
+            raise access_denied()
+        check_directory_permission(access)
     if required == "user":
         if not any(name.startswith("User.Read") for name in held):
             raise _directory_denied()
@@ -98,12 +106,18 @@ def check_permission(
     settings = graph.entra.directory.get_settings(access.application)
     if access.user is None and settings.mailboxes is not None and user.upn.lower() not in settings.mailboxes:
         raise access_denied(_RAOP)
-    allowed = {"write": {"Mail.ReadWrite"}, "send": {"Mail.Send"}}.get(required, _FULL)
-    if held & allowed:
+    if held & _ALLOWED.get(required, _FULL):
         return False
     if required == "read" and held & _BASIC:
         return True
     raise access_denied()
+
+
+def check_directory_permission(access: EntraAccessToken) -> None:
+    """Raise unless the token may read all users: reading the own profile is not enough."""
+    held = access.scopes if access.user else access.roles
+    if not held & {"User.Read.All", "User.ReadBasic.All"}:
+        raise _directory_denied()
 
 
 def _directory_denied() -> GraphError:

@@ -12,6 +12,7 @@ from mailsim.entra.context import EntraContext
 from mailsim.graph.ids import GraphIds
 from mailsim.graph.message_json import MessagePreferences, MessageView
 from mailsim.graph.options import MicrosoftOptions
+from mailsim.graph.outlook_profile import OutlookProfile
 from mailsim.graph.push_queue import EndpointHealth, PushQueue
 from mailsim.graph.subscription_model import SubscriptionRegistry
 from mailsim.graph.throttle import GraphThrottle
@@ -46,6 +47,7 @@ class GraphContext:
     handshake_count: int = 0
     validation_token_count: int = 0
     _ids: dict[str, GraphIds] = field(default_factory=dict[str, GraphIds])
+    _profiles: dict[str, OutlookProfile] = field(default_factory=dict[str, OutlookProfile])
 
     @property
     def options(self) -> MicrosoftOptions:
@@ -65,8 +67,14 @@ class GraphContext:
     def new_guid(self) -> str:
         return str(UUID(int=self.random.getrandbits(128), version=4))
 
-    def forget_ids(self, mailbox: Mailbox) -> None:
-        self._ids.pop(self.entra.directory.get_user(mailbox).oid, None)
+    def profile(self, mailbox: Mailbox) -> OutlookProfile:
+        return self._profiles.setdefault(self.entra.directory.get_user(mailbox).oid, OutlookProfile())
+
+    def forget_mailbox(self, mailbox: Mailbox) -> None:
+        """Forget the IDs and settings of a closed mailbox with the same address."""
+        oid = self.entra.directory.get_user(mailbox).oid
+        self._ids.pop(oid, None)
+        self._profiles.pop(oid, None)
 
     def make_view(self, mailbox: Mailbox, number: int, prefer: MessagePreferences) -> MessageView | None:
         state = mailbox.state(number)

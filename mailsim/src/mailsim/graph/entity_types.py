@@ -138,5 +138,19 @@ USER = make_entity_type(
         "userType": "text",
     },
 )
+MAILBOX_SETTINGS = make_entity_type(
+    "mailboxSettings",
+    {
+        "archiveFolder": "text",
+        "timeZone": "text",
+        "delegateMeetingMessageDeliveryOptions": "enum",
+        "dateFormat": "text",
+        "timeFormat": "text",
+        "userPurpose": "enum",
+        "automaticRepliesSetting": "object",
+        "language": "object",
+        "workingHours": "object",
+    },
+)
 # Mail.ReadBasic hides these.
 PRIVATE = frozenset({"body", "uniqueBody", "bodyPreview", "attachments", "extensions"})

@@ -85,6 +85,25 @@ def list_paths(node: FilterNode) -> Iterator[str]:
             assert_never(node)
 
 
+def list_operators(node: FilterNode) -> Iterator[str]:
+    """Return the operators and functions of a filter, in order."""
+    match node:
+        case Comparison():
+            yield node.op
+        case TextMatch():
+            yield node.test
+        case AnyElement():
+            yield from list_operators(node.inner)
+        case Negation():
+            yield "not"
+            yield from list_operators(node.inner)
+        case Conjunction() | Disjunction():
+            for part in node.parts:
+                yield from list_operators(part)
+        case _:
+            assert_never(node)
+
+
 def matches(node: FilterNode, item: PropertyReader) -> bool:
     """Return whether the item passes the filter."""
     match node:

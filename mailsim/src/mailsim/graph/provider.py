@@ -88,7 +88,7 @@ def _sign_in_routes(entra: EntraContext) -> list[Route]:
 def _add_mailbox(graph: GraphContext, mailbox: Mailbox) -> None:
     """Create the IDs of a new mailbox; a closed mailbox with the same address had other IDs."""
     if mailbox.provider == "outlook":
-        graph.forget_ids(mailbox)
+        graph.forget_mailbox(mailbox)
         graph.ids(mailbox)
 
 
@@ -154,11 +154,11 @@ def _identify_request(graph: GraphContext, scope: Scope, endpoint: str) -> Reque
     except GraphError:
         return RequestTarget("", "unknown")
     caller = access.user if access is not None else None
-    addresses_user = route.pattern[0] == "users" and names[0] != "me"
-    user = graph.entra.directory.find_user(names[0]) if addresses_user else caller
+    is_other = route.addresses_user and names[0] != "me"
+    user = graph.entra.directory.find_user(names[0]) if is_other else caller
     if user is None or access is None:
         return RequestTarget("", route.endpoint)
-    limit_key = api.limit_key(access.application.client_id, user.upn) if route.pattern[0] == "users" else ""
+    limit_key = api.limit_key(access.application.client_id, user.upn) if route.addresses_user else ""
     scope["mailsim.concurrent"] = graph.sim.meters.concurrent[limit_key] + 1 if limit_key else 1
     return RequestTarget(user.upn, route.endpoint, limit_key)
 

@@ -28,6 +28,10 @@ class GraphRoute:
     permission: RequiredPermission
     handler: RouteHandler
 
+    @property
+    def addresses_user(self) -> bool:
+        return self.pattern[:2] == ("users", "*")
+
 
 def make_route(
     method: str, pattern: str, endpoint: str, permission: RequiredPermission, handler: RouteHandler

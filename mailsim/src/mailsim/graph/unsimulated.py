@@ -28,7 +28,7 @@ _USER_SEGMENTS = frozenset(
         "calendars", "calendarview", "chats", "contactfolders", "contacts", "createdobjects", "devices",
         "directreports", "drive", "drives", "events", "extensions", "findmeetingtimes", "followedsites",
         "getmailtips", "getmembergroups", "getmemberobjects", "inferenceclassification", "insights",
-        "joinedteams", "licensedetails", "mailboxsettings", "manager", "memberof", "onenote",
+        "joinedteams", "licensedetails", "manager", "memberof", "onenote",
         "onlinemeetings", "outlook", "owneddevices", "ownedobjects", "people", "photo", "photos", "planner",
         "presence", "registereddevices", "reminderview", "revokesigninsessions", "settings", "teamwork",
         "todo", "transitivememberof",
@@ -52,7 +52,7 @@ def is_unsimulated(method: str, parts: Sequence[str]) -> bool:
     if parts[0] != "users":
         return parts[0] in _TOP_SEGMENTS
     if len(parts) <= 2:
-        return method in {"GET", "POST", "PATCH", "DELETE"}
+        return method in {"POST", "PATCH", "DELETE"}
     rest = list(parts[2:])
     if rest[0] == "mailfolders" and len(rest) > 3 and rest[2] == "messages":
         rest = rest[2:]

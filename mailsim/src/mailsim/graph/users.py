@@ -1,21 +1,40 @@
-"""The user routes of Graph: get the user, and translate IDs between formats (translateExchangeIds)."""
+"""The user routes of Graph: get and list users, and translate IDs between formats (translateExchangeIds)."""
 
+import base64
+import binascii
 from typing import Any, cast
 
-from mailsim.graph import entity_types
-from mailsim.graph.errors import bad_request
+from mailsim.entra.directory import EntraUser
+from mailsim.graph import authorization, entity_types, filters, odata
+from mailsim.graph.errors import GraphError, bad_request, not_simulated
 from mailsim.graph.ids import FORMATS
 from mailsim.graph.request import GraphCall, GraphResponse, get_argument
 
 MAX_IDS = 1000
+DEFAULT_PAGE = 100
+MAX_PAGE = 999
+_ONLY_SELECTED = ("accountEnabled", "userType")
+_TOKEN = b"mailsim:"
 
 
 async def get(call: GraphCall) -> GraphResponse:
-    user = call.user
-    assert user is not None
+    assert call.user is not None
     query = call.query(entity_types.USER)
+    tail = f"users({','.join(query.select)})/$entity" if query.select else "users/$entity"
+    return GraphResponse(
+        200, {"@odata.context": call.context(tail), **_to_json(call, call.user, query.select)}
+    )
+
+
+def _to_json(call: GraphCall, user: EntraUser, select: tuple[str, ...] | None) -> dict[str, Any]:
+    properties = _get_properties(call, user)
+    names = [name for name in properties if name not in _ONLY_SELECTED] if select is None else select
+    return {name: properties[name] for name in names}
+
+
+def _get_properties(call: GraphCall, user: EntraUser) -> dict[str, Any]:
     given_name, _, surname = user.name.rpartition(" ")
-    properties: dict[str, Any] = {
+    return {
         "businessPhones": [],
         "displayName": user.name,
         "givenName": given_name or surname,
@@ -27,15 +46,104 @@ async def get(call: GraphCall) -> GraphResponse:
         "surname": surname if given_name else None,
         "userPrincipalName": user.upn,
         "id": user.oid,
+        "accountEnabled": user.oid not in call.graph.entra.directory.disabled,
+        "userType": "Member",
     }
-    if query.select is not None:
-        properties |= {
-            "accountEnabled": user.oid not in call.graph.entra.directory.disabled,
-            "userType": "Member",
-        }
-        properties = {name: properties[name] for name in query.select}
-    tail = f"users({','.join(query.select)})/$entity" if query.select else "users/$entity"
-    return GraphResponse(200, {"@odata.context": call.context(tail), **properties})
+
+
+async def list_page(call: GraphCall) -> GraphResponse:
+    """Return a page of the tenant's users, by default a hundred."""
+    query, users = _find_users(call)
+    size, start = query.top or DEFAULT_PAGE, _parse_token(call.raw.get("$skiptoken"))
+    tail = f"users({','.join(query.select)})" if query.select else "users"
+    answer: dict[str, Any] = {"@odata.context": call.context(tail)}
+    if query.count and _is_advanced(call):
+        answer["@odata.count"] = len(users)
+    if start + size < len(users):
+        options = {**call.raw, "$skiptoken": _make_token(start + size)}
+        answer["@odata.nextLink"] = odata.build_link(call.url, options)
+    answer["value"] = [_to_json(call, user, query.select) for user in users[start : start + size]]
+    return GraphResponse(200, answer)
+
+
+async def count(call: GraphCall) -> GraphResponse:
+    if not _is_advanced(call):
+        raise bad_request("$count is not currently supported.", "Request_BadRequest")
+    _, users = _find_users(call)
+    return GraphResponse(200, str(len(users)).encode(), "text/plain")
+
+
+def _is_advanced(call: GraphCall) -> bool:
+    return call.headers.get("consistencylevel", "").lower() == "eventual"
+
+
+def _find_users(call: GraphCall) -> tuple[odata.ODataQuery, list[EntraUser]]:
+    """Return the users that pass the filter, in order."""
+    authorization.check_directory_permission(call.access)
+    query = call.query(entity_types.USER)
+    if query.search is not None:
+        raise not_simulated(call.method, f"{call.path}?$search")
+    if "$skip" in call.raw:
+        raise bad_request("'$skip' is not supported by the service.", "Request_BadRequest")
+    if query.top is not None and query.top > MAX_PAGE:
+        raise bad_request(
+            f"Invalid page size specified: '{query.top}'. Must be between 1 and {MAX_PAGE} inclusive.",
+            "Request_BadRequest",
+        )
+    _check_advanced(call, query)
+    rows = [(_get_properties(call, user), user) for user in _list_tenant(call)]
+    where = query.where
+    if where is not None:
+        rows = [row for row in rows if filters.matches(where, row[0].get)]
+    for path, descending in reversed(query.orderby):
+        rows.sort(key=lambda row: str(row[0][path] or "").casefold(), reverse=descending)
+    return query, [user for _, user in rows]
+
+
+def _list_tenant(call: GraphCall) -> list[EntraUser]:
+    directory = call.graph.entra.directory
+    users = [directory.get_user(mailbox) for mailbox in directory.registry.list_mailboxes("outlook")]
+    return [user for user in users if user.tid == call.access.tid]
+
+
+def _check_advanced(call: GraphCall, query: odata.ODataQuery) -> None:
+    """Raise for a filter that the directory supports only with ConsistencyLevel and $count, or never."""
+    tests = set(filters.list_operators(query.where)) if query.where is not None else set[str]()
+    if "contains" in tests:
+        raise _unsupported("Unsupported Query.")
+    needed = next((name for name in ("endswith", "ne", "not") if name in tests), None)
+    if needed is None and query.orderby and query.where is not None:
+        needed = "orderby"
+    if needed is None or (_is_advanced(call) and query.count):
+        return
+    missing = "$count parameter" if _is_advanced(call) else "'ConsistencyLevel:eventual' header"
+    raise _unsupported(
+        f"Operator '{needed}' is not supported because the {missing} is missing. "
+        "Refer to https://aka.ms/graph-docs/advanced-queries for more information"
+    )
+
+
+def _unsupported(message: str) -> GraphError:
+    return bad_request(message, "Request_UnsupportedQuery")
+
+
+def _make_token(position: int) -> str:
+    return base64.urlsafe_b64encode(_TOKEN + str(position).encode()).decode()
+
+
+def _parse_token(text: str | None) -> int:
+    if text is None:
+        return 0
+    try:
+        position = base64.urlsafe_b64decode(text.encode("ascii")).removeprefix(_TOKEN)
+        if position.isdigit() and _make_token(int(position)) == text:
+            return int(position)
+    except (ValueError, binascii.Error):
+        pass
+    raise bad_request(
+        "Specified page token value has expired and can no longer be included in your request.",
+        "Directory_ExpiredPageToken",
+    )
 
 
 async def translate_ids(call: GraphCall) -> GraphResponse:
