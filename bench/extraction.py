@@ -173,6 +173,7 @@ def confirmed(found: DocumentAnalysis) -> bool:
     """As the service decides it, where no order is open."""
     return found.kind is not None and not record_matching.find_review_reasons(
         required=found.kind.required,
+        certain=found.kind.certain,
         confidences=found.confidences,
         confirm_above=CONFIRM_ABOVE,
         failed_checks=found.failed_checks,

@@ -29,9 +29,9 @@ from postroom.store import work
 from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from postroom.wiring.engine import open_engine
-from scenarios.document_postroom import get_attachment
+from scenarios.document_postroom import TODAY, get_attachment
 
-BILL = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en")
+BILL = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en", date=TODAY)
 STRICT = '[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n'
 
 

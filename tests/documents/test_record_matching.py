@@ -132,18 +132,23 @@ def test_the_trade_key_matches_the_specification():
 def test_reasons_against_confirmation_are_listed():
     found = record_matching.find_review_reasons(
         required=["number", "gross", "date"],
-        confidences={"number": 0.99, "gross": 0.5},
+        certain=["iban", "due_on"],
+        confidences={"number": 0.99, "gross": 0.5, "due_on": 0.49},
         confirm_above=0.95,
         failed_checks=["net and VAT do not add up to gross"],
         differences=[],
         match=OrderMatch(None, "no open order fits"),
     )
-    assert str(found) == ("date was not found; gross is uncertain (0.50); net and VAT do not add up to gross")
+    assert str(found) == (
+        "date was not found; gross is uncertain (0.50); due_on is uncertain (0.49);"
+        " net and VAT do not add up to gross"
+    )
 
 
 def test_without_reasons_a_record_is_confirmed():
     assert not record_matching.find_review_reasons(
         required=["number"],
+        certain=["iban"],
         confidences={"number": 0.99},
         confirm_above=0.95,
         failed_checks=[],

@@ -10,11 +10,12 @@ from mailsim import samples
 from postroom.model import WorkKind
 from providers.consent import consent
 from scenarios.crash_world import CommandScenario, CrashScenario, RequestScenario
+from scenarios.document_postroom import TODAY
 from scenarios.mirrored_mailbox import MirroredMailbox
 from web.sign_in_support import create_session
 
 HOUR = 3600
-INVOICE = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en")
+INVOICE = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en", date=TODAY)
 
 
 class SubscribedScenario(CrashScenario):

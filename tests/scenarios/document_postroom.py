@@ -1,9 +1,9 @@
 """A Postroom that reads documents in this process: messages arrive at the simulator, and due work is run."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from email import message_from_bytes, policy
 from hashlib import sha256
 from pathlib import Path
@@ -26,6 +26,9 @@ from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from postroom.wiring.engine import build_engine
 from scenarios.mirrored_mailbox import MirroredMailbox, Postroom
+
+# The date of documents: controls compare it with their receipt.
+TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 
 @dataclass
@@ -92,7 +95,7 @@ class DocumentPostroom:
             found.append(await self.by_id(taken.document))
         return found
 
-    async def confirm(self, document: Document, **corrections: Any) -> UUID:
+    async def confirm(self, document: Document, *, override: Sequence[str] = (), **corrections: Any) -> UUID:
         """The record that Ann makes of it."""
         async with self.transaction() as connection:
             return await review.confirm(
@@ -102,6 +105,7 @@ class DocumentPostroom:
                 document.id,
                 actor="Ann",
                 corrections=corrections,
+                override=override,
             )
 
     def transaction(self):
@@ -157,15 +161,18 @@ def bill(
     name: str = "Invoice",
     code: str = "380",
     tax_id: str = "",
+    iban: str = "",
     remark: str = "",
 ) -> bytes:
-    """An e-invoice (UBL) that consists of what is needed."""
+    """An e-invoice (UBL) of today that consists of what is needed."""
     registered = f"<PartyTaxScheme><CompanyID>{tax_id}</CompanyID></PartyTaxScheme>" if tax_id else ""
+    account = f"<PayeeFinancialAccount><ID>{iban}</ID></PayeeFinancialAccount>"
+    paid = f"<PaymentMeans>{account}</PaymentMeans>" if iban else ""
     return f"""<?xml version="1.0"?>
         <{name} xmlns="urn:oasis:names:specification:ubl:schema:xsd:{name}-2"><ID>{number}</ID>
-        <IssueDate>2026-02-04</IssueDate><{name}TypeCode>{code}</{name}TypeCode>
+        <IssueDate>{TODAY.date()}</IssueDate><{name}TypeCode>{code}</{name}TypeCode>
         <DocumentCurrencyCode>EUR</DocumentCurrencyCode><Note>{remark}</Note>
         <AccountingSupplierParty><Party>{registered}<PartyLegalEntity><RegistrationName>{supplier}
-        </RegistrationName></PartyLegalEntity></Party></AccountingSupplierParty>
+        </RegistrationName></PartyLegalEntity></Party></AccountingSupplierParty>{paid}
         <LegalMonetaryTotal><TaxInclusiveAmount>{gross}</TaxInclusiveAmount></LegalMonetaryTotal>
         </{name}>""".encode()

@@ -15,7 +15,7 @@ from postroom.store import blobs as stored
 from postroom.store import records
 from postroom.wiring import documents as wired
 from postroom.wiring import storage
-from scenarios.document_postroom import document_postroom, get_attachment
+from scenarios.document_postroom import TODAY, document_postroom, get_attachment
 from scenarios.mirrored_mailbox import environment
 from scenarios.postroom_process import PostroomProcess
 from scenarios.worker_pool import until
@@ -152,7 +152,7 @@ async def _assert_ended_once(document_room, order):
 async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
     database_url, owner, organization, make_mailbox, tmp_path, worker
 ):
-    zipped = samples.MessageSpec(seed=3, kind="invoice-zip", variant="nested", language="en")
+    zipped = samples.MessageSpec(seed=3, kind="invoice-zip", variant="nested", language="en", date=TODAY)
     name, content = get_attachment(zipped)
     async with databases.open_pools(database_url, entry_macs=databases.build_home_macs(tmp_path)) as database:
         blob = await storage.build_blob_store(Settings(home=tmp_path)).put(organization, content)

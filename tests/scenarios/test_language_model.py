@@ -1,14 +1,17 @@
 """Documents that both readers read: where they disagree, a person decides, and no sure value is lost."""
 
+from datetime import timedelta
+
 import pytest
 
 from documents.fields.test_llm_reader import Vendor, served
 from postroom.model import DocumentState
 from postroom.store import records, reviews
-from scenarios.document_postroom import document_postroom
+from scenarios.document_postroom import TODAY, document_postroom
 
-INVOICE = """Ballyfern Software Ltd\n1 Market Square, Dublin\nVAT number: IE6388047V\n\nInvoice\n
-Invoice number: RE-100\nInvoice date: 4 February 2026\nDue date: 18 February 2026\n
+ISSUED, DUE = TODAY.date(), TODAY.date() + timedelta(days=14)
+INVOICE = f"""Ballyfern Software Ltd\n1 Market Square, Dublin\nVAT number: IE6388047V\n\nInvoice\n
+Invoice number: RE-100\nInvoice date: {ISSUED:%d %B %Y}\nDue date: {DUE:%d %B %Y}\n
 Consulting                     EUR 100.00
 Net total:                     EUR 100.00
 VAT 19%:                       EUR 19.00
@@ -20,8 +23,8 @@ RIGHT = {
     "supplier": "Ballyfern Software Ltd",
     "vat_id": "IE6388047V",
     "number": "RE-100",
-    "issued_on": "2026-02-04",
-    "due_on": "2026-02-18",
+    "issued_on": str(ISSUED),
+    "due_on": str(DUE),
     "currency": "EUR",
     "net": "100.00",
     "vat": "19.00",
@@ -55,7 +58,7 @@ async def test_readers_that_agree_confirm_a_record(room, tmp_path):
     [
         ("iban", "GB33BUKB20201555555555"),  # written in the document, but not where to pay
         ("gross", "100.00"),
-        ("due_on", "2026-03-18"),  # not in the document
+        ("due_on", str(DUE + timedelta(days=30))),  # not in the document
         ("number", "RE-1OO"),
     ],
 )

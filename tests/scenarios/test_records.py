@@ -1,11 +1,13 @@
 """D8: which documents are of the same invoice or trade, and which are not, whatever their bytes."""
 
+from datetime import timedelta
+
 import pytest
 
 from postroom.errors import PermanentError
 from postroom.model import DocumentState
 from postroom.store import reviews
-from scenarios.document_postroom import bill, document_postroom
+from scenarios.document_postroom import TODAY, bill, document_postroom
 
 
 @pytest.fixture
@@ -44,11 +46,14 @@ async def test_one_suppliers_invoice_is_one_record_however_its_name_is_spelled(d
     assert one.record_id == other.record_id is not None
 
 
-NOTE = """Northgate Brokers plc\n1 Market Square, London\n\nContract note\n
-Account number: {account}\n\nWe have bought on your behalf:\n
-Security: Apple Inc\nISIN: US0378331005\nTicker: AAPL\nTrade date: 4 February 2026
-Settlement date: 6 February 2026\nQuantity: 100\nPrice: USD 180.00\nConsideration: USD 18,000.00
-Commission: USD 10.00\nTotal amount payable: USD 18,010.00\n{remark}"""
+NOTE = f"""Northgate Brokers plc\n1 Market Square, London\n\nContract note\n
+Account number: {{account}}\n\nWe have bought on your behalf:\n
+Security: Apple Inc\nISIN: US0378331005\nTicker: AAPL\nTrade date: {TODAY:%d %B %Y}
+Settlement date: {TODAY + timedelta(days=2):%d %B %Y}
+Quantity: 100
+Price: USD 180.00
+Consideration: USD 18,000.00
+Commission: USD 10.00\nTotal amount payable: USD 18,010.00\n{{remark}}"""
 
 
 def note(line="", *, account="11223344", remark=""):
@@ -76,7 +81,7 @@ async def test_two_fills_that_differ_in_the_notes_number_only_are_two_trades(doc
     assert unread == first != second == copy
     kept = await document_room.rows("SELECT key, fields->>'number' FROM records ORDER BY fields->>'number'")
     # The seed's key names both, and the archive has room for both.
-    assert kept == [("upload-20260204-AAPL-BUY-100", f"CN100{number}") for number in (1, 2)]
+    assert kept == [(f"upload-{TODAY:%Y%m%d}-AAPL-BUY-100", f"CN100{number}") for number in (1, 2)]
     assert len({each.archive_path for each in found}) == 4
 
 
@@ -100,7 +105,7 @@ async def test_a_number_that_was_not_surely_read_makes_no_second_trade_by_itself
         [asked] = await reviews.list_by_document(connection, found[0].id)
     assert asked.reason == (
         "the same isin and trade_date and direction and quantity and net as record "
-        "upload-20260204-AAPL-BUY-100, but number CN100I instead of CN1001"
+        f"upload-{TODAY:%Y%m%d}-AAPL-BUY-100, but number CN100I instead of CN1001"
     )
     assert await document_room.confirm(found[0], number="CN1001") == first.record_id
     assert await document_room.confirm(found[1]) != first.record_id

@@ -22,12 +22,16 @@ from postroom.store.work import FinishedWork, WorkRequest
 from postroom.wiring import documents as wired
 from postroom.wiring import storage
 from postroom.wiring.engine import open_engine
-from scenarios.document_postroom import get_attachment
+from scenarios.document_postroom import TODAY, get_attachment
 from scenarios.postroom_process import PostroomProcess
 from scenarios.worker_pool import until
 
-BILL = get_attachment(samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en"))[1]
-OTHER = get_attachment(samples.MessageSpec(seed=2, kind="invoice", variant="letterhead", language="en"))[1]
+BILL, OTHER = (
+    get_attachment(
+        samples.MessageSpec(seed=seed, kind="invoice", variant="letterhead", language="en", date=TODAY)
+    )[1]
+    for seed in (1, 2)
+)
 PIPELINE = '[invoices]\nkind = "invoice"\nwatch = "{place}"\nwatch_seconds = 1\n'
 ARRIVALS = """
     SELECT file_name, sender, source, bucket_generation, received_at::date::text
@@ -92,7 +96,7 @@ def rows(owner):
 
 
 async def test_a_file_is_taken_once_it_has_stopped_growing_and_never_again(look, folder, rows):
-    file = folder / "sender_email=ann%40example%2Ecom" / "received_date=2026-02-04" / "bill.pdf"
+    file = folder / "sender_email=ann%40example%2Ecom" / f"received_date={TODAY:%Y-%m-%d}" / "bill.pdf"
     file.parent.mkdir(parents=True)
     file.write_bytes(BILL[:2000])
     await look(folder)
@@ -101,10 +105,10 @@ async def test_a_file_is_taken_once_it_has_stopped_growing_and_never_again(look,
     assert await rows("SELECT count(*) FROM documents") == [(0,)], "it was not the same at both looks"
     for _ in range(3):
         await look(folder)
-    assert await rows(ARRIVALS) == [("bill.pdf", "ann@example.com", "poller", None, "2026-02-04")]
+    assert await rows(ARRIVALS) == [("bill.pdf", "ann@example.com", "poller", None, f"{TODAY:%Y-%m-%d}")]
     [(state, path)] = await rows("SELECT state, archive_path FROM documents")
     assert state == "completed"
-    assert path.startswith("archive/sender_email=ann%40example%2Ecom/received_date=2026-02-04/")
+    assert path.startswith(f"archive/sender_email=ann%40example%2Ecom/received_date={TODAY:%Y-%m-%d}/")
     # Another content under the same name is another file; the same bytes are the same document.
     file.write_bytes(OTHER)
     (folder / "copy.pdf").write_bytes(BILL)

@@ -31,7 +31,11 @@ COLUMNS = {
     ("work", "carried_until"): "dispatched_until",
 }
 # Columns that a migration dropped.
-DROPPED = {("members", "failed_sign_ins"), ("members", "locked_until")}
+DROPPED = {
+    ("members", "failed_sign_ins"),
+    ("members", "locked_until"),
+    ("records", "identifiers_pending"),
+}
 KINDS = {
     "collect": "collect_garbage",
     "lower": "apply_policy",

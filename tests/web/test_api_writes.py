@@ -48,8 +48,10 @@ def asked(owner, organization):
                 SELECT %(organization)s, 'invoices', 'invoice', 'needs_review', 'application/pdf', %(digest)s
                 RETURNING organization_id, id
             ), arrival AS (
-                INSERT INTO arrivals (organization_id, document_id, source, sender, file_name)
-                SELECT organization_id, id, 'gmail_push', 'ann@example.org', 'bill.pdf' FROM document
+                INSERT INTO arrivals
+                    (organization_id, document_id, source, sender, file_name, received_at)
+                SELECT organization_id, id, 'gmail_push', 'ann@example.org', 'bill.pdf', '2026-02-05'
+                FROM document
             ), extraction AS (
                 INSERT INTO extractions (organization_id, document_id, kind, reader, fields, layout)
                 SELECT organization_id, id, 'invoice', 'offline', %(fields)s, 'x' FROM document
@@ -98,15 +100,17 @@ async def test_review_is_confirmed_with_corrections_and_recorded_in_the_ledger(a
     tag = (await api.get(f"/reviews/{review}")).headers["etag"]
     wrong = {"if-match": '"another"'}
     assert (await api.post(f"/reviews/{review}/confirm", json={}, headers=wrong)).status_code == 412
-    body = {"corrections": {"gross": "120.00", "currency": None}}
+    body = {"corrections": {"gross": "120.00", "issued_on": "2026-02-03"}}
     refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": {"gross": "many"}})
     assert (refused.status_code, "must be a number" in refused.json()["detail"]) == (409, True)
     refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": {"currency": "EURO"}})
     assert (refused.status_code, "ISO 4217" in refused.json()["detail"]) == (409, True)
+    refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": {"currency": None}})
+    assert (refused.status_code, "currency is required" in refused.json()["detail"]) == (409, True)
     once = {"if-match": tag, "idempotency-key": "k"}
     made = await api.post(f"/reviews/{review}/confirm", json=body, headers=once)
     assert made.status_code == 200, made.text
-    assert made.json()["fields"] == {"number": "R-1", "issued_on": "2026-02-04", "gross": "120.00"}
+    assert made.json()["fields"] == {**READ, **body["corrections"]}
     again = await api.post(f"/reviews/{review}/confirm", json=body, headers=once)
     assert (again.json(), again.headers["idempotent-replay"]) == (made.json(), "true")
     late = await api.post(f"/reviews/{review}/reject", json={"reason": "late"})

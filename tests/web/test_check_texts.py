@@ -20,6 +20,10 @@ from postroom.web.check_texts import describe_findings
             "both readers agree on iban: DE02 is also read as GB33",
             "“IBAN”: the readers disagree; DE02 is also read as GB33",
         ),
+        (
+            "usual gross: 1200.00 is far from the usual 119.00; known iban: DE02 is new",
+            "“Gross amount”: 1200.00 is far from the usual 119.00; “IBAN”: DE02 is new",
+        ),
         ("kind: certainty 0.99", "Document kind: invoice (99%)"),
         (
             "check digits of vat_id: CHE1; net + vat = 3, gross is 4",

@@ -54,8 +54,10 @@ def asked(owner, organization):
                     postroom_now() - make_interval(mins => %(minutes)s)
                 RETURNING organization_id, id, state_since
             ), arrival AS (
-                INSERT INTO arrivals (organization_id, document_id, source, sender, file_name)
-                SELECT organization_id, id, 'gmail_push', 'ann@example.org', 'bill.pdf' FROM document
+                INSERT INTO arrivals
+                    (organization_id, document_id, source, sender, file_name, received_at)
+                SELECT organization_id, id, 'gmail_push', 'ann@example.org', 'bill.pdf', '2026-02-05'
+                FROM document
             ), extraction AS (
                 INSERT INTO extractions (organization_id, document_id, kind, reader, fields, layout)
                 SELECT organization_id, id, 'invoice', 'offline', %(fields)s, 'x' FROM document

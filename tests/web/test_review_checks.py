@@ -41,8 +41,10 @@ def ask(owner, organization):
                 VALUES (%s, 'invoices', 'invoice', 'needs_review', 'application/pdf', %s)
                 RETURNING organization_id, id
             ), arrival AS (
-                INSERT INTO arrivals (organization_id, document_id, source, sender, file_name)
-                SELECT organization_id, id, 'gmail_push', 'ann@example.org', 'bill.pdf' FROM document
+                INSERT INTO arrivals
+                    (organization_id, document_id, source, sender, file_name, received_at)
+                SELECT organization_id, id, 'gmail_push', 'ann@example.org', 'bill.pdf', '2026-02-05'
+                FROM document
             ), extraction AS (
                 INSERT INTO extractions (organization_id, document_id, kind, reader, fields, checks)
                 SELECT organization_id, id, 'invoice', 'offline', %s, %s FROM document
@@ -122,7 +124,8 @@ async def test_page_shows_the_checks_of_the_entered_values_before_it_confirms(
     assert "Failed: net + VAT = gross: net + VAT = 119.00, gross is 991.00" in checks
     assert "Failed: Check digits of “IBAN” DE02120300000000202052 are wrong" in checks
     assert "Passed: Document kind: invoice (99%)" in checks
-    assert len(checks) == 3
+    assert "Passed: “Issued”: 2026-02-04, received on 2026-02-05" in checks
+    assert len(checks) == 4
     # Only one of them is corrected: what the box accepts are the checks that were shown.
     form = {**form_of(answer.text), "field-iban": READ["iban"]}
     assert form["field-gross"] == "991.00"

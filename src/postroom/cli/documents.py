@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from postroom.flow.documents.review import ReviewContext
     from postroom.model import OrganizationId
     from postroom.store.database import Connection, Database
-    from postroom.store.documents import DocumentSummary
+    from postroom.store.documents import Document, DocumentSummary
     from postroom.store.records import ExtractionRow
     from postroom.store.reviews import Correction
 
@@ -385,18 +385,23 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
             for item in await documents.list_arrivals(connection, id_)
         ],
         "fields": _apply_corrections(extraction.fields if extraction else {}, corrections, people),
-        "checks": _list_checks(extraction, corrections) if extraction else [],
+        "checks": await _list_checks(connection, document, extraction, corrections) if extraction else [],
     }
 
 
-def _list_checks(
-    extraction: "ExtractionRow", corrections: "Mapping[str, Correction]"
+async def _list_checks(
+    connection: "Connection",
+    document: "Document",
+    extraction: "ExtractionRow",
+    corrections: "Mapping[str, Correction]",
 ) -> list[dict[str, Any]]:
     """The checks of the values as corrected."""
     from postroom.flow.documents import review
 
     values = {name: correction.right_value for name, correction in corrections.items()}
-    return [asdict(check) for check in review.check_values(_build_review_context(), extraction, values)]
+    context = _build_review_context()
+    checks = await review.check_values(connection, context, document, extraction, values)
+    return [asdict(check) for check in checks]
 
 
 def _apply_corrections(

@@ -221,6 +221,7 @@ def _describe_stages(
         return stages | {"route": {"state": "skipped", "reason": analysis.skip_reason}}
     doubts = record_matching.find_review_reasons(
         required=analysis.kind.required,
+        certain=analysis.kind.certain,
         confidences=analysis.confidences,
         confirm_above=pipeline.confirm_above,
         failed_checks=analysis.failed_checks,

@@ -142,6 +142,19 @@ def issuer_keys(values: Mapping[str, Any], shapes: Mapping[str, FieldShape]) -> 
     }
 
 
+def issuer_hashes(
+    kind: str, values: Mapping[str, Any], shapes: Mapping[str, FieldShape], *, doubted: Collection[str] = ()
+) -> tuple[bytes, ...]:
+    """Return hashes that identify the issuer of a document: by its name, then by its VAT ID."""
+    keys = issuer_keys(values, shapes)
+    known = [
+        keys[name]
+        for name in reversed(keys)
+        if shapes[name] == "party" or (shapes[name] == "vat_id" and name not in doubted)
+    ]
+    return tuple(sha256(f"{kind}\0issuer\0{key}".encode()).digest() for key in known)
+
+
 def normalize_identifier(value: Any, shape: FieldShape) -> str:
     """Return the normalized identifier; empty if its check digits are invalid."""
     plain = _normalize(value, shape)
@@ -155,6 +168,7 @@ def normalize_identifier(value: Any, shape: FieldShape) -> str:
 def find_review_reasons(
     *,
     required: Sequence[str],
+    certain: Sequence[str],
     confidences: Mapping[str, float],
     confirm_above: float,
     failed_checks: Sequence[str],
@@ -165,7 +179,7 @@ def find_review_reasons(
     missing = [f"{name} was not found" for name in required if name not in confidences]
     unsure = [
         f"{name} is uncertain ({confidences[name]:.2f})"
-        for name in required
+        for name in (*required, *certain)
         if name in confidences and confidences[name] < confirm_above
     ]
     ambiguous = [match.reason] if match.is_ambiguous else []

@@ -112,7 +112,7 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
 
 def _to_stored_checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
     """Convert all checks and differences, and add the reason why no language model was used."""
-    checks = [_to_stored_check(check) for check in found.checks]
+    checks = [to_stored_check(check) for check in found.checks]
     checks += [
         StoredCheck(_E_INVOICE_CHECK, difference.words, passed=False, fields=(difference.field,))
         for difference in found.differences
@@ -122,7 +122,7 @@ def _to_stored_checks(found: "DocumentAnalysis") -> tuple[StoredCheck, ...]:
     return tuple(checks)
 
 
-def _to_stored_check(check: "FieldCheck") -> StoredCheck:
+def to_stored_check(check: "FieldCheck") -> StoredCheck:
     words = f"{check.name}: {check.words}"
     return StoredCheck(check.name, words, check.passed, check.is_severe, check.fields, check.is_doubt)
 
@@ -188,7 +188,7 @@ def check_corrected(
     when they were read.
     """
     new = [
-        _to_stored_check(check)
+        to_stored_check(check)
         for check in _check_values(kind, {**read, **corrected})
         if not corrected.keys().isdisjoint(check.fields)
     ]

@@ -162,8 +162,9 @@ async def confirm(
     cursor = await connection.execute(
         """
         INSERT INTO records
-            (organization_id, kind, pipeline, fingerprint, key, fields, order_id, confirmed_by)
-        VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s)
+            (organization_id, kind, pipeline, fingerprint, key, fields, order_id, confirmed_by,
+                issuer_pending)
+        VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, false)
         ON CONFLICT (organization_id, pipeline, fingerprint) DO UPDATE SET key = records.key
         RETURNING id, xmax = 0
         """,
@@ -195,12 +196,12 @@ async def find_by_identifiers(
 
 
 async def take_unidentified(connection: Connection, pipeline: str, kinds: Sequence[str]) -> list[Record]:
-    """Records confirmed before identifiers were stored. The caller adds theirs in this transaction."""
+    """Records of earlier versions, without digests of their issuer. The caller adds all their identifiers."""
     async with connection.cursor(row_factory=class_row(Record)) as cursor:
         await cursor.execute(
             """
-            UPDATE records SET identifiers_pending = false
-            WHERE organization_id = current_organization() AND pipeline = %s AND identifiers_pending
+            UPDATE records SET issuer_pending = false
+            WHERE organization_id = current_organization() AND pipeline = %s AND issuer_pending
                 AND kind = ANY(%s)
             RETURNING id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at
             """,
@@ -210,17 +211,38 @@ async def take_unidentified(connection: Connection, pipeline: str, kinds: Sequen
 
 
 async def add_identifiers(
-    connection: Connection, record: UUID, pipeline: str, identifiers: Sequence[bytes]
+    connection: Connection, pipeline: str, identifiers: Sequence[tuple[UUID, bytes]]
 ) -> None:
-    """Add identifiers to a record."""
+    """Add identifiers to records."""
     await connection.execute(
         """
         INSERT INTO record_identifiers (organization_id, pipeline, identifier_sha256, record_id)
-        SELECT current_organization(), %s, identifier, %s FROM unnest(%s::bytea[]) AS identifier
+        SELECT current_organization(), %s, identifier, record
+        FROM unnest(%s::uuid[], %s::bytea[]) AS input (record, identifier)
         ON CONFLICT DO NOTHING
         """,
-        [pipeline, record, list(identifiers)],
+        [pipeline, [record for record, _ in identifiers], [identifier for _, identifier in identifiers]],
     )
+
+
+async def list_earlier_values(
+    connection: Connection, document: UUID, pipeline: str, issuer: bytes, names: Sequence[str]
+) -> list[list[str | None]]:
+    """These fields of an issuer's records, newest first, but not of the document's own record or later."""
+    cursor = await connection.execute(
+        """
+        SELECT ARRAY(SELECT fields->>name FROM unnest(%s::text[]) WITH ORDINALITY AS input (name, place)
+            ORDER BY place)
+        FROM records
+        WHERE id IN (SELECT record_id FROM record_identifiers
+                WHERE pipeline = %s AND identifier_sha256 = %s)
+            AND confirmed_at < coalesce((SELECT own.confirmed_at
+                FROM documents JOIN records AS own ON own.id = record_id WHERE documents.id = %s), 'infinity')
+        ORDER BY confirmed_at DESC, id LIMIT 500
+        """,
+        [list(names), pipeline, issuer, document],
+    )
+    return [row[0] for row in await cursor.fetchall()]
 
 
 async def get(connection: Connection, record: UUID) -> Record | None:

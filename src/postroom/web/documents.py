@@ -215,9 +215,9 @@ async def document_page(
         actors = [review.actor_id for review in history] + ([record.confirmed_by] if record else [])
         people = await actor_names.find_names(connection, actors)
         waiting = (await documents.count_by_state(connection)).get(DocumentState.NEEDS_REVIEW, 0)
+        checks = await _list_checks(connection, context, document, extraction, corrections, rejected)
     open_review = next((review for review in history if review.decision is None), None)
     fields = _list_fields(context, extraction, None if open_review else corrections, rejected)
-    checks = _list_checks(context, extraction, corrections, rejected)
     return pages.render_page(
         request,
         "document.html",
@@ -263,8 +263,10 @@ def _list_fields(
     return _build_fields(extracted, extraction.kind, kind, rejected)
 
 
-def _list_checks(
+async def _list_checks(
+    connection: Connection,
     context: DocumentPagesContext,
+    document: Document,
     extraction: ExtractionRow | None,
     corrections: Mapping[str, Correction],
     rejected: RejectedDecision | None,
@@ -275,7 +277,7 @@ def _list_checks(
     values = {name: correction.right_value for name, correction in corrections.items()}
     if rejected:
         values = _find_corrections(extraction.fields, rejected.form)
-    return review.check_values(context.review, extraction, values)
+    return await review.check_values(connection, context.review, document, extraction, values)
 
 
 async def _get_document(connection: Connection, document: UUID) -> Document:

@@ -9,7 +9,12 @@ from decimal import Decimal
 from typing import Annotated, Final, Literal
 
 from postroom.documents.kinds import field_spec
-from postroom.documents.kinds.document_kind import DocumentKind, ProductRelation, SettlementRelation
+from postroom.documents.kinds.document_kind import (
+    AccountingControls,
+    DocumentKind,
+    ProductRelation,
+    SettlementRelation,
+)
 
 _BUY: Final = (
     "Wertpapierkauf, Ihr Kauf, Kauf, ETF-Kauf, Kaufabrechnung, Kaufauftrag?, gekauft, gezeichnet, "
@@ -402,4 +407,5 @@ CONTRACT_NOTE: Final = DocumentKind(
     "Dividend, Ausschüttung*, Ertragsgutschrift, Ertrag, Zinsgutschrift, Coupon, Kapitalrückzahlung, "
     "Distribution, Capital repayment, Depotauszug, Kontoauszug, Vermögensübersicht, Portfolio statement, "
     "Relevé de compte, Corporate action",
+    controls=AccountingControls(dates=("trade_date", "settlement_date", "issued_on")),
 )

@@ -55,6 +55,15 @@ Relation = ProductRelation | SumRelation | SettlementRelation
 
 
 @dataclass(frozen=True, slots=True)
+class AccountingControls:
+    """Fields that are compared with the receipt of the document and with earlier records of its issuer."""
+
+    dates: tuple[str, ...] = ()  # not years away from the receipt
+    account: str | None = None  # a bank account that an earlier record has
+    amount: str | None = None  # within the usual range of the earlier records
+
+
+@dataclass(frozen=True, slots=True)
 class DocumentKind:
     """A kind of document.
 
@@ -73,6 +82,8 @@ class DocumentKind:
     identity_alternatives: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     distinguishing_fields: tuple[str, ...] = ()  # fields that distinguish two records if both have them
     excluded_titles: str = ""  # titles of similar documents that mean something else and need review
+    certain: tuple[str, ...] = ()  # fields that may be missing, but need review if they are uncertain
+    controls: AccountingControls = AccountingControls()
 
     @property
     def fields(self) -> dict[str, FieldSpec]:

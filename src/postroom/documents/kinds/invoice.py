@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Annotated, Final
 
 from postroom.documents.kinds import field_spec
-from postroom.documents.kinds.document_kind import DocumentKind, SumRelation
+from postroom.documents.kinds.document_kind import AccountingControls, DocumentKind, SumRelation
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,4 +232,6 @@ INVOICE: Final = DocumentKind(
     "Payment reminder, Reminder, Quotation, Devis, Rappel, Relance, Offerte, Preventivo, Presupuesto, "
     "Aanmaning, Gutschrift, Gutschriftsanzeige, Credit note, Credit memo, Avoir, Nota di credito, "
     "Creditnota, Nota de crédito",
+    certain=("iban", "due_on"),
+    controls=AccountingControls(dates=("issued_on", "due_on"), account="iban", amount="gross"),
 )

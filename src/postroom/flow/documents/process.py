@@ -20,7 +20,7 @@ from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.stored_extraction import StoredExtraction
 from postroom.errors import LeaseLost, PermanentError, PostroomError
-from postroom.flow.documents import route, shared_state
+from postroom.flow.documents import controls, route, shared_state
 from postroom.flow.documents.route import DocumentCase, RouteContext
 from postroom.flow.documents.shared_state import SharedStateContext
 from postroom.flow.storage.blob_reading import read_blob
@@ -89,7 +89,9 @@ async def _commit_result(
     extraction: StoredExtraction,
 ) -> None:
     async with work.fenced_transaction(context.database, lease) as connection:
+        await route.identify_earlier_records(connection, context.routing, pipeline.name)
         extraction = await _apply_corrections(connection, context.routing, extraction)
+        extraction = await controls.add_checks(connection, context.routing, document, extraction)
         await _store_extraction(connection, document, reading.transcript, extraction)
         case = DocumentCase(lease.organization, document)
         await route.route_document(connection, context.routing, pipeline, case, extraction)

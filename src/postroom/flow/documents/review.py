@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from typing import Any, cast
 from uuid import UUID
 
-from postroom.documents import record_matching, stored_extraction
+from postroom.documents import accounting_controls, record_matching, stored_extraction
 from postroom.documents.fields import field_validation, table_validation
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.record_matching import ExpectedOrder
 from postroom.documents.stored_extraction import StoredCheck
 from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError
-from postroom.flow.documents import route
+from postroom.flow.documents import controls, route
 from postroom.flow.documents.route import DocumentCase, ExtractedValues, RecordIdentity, RouteContext
 from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, ledger, records, reviews, work
@@ -55,7 +55,9 @@ async def confirm(
     read = {name: each.get("value") for name, each in extraction.fields.items()}
     given = _validate_corrections(corrections or {}, context.routing.identities[extraction.kind])
     right = {name: value for name, value in given.items() if value != read.get(name)}
-    overridden = _require_passed_checks(check_values(context, extraction, right), override)
+    await route.identify_earlier_records(connection, context.routing, pipeline.name)
+    checks = await check_values(connection, context, case.document, extraction, right)
+    overridden = _require_passed_checks(checks, override)
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
@@ -86,16 +88,37 @@ async def confirm(
     )
 
 
-def check_values(
-    context: ReviewContext, extraction: ExtractionRow, corrections: Mapping[str, Any]
+async def check_values(
+    connection: Connection,
+    context: ReviewContext,
+    document: Document,
+    extraction: ExtractionRow,
+    corrections: Mapping[str, Any],
 ) -> tuple[StoredCheck, ...]:
-    """The checks of the extracted values with these corrections."""
-    checks = [stored_extraction.read_check(check) for check in extraction.checks]
+    """The checks of the extracted values with these corrections.
+
+    In a review, the controls are computed again: other records may have been confirmed meanwhile.
+    """
+    checks = tuple(stored_extraction.read_check(check) for check in extraction.checks)
     kind = context.routing.kinds.get(extraction.kind)
-    if kind is None or not corrections:
-        return tuple(checks)
+    if kind is None or not (corrections or document.state is DocumentState.NEEDS_REVIEW):
+        return checks
     read = {name: field.get("value") for name, field in extraction.fields.items()}
-    return stored_extraction.check_corrected(kind, checks, read, corrections)
+    if corrections:
+        checks = stored_extraction.check_corrected(kind, checks, read, corrections)
+    identity = context.routing.identities[extraction.kind]
+    unsure = route.find_uncertain_fields(extraction.fields, identity, is_ocr=extraction.is_ocr)
+    found = await controls.check_record(
+        connection,
+        context.routing,
+        document,
+        kind,
+        {**read, **corrections},
+        doubted=unsure - corrections.keys(),
+    )
+    outdated = accounting_controls.list_names(kind)
+    kept = (check for check in checks if check.name not in outdated)
+    return (*kept, *map(stored_extraction.to_stored_check, found))
 
 
 def _require_passed_checks(checks: Collection[StoredCheck], override: Collection[str]) -> list[str]:
@@ -134,6 +157,8 @@ def _validate_correction(name: str, value: Any, identity: RecordIdentity) -> Any
     if shape is None:
         raise InvalidField(f"{name} is not a field; the fields are {', '.join(identity.shapes)}.", field=name)
     if value in (None, ""):
+        if name in identity.required:
+            raise InvalidField(f"{name} is required. Enter its value, or reject the document.", field=name)
         return None
     if shape in table_validation.TABLE_SHAPES:
         return table_validation.parse_rows(name, value, identity.tables.get(name, {}))

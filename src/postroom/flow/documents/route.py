@@ -59,6 +59,12 @@ class RecordIdentity:
             doubted=doubted,
         )
 
+    def get_issuer_hashes(
+        self, kind: str, values: Mapping[str, Any], *, doubted: Collection[str] = ()
+    ) -> tuple[bytes, ...]:
+        """Hashes that identify the issuer of the document with these values."""
+        return record_matching.issuer_hashes(kind, values, self.shapes, doubted=doubted)
+
 
 @dataclass(frozen=True, slots=True)
 class RouteContext:
@@ -99,10 +105,12 @@ class RecordLookup:
 async def look_up_record(
     connection: Connection, context: RouteContext, pipeline: Pipeline, extracted: ExtractedValues
 ) -> RecordLookup:
-    """Find the record of the same invoice or trade. Concurrent lookups wait for this transaction."""
+    """Find the record of the same invoice or trade. Concurrent lookups wait for this transaction.
+
+    Call `identify_earlier_records` first.
+    """
     identity = context.identities[extracted.kind]
     marks = identity.get_hashes(extracted.kind, extracted.values, doubted=extracted.doubted)
-    await _identify_earlier_records(connection, context, pipeline)
     conflict: str | None = None
     for record in await records.find_by_identifiers(connection, pipeline.name, marks):
         others = await _find_differing_values(connection, identity, record, extracted)
@@ -123,14 +131,20 @@ async def look_up_record(
     return RecordLookup(marks, conflict=conflict)
 
 
-async def _identify_earlier_records(
-    connection: Connection, context: RouteContext, pipeline: Pipeline
-) -> None:
+async def identify_earlier_records(connection: Connection, context: RouteContext, pipeline: str) -> None:
     """Add the identifiers of records that an earlier version confirmed without them."""
-    for record in await records.take_unidentified(connection, pipeline.name, list(context.identities)):
-        identity = context.identities[record.kind]
-        identifiers = identity.get_hashes(record.kind, record.fields)
-        await records.add_identifiers(connection, record.id, pipeline.name, identifiers)
+    found = await records.take_unidentified(connection, pipeline, list(context.identities))
+    identifiers = [
+        (record.id, digest)
+        for record in found
+        for identity in [context.identities[record.kind]]
+        for digest in (
+            *identity.get_hashes(record.kind, record.fields),
+            *identity.get_issuer_hashes(record.kind, record.fields),
+        )
+    ]
+    if identifiers:
+        await records.add_identifiers(connection, pipeline, identifiers)
 
 
 async def _find_differing_values(
@@ -195,6 +209,7 @@ async def route_document(
     known = await look_up_record(connection, context, pipeline, extracted)
     doubts = record_matching.find_review_reasons(
         required=identity.required,
+        certain=context.kinds[extraction.kind].certain,
         confidences={name: value.confidence for name, value in extraction.fields.items()},
         confirm_above=pipeline.confirm_above,
         failed_checks=[check.words for check in extraction.checks if check.is_failed],
@@ -242,7 +257,9 @@ async def confirm_record(
             order=order.id if order else None,
             confirmed_by=case.actor,
         )
-    await records.add_identifiers(connection, record, pipeline.name, known.marks)
+    issuer = identity.get_issuer_hashes(extracted.kind, values, doubted=extracted.doubted)
+    identifiers = [(record, digest) for digest in (*known.marks, *issuer)]
+    await records.add_identifiers(connection, pipeline.name, identifiers)
     if order and is_new:
         await records.match_order(connection, order.id)
     details: dict[str, JsonValue] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}

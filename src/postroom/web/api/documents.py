@@ -1,6 +1,5 @@
 """API operations on documents and records: list, get, download, upload and reprocess."""
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Literal
@@ -22,10 +21,9 @@ from postroom.flow.documents import upload
 from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.upload import UPLOADER, Upload
 from postroom.model import Scope
-from postroom.store import reviews
+from postroom.store import documents, reviews
 from postroom.store.connection import Connection
 from postroom.store.records import ExtractionRow
-from postroom.store.reviews import Correction
 from postroom.store.views import documents as views
 from postroom.web.api import http_content, paging
 from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, not_found, require_found
@@ -77,21 +75,20 @@ async def get_document(call: ApiCall[DocumentPath, NoParameters, None]) -> Docum
         document = await _get_document(connection, call.path.document)
         arrivals = await views.list_arrivals(connection, document.id)
         extraction = await views.get_extraction(connection, document.id)
-        corrections = await reviews.get_corrections(connection, document.id)
-    return DocumentDetail(
-        document,
-        arrivals,
-        _compute_checks(call.context.review, extraction, corrections) if extraction else None,
-    )
+        if extraction:
+            extraction = await _compute_checks(connection, call.context.review, document.id, extraction)
+    return DocumentDetail(document, arrivals, extraction)
 
 
-def _compute_checks(
-    context: ReviewContext, extraction: ExtractionResource, corrections: Mapping[str, Correction]
+async def _compute_checks(
+    connection: Connection, context: ReviewContext, document_id: UUID, extraction: ExtractionResource
 ) -> ExtractionResource:
+    document = require_found(await documents.get(connection, document_id), "document")
+    corrections = await reviews.get_corrections(connection, document_id)
     row = ExtractionRow(extraction.kind, extraction.reader, extraction.fields, extraction.checks)
     right = {name: correction.right_value for name, correction in corrections.items()}
-    checks = [asdict(check) for check in flow.check_values(context, row, right)]
-    return msgspec.structs.replace(extraction, checks=checks)
+    checks = await flow.check_values(connection, context, document, row, right)
+    return msgspec.structs.replace(extraction, checks=[asdict(check) for check in checks])
 
 
 async def get_document_content(call: ApiCall[DocumentPath, NoParameters, None]) -> Response:
@@ -119,8 +116,8 @@ async def upload_document(call: ApiCall[NoParameters, UploadQuery, bytes]) -> li
         context.connect.database, context.blobs, context.sandbox, organization, pipeline, file
     )
     async with call.transaction() as connection:
-        documents = [await views.get_document(connection, result.document) for result in results]
-    return [document for document in documents if document is not None]
+        uploaded = [await views.get_document(connection, result.document) for result in results]
+    return [document for document in uploaded if document is not None]
 
 
 async def read_document_again(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentResource:
