@@ -1,6 +1,7 @@
 """D8: what an accountant would notice needs a review: a new IBAN, a date years away, an unusual amount."""
 
 from datetime import datetime, timedelta
+from decimal import Decimal
 from hashlib import sha256
 
 import pytest
@@ -10,7 +11,14 @@ from postroom.flow.documents import review
 from postroom.model import DocumentState, ProviderName
 from postroom.store import records, reviews
 from scenarios.document_postroom import bill, document_postroom
-from scenarios.invoice_writer import IBAN, OTHER_IBAN, attach, format_date, write_invoice
+from scenarios.invoice_writer import (
+    IBAN,
+    OTHER_IBAN,
+    attach,
+    format_amount,
+    format_date,
+    write_invoice,
+)
 
 LANGUAGES = pytest.mark.parametrize("language", ["de", "en"])
 
@@ -151,6 +159,39 @@ async def test_amounts_in_another_currency_are_not_compared(document_room):
     yen = bill("R-9", "19000.00").replace(b">EUR<", b">JPY<")
     found = await document_room.read(*euros, yen)
     assert {document.state for document in found} == {DocumentState.COMPLETED}
+
+
+@LANGUAGES
+async def test_amount_due_that_differs_from_the_total_needs_review(document_room, mail, today, language):
+    due, paid = {"de": ("Restbetrag", "Anzahlung"), "en": ("Balance due", "Deposit")}[language]
+    (full, half, more) = (format_amount(language, Decimal(each)) for each in ("119.00", "59.50", "169.00"))
+    same, rest, other = await mail(
+        write_invoice(language, "R-1", today, after=f"{due} {full} EUR"),
+        write_invoice(language, "R-2", today, after=f"{paid} {half} EUR\n{due} {half} EUR"),
+        write_invoice(language, "R-3", today, after=f"{due} {more} EUR"),
+    )
+    assert (same.state, rest.state) == (DocumentState.COMPLETED, DocumentState.COMPLETED)
+    assert (await document_room.record(rest)).fields["payable"] == "59.50"
+    balance = "gross - prepaid = payable"
+    assert await reason(document_room, other) == (
+        f"{balance}: gross 119.00 - prepaid 0 = 119.00, payable is 169.00"
+    )
+    assert await failed_checks(document_room, other, payable="119.00") == []
+    with pytest.raises(ChecksFailed, match=balance):
+        await document_room.confirm(other)
+    await document_room.confirm(other, override=[balance])
+    assert await overridden(document_room, other) == [balance]
+
+
+async def test_amount_due_of_an_e_invoice_is_compared_with_its_total(document_room):
+    paid = b"</TaxInclusiveAmount><PrepaidAmount>19.00</PrepaidAmount><PayableAmount>%s</PayableAmount>"
+    right, wrong = (
+        bill(number, "119.00").replace(b"</TaxInclusiveAmount>", paid % due)
+        for number, due in (("R-1", b"100.00"), ("R-2", b"119.00"))
+    )
+    [first, second] = await document_room.read(right, wrong)
+    assert first.state is DocumentState.COMPLETED
+    assert "gross 119.00 - prepaid 19.00 = 100.00, payable is 119.00" in await reason(document_room, second)
 
 
 async def test_records_of_an_earlier_version_are_compared_with(document_room, mail, today):

@@ -20,7 +20,7 @@ AMOUNT_TOLERANCE: Final = Decimal("0.01")
 DAYS_TOLERANCE: Final = 5
 MIN_AGREEMENTS: Final = 2
 NUMBER_SHAPES: Final = frozenset[FieldShape]({"amount", "quantity", "price"})
-NAME_SHAPES: Final = frozenset[FieldShape]({"party", "name"})  # the same name has many spellings
+NAME_SHAPES: Final = frozenset[FieldShape]({"party", "recipient", "name"})  # the same name has many spellings
 # Variants of dashes and slashes, which differ between readings of the same document.
 _SAME_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘﹣－"} | {  # noqa: RUF001  that they look alike is the point
     ord(each): "/"

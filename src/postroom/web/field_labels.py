@@ -10,6 +10,7 @@ from typing import Final
 _INVOICE: Final[Mapping[str, str]] = {
     "supplier": "Supplier",
     "vat_id": "VAT ID",
+    "buyer": "Addressee",
     "number": "Invoice number",
     "issued_on": "Issued",
     "delivered_on": "Delivered",
@@ -18,6 +19,8 @@ _INVOICE: Final[Mapping[str, str]] = {
     "net": "Net amount",
     "vat": "VAT",
     "gross": "Gross amount",
+    "prepaid": "Already paid",
+    "payable": "Amount due",
     "vat_rates": "VAT rates",
     "iban": "IBAN",
     "purchase_order": "Purchase order",

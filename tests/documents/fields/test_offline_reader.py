@@ -391,6 +391,51 @@ def test_a_labelled_iban_of_wrong_length_is_read():
     assert "iban" not in read("Rechnung 4711\nCode DE12 1234 4321 9876 00\n", INVOICE)
 
 
+@pytest.mark.parametrize(
+    "before, is_issuers",
+    [
+        ("Bitte überweisen Sie auf unser Konto ", True),
+        ("Please pay to our bank account, IBAN: ", True),
+        ("Wir buchen den Betrag von Ihrem Konto mit der IBAN ", False),
+        ("Ihre Bankverbindung\nIBAN: ", False),
+        ("We debit your bank account (IBAN): ", False),
+        ("Votre compte : ", False),
+    ],
+)
+def test_an_account_of_the_recipient_is_not_the_issuers(before, is_issuers):
+    text = f"Rechnung 4711\n{before}DE88 2008 0000 0970 3757 00\n"
+    assert ("iban" in read(text, INVOICE)) is is_issuers
+
+
+@pytest.mark.parametrize(
+    "lines, prepaid, payable",
+    [
+        ("Gesamtbetrag 119,00 EUR\nErhaltene Anzahlungen -50,00 EUR\nNoch zu zahlen 69,00 EUR", -50, 69),
+        ("Total EUR 119.00\nDeposit paid EUR 50.00\nBalance due EUR 69.00", 50, 69),
+        ("Total TTC 119,00 EUR\nAcompte versé 50,00 EUR\nReste à payer 69,00 EUR", 50, 69),
+        ("Gesamtbetrag 119,00 EUR\nZahlbetrag bei Skonto bis 14 Tagen: 116,62 EUR", None, None),
+    ],
+)
+def test_deposit_and_amount_due_are_read_beside_the_total(lines, prepaid, payable):
+    fields = read(f"Rechnung / Invoice / Facture 4711\n{lines}\n", INVOICE)
+    found = {name: field.value for name, field in fields.items()}
+    assert (found["gross"], found.get("prepaid"), found.get("payable")) == (119, prepaid, payable)
+
+
+@pytest.mark.parametrize(
+    "address, buyer",
+    [
+        ("Xenon GmbH, Am Markt 1, 20095 Hamburg\n\nNordwind AG\nHafenweg 3\n28195 Bremen", "Nordwind AG"),
+        ("Xenon GmbH\nAm Markt 1\n20095 Hamburg\nRechnung an:\nNordwind AG\nBremen", "Nordwind AG"),
+        ("Xenon Ltd\nBill to: Northwind Ltd\n3 Harbour Road", "Northwind Ltd"),
+        ("Xenon GmbH\nAm Markt 1\n20095 Hamburg", None),
+    ],
+)
+def test_the_buyer_is_the_labelled_name_or_the_one_above_an_address(address, buyer):
+    field = read(f"{address}\n\nRechnung / Invoice\nRechnungsnummer: 4711\n", INVOICE).get("buyer")
+    assert (field and field.value) == buyer
+
+
 def test_a_receipt_has_a_total_and_an_unlabelled_date():
     receipt = (
         "MORGENTAU HARDWARE SDN BHD\nLOT 3, JALAN LINDEN 6,\n-TAX INVOICE-\n1 X 25.90 25.90\n1 X 0.20 0.20\n"

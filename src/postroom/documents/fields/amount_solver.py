@@ -14,6 +14,7 @@ from postroom.documents.fields.settlement_solver import SettlementAmounts, solve
 from postroom.documents.fields.solution import DistinctNumber, Solution, indexes_near
 from postroom.documents.fields.value_parsing import ParsedValue
 from postroom.documents.kinds.document_kind import (
+    BalanceRelation,
     DocumentKind,
     ProductRelation,
     SettlementRelation,
@@ -79,6 +80,8 @@ def solve(
                     for way in ways
                     for more in solve_settlement(amounts, all_numbers, rates, way, direction)
                 ]
+            case BalanceRelation():
+                continue
         ways = sorted(ways, key=lambda way: -way.score)[:40]
     return ways
 

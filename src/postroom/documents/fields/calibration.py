@@ -14,7 +14,13 @@ from postroom.documents.fields.extraction_result import ConfidenceSignals
 
 TABLE: Final = "calibration.json"
 # Shapes without generated samples use the weights of a shape that is read in the same way.
-CALIBRATED_LIKE: Final = {"symbol": "code", "vat_id": "iban", "rates": "number", "lines": "number"}
+CALIBRATED_LIKE: Final = {
+    "symbol": "code",
+    "vat_id": "iban",
+    "rates": "number",
+    "lines": "number",
+    "recipient": "party",
+}
 
 
 # No value read from text is as certain as machine-readable data.

@@ -189,6 +189,7 @@ def _cii_fields(root: _XmlNode) -> Iterator[tuple[str, Any]]:
     currency = settlement.text("InvoiceCurrencyCode")
     yield "supplier", agreement.text("SellerTradeParty/Name")
     yield "vat_id", _cii_vat_id(agreement)
+    yield "buyer", agreement.text("BuyerTradeParty/Name")
     yield "number", document.text("ID")
     yield "issued_on", _to_date(document.text("IssueDateTime/DateTimeString"))
     yield (
@@ -200,6 +201,8 @@ def _cii_fields(root: _XmlNode) -> Iterator[tuple[str, Any]]:
     yield "net", _to_decimal(sums.text("TaxBasisTotalAmount"))
     yield "vat", _amount_in_currency(sums.all("TaxTotalAmount"), currency)
     yield "gross", _to_decimal(sums.text("GrandTotalAmount"))
+    yield "prepaid", _to_decimal(sums.text("TotalPrepaidAmount"))
+    yield "payable", _to_decimal(sums.text("DuePayableAmount"))
     yield (
         "iban",
         _compact_iban(
@@ -256,8 +259,9 @@ def _ubl_fields(root: _XmlNode) -> Iterator[tuple[str, Any]]:
     party = root.first("AccountingSupplierParty/Party") or root
     total = root.first("LegalMonetaryTotal") or root
     currency = root.text("DocumentCurrencyCode")
-    yield "supplier", party.text("PartyLegalEntity/RegistrationName", "PartyName/Name")
+    yield "supplier", _ubl_name(party)
     yield "vat_id", _ubl_vat_id(party)
+    yield "buyer", _ubl_name(root.first("AccountingCustomerParty/Party"))
     yield "number", root.text("ID")
     yield "issued_on", _to_date(root.text("IssueDate"))
     yield "delivered_on", _to_date(root.text("Delivery/ActualDeliveryDate"))
@@ -266,10 +270,16 @@ def _ubl_fields(root: _XmlNode) -> Iterator[tuple[str, Any]]:
     yield "net", _to_decimal(total.text("TaxExclusiveAmount"))
     yield "vat", _amount_in_currency(root.all("TaxTotal/TaxAmount"), currency)
     yield "gross", _to_decimal(total.text("TaxInclusiveAmount", "PayableAmount"))
+    yield "prepaid", _to_decimal(total.text("PrepaidAmount"))
+    yield "payable", _to_decimal(total.text("PayableAmount"))
     yield "iban", _compact_iban(root.text("PaymentMeans/PayeeFinancialAccount/ID"))
     yield "purchase_order", root.text("OrderReference/ID")
     yield "vat_rates", tuple(_ubl_rates(root))
     yield "lines", tuple(_ubl_lines(root))
+
+
+def _ubl_name(party: _XmlNode | None) -> str | None:
+    return party.text("PartyLegalEntity/RegistrationName", "PartyName/Name") if party else None
 
 
 def _ubl_vat_id(party: _XmlNode) -> str | None:

@@ -18,6 +18,7 @@ from postroom.documents.fields.field_validation import describe_expected_format
 from postroom.documents.fields.label_search import compile_phrases
 from postroom.documents.fields.value_parsing import find_values
 from postroom.documents.kinds.document_kind import (
+    BalanceRelation,
     DocumentKind,
     ProductRelation,
     SettlementRelation,
@@ -28,6 +29,7 @@ from postroom.documents.kinds.field_spec import FieldShape
 _HEAD_LINES: Final = 40  # lines that may contain a title
 _MAX_TITLE_WORDS: Final = 6
 _CENT_TOLERANCE: Final = Decimal("0.02")
+_ROUNDING_TOLERANCE: Final = Decimal("0.50")  # some amounts to be paid are rounded to the whole unit
 # A date or a currency in doubt has a low confidence; these have a check that fails.
 _DECISIVE_SHAPES: Final = NUMBER_SHAPES | {"code"}
 _VALIDATORS: Final = {"isin": is_valid_isin, "iban": is_valid_iban}
@@ -101,8 +103,24 @@ def _check_relations(
             ):
                 for check in _check_settlement(values[worth], values[paid], values[direction]):
                     yield replace(check, fields=(worth, paid, direction))
+            case BalanceRelation(total, _, payable) if _are_known(values, total, payable):
+                yield _check_balance(relation, values)
             case _:
                 pass
+
+
+def _check_balance(relation: BalanceRelation, values: Mapping[str, Any]) -> FieldCheck:
+    total, payable = values[relation.total], values[relation.payable]
+    prepaid = values.get(relation.prepaid) or Decimal(0)
+    # A deduction may be printed with a minus; in a credit note, all amounts have one.
+    left = total - abs(prepaid).copy_sign(total)
+    words = f"{relation.total} {total} - {relation.prepaid} {abs(prepaid)} = {left}"
+    return FieldCheck(
+        f"{relation.total} - {relation.prepaid} = {relation.payable}",
+        abs(left - payable) <= _ROUNDING_TOLERANCE,
+        f"{words}, {relation.payable} is {payable}",
+        fields=(relation.payable, relation.total, relation.prepaid),
+    )
 
 
 def _are_known(values: Mapping[str, Any], *names: str) -> bool:

@@ -243,7 +243,12 @@ _VALIDATORS: Final = {
 
 def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> FieldPick | None:
     """Pick a number with check digits: valid before invalid, labelled before unlabelled."""
-    every = [value for values in context.values.values() for value in values if value.shape == field.shape]
+    every = [
+        value
+        for values in context.values.values()
+        for value in values
+        if value.shape == field.shape and not _is_recipients_account(context, value)
+    ]
     if not every:
         return None
     count = Counter(value.content for value in every)
@@ -271,6 +276,23 @@ def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> 
         right,
         pick.is_repeated,
     )
+
+
+# "von Ihrem Konto", "Your bank account (IBAN)": an account that the document debits, not the issuer's.
+_RECIPIENTS_ACCOUNT: Final = re.compile(
+    r"\b(?:ihre?[mnrs]?|your|votre|vostr[oa]|su|uw) (?:\w{1,20} )?"
+    r"(?:konto\w{0,20}|bankkonto|bankverbindung|iban|(?:bank )?account|compte|conto|cuenta|rekening\w{0,20})"
+    r"[ :(]{0,4}(?:(?:mit der |number |no |nr )?iban)?[ :.()]{0,4}$"
+)
+
+
+def _is_recipients_account(context: LabelContext, value: ParsedValue) -> bool:
+    """Whether the words before an IBAN, on its line or the line above, make it the recipient's."""
+    lines = context.document.lines
+    before = lines[value.line].folded[max(value.start - _NEARBY, 0) : value.start]
+    if value.shape == "iban" and value.line and before.strip(" :.()") in {"", "iban"}:
+        before = f"{lines[value.line - 1].folded[-_NEARBY:]} {before}"
+    return value.shape == "iban" and _RECIPIENTS_ACCOUNT.search(before) is not None
 
 
 _NAME_END: Final = re.compile(r"[|•·●]|\s{3,}")

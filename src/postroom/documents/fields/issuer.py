@@ -1,4 +1,7 @@
-"""Finds the organization that issued a document by label, letterhead, sender line, footer and domain."""
+"""Finds the organization that issued a document by label, letterhead, sender line, footer and domain.
+
+Also the one that it is addressed to, by label or as the first line of an address.
+"""
 
 import re
 from bisect import bisect_left
@@ -79,6 +82,8 @@ _GENERIC: Final = re.compile(
 )
 
 
+_MAX_ADDRESS_LINE: Final = 25  # an addressee is in the upper part of the first page
+_MAX_TOWN_WORDS: Final = 5
 _MAX_DOMAINS: Final = 50  # of web and mail addresses in the text
 
 
@@ -121,6 +126,52 @@ def find_issuer(context: LabelContext, name: str) -> FieldPick | None:
     return FieldPick(
         segment.text, segment.line.index, segment.start, segment.end, label, margin, why, is_repeated=again
     )
+
+
+def find_recipient(context: LabelContext, name: str, issuers: Sequence[str]) -> FieldPick | None:
+    """Find the addressee by its label, or else above the first address that is not an issuer's."""
+    document = context.document
+    hits = [hit for found in context.hits.values() for hit in found if hit.field == name]
+    labelled = [each for hit in hits for each in _labelled_names(document, hit)]
+    found = labelled or list(_addressed_names(document))
+    known = {_name_key(each) for each in issuers}
+    left = [each for each in found if _name_key(each[0].text) not in known]
+    if not left:
+        return None
+    segment, score, why = max(left, key=lambda each: each[1])
+    others = [each[1] for each in left if _name_key(each[0].text) != _name_key(segment.text)]
+    return FieldPick(
+        segment.text,
+        segment.line.index,
+        segment.start,
+        segment.end,
+        min(score / 2.0, 1.0),
+        min(score - max(others, default=0.0), 1.0),
+        why,
+    )
+
+
+def _addressed_names(document: DocumentText) -> Iterator[tuple[_NameSegment, float, str]]:
+    """Yield the first lines of addresses: a name, a street, and a town with its postcode, in one column."""
+    first = document.lines[0].page if document.lines else 0
+    for line in document.lines:
+        if line.page != first or line.index > _MAX_ADDRESS_LINE:
+            continue
+        for start, end in _cells(line):
+            left = line.box(start, end).left
+            town = line.text[start:end]
+            if not _ADDRESS.search(town) or len(town.split()) > _MAX_TOWN_WORDS:
+                continue
+            above = [
+                segment
+                for index in range(max(line.index - 4, 0), line.index)
+                for segment in _segments(document.lines[index])
+                if abs(segment.line.box(segment.start, segment.end).left - left) < 0.01
+            ]
+            names = [each for each in above if not each.in_sender_line and _may_be_name(each.text)]
+            streets = [each for each in above if _STREET.search(each.text) or re.search(r"\d", each.text)]
+            if names and streets:
+                yield names[0], 1.4 - 0.01 * line.index, "above an address"
 
 
 def _join_wrapped_name(document: DocumentText, segment: _NameSegment) -> _NameSegment:

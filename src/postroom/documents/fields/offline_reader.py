@@ -334,7 +334,12 @@ def _best_number_field(
     best = max(every, key=lambda each: each.score(name), default=None)
     if best is None or best.score(name) <= 0:
         return None
-    return _number_field(document, name, best, Solution(), every, shape=field.shape)
+    if not field.is_explicit:
+        return _number_field(document, name, best, Solution(), every, shape=field.shape)
+    if best.score(name) < _CERTAIN_SCORE or not best.fits[name].why.startswith("right"):
+        return None
+    lead = best.score(name) - max((each.score(name) for each in every if each is not best), default=0.0)
+    return _number_field(document, name, best, Solution(score=lead), every, shape=field.shape)
 
 
 def _other_field(
@@ -350,6 +355,9 @@ def _other_field(
             found = code_selection.pick_code(context, name, code_selection.SYMBOL)
         case "party":
             found = issuer.find_issuer(context, name)
+        case "recipient":
+            issuers = [each.value for each in known.values() if isinstance(each.value, str)]
+            found = issuer.find_recipient(context, name, issuers)
         case "name":
             found = field_selection.pick_name(context, name)
         case "currency":

@@ -51,7 +51,20 @@ class SettlementRelation:
         return self.worth, self.paid, *self.extras
 
 
-Relation = ProductRelation | SumRelation | SettlementRelation
+@dataclass(frozen=True, slots=True)
+class BalanceRelation:
+    """total - prepaid = payable. Only checked: the total is found without it."""
+
+    total: str
+    prepaid: str
+    payable: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.total, self.prepaid, self.payable
+
+
+Relation = ProductRelation | SumRelation | SettlementRelation | BalanceRelation
 
 
 @dataclass(frozen=True, slots=True)

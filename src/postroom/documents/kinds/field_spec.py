@@ -21,6 +21,7 @@ FieldShape = Literal[
     "vat_id",
     "symbol",
     "party",
+    "recipient",
     "name",
     "choice",
     "rates",
@@ -39,11 +40,12 @@ class FieldSpec:
     is_summed: bool = False  # the sum of all values with these labels
     related_fields: str = ""  # the amount of a currency, or the fallbacks of a date
     in_letterhead: bool = False  # a date in the letterhead, behind a place name, is this one
+    is_explicit: bool = False  # an amount without arithmetic: only a value right of its label
     has_time: bool = False  # a date followed by a time of day is probably this one
 
 
-def amount(*, is_summed: bool = False, **labels: str) -> FieldSpec:
-    return FieldSpec("amount", labels, is_summed=is_summed)
+def amount(*, is_summed: bool = False, is_explicit: bool = False, **labels: str) -> FieldSpec:
+    return FieldSpec("amount", labels, is_summed=is_summed, is_explicit=is_explicit)
 
 
 def quantity(*, units: str = "", **labels: str) -> FieldSpec:
@@ -106,6 +108,11 @@ def choice(choices: Mapping[str, str], **labels: str) -> FieldSpec:
 def party(**labels: str) -> FieldSpec:
     """The organization that issued the document; labels are optional."""
     return FieldSpec("party", labels)
+
+
+def recipient(**labels: str) -> FieldSpec:
+    """The organization or person to whom the document is addressed; labels are optional."""
+    return FieldSpec("recipient", labels)
 
 
 def name(**labels: str) -> FieldSpec:

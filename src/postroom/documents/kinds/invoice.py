@@ -9,7 +9,12 @@ from decimal import Decimal
 from typing import Annotated, Final
 
 from postroom.documents.kinds import field_spec
-from postroom.documents.kinds.document_kind import AccountingControls, DocumentKind, SumRelation
+from postroom.documents.kinds.document_kind import (
+    AccountingControls,
+    BalanceRelation,
+    DocumentKind,
+    SumRelation,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,18 @@ class Invoice:
             it="Partita IVA, P. IVA, P.IVA",
             es="NIF, CIF, NIF-IVA",
             nl="BTW-nummer, BTW nr, BTW",
+        ),
+    ] = None
+    buyer: Annotated[
+        str | None,
+        field_spec.recipient(
+            de="Rechnungsempfänger, Leistungsempfänger, Käufer, Käufer/Leistungsempfänger, Rechnung an, "
+            "Rechnungsadresse, Rechnungsanschrift",
+            en="Bill to, Billed to, Sold to, Invoice to, Buyer, Billing address",
+            fr="Facturé à, Adresse de facturation, Acheteur, Destinataire",
+            it="Cessionario, Destinatario, Intestatario",
+            es="Facturar a, Facturado a, Comprador, Destinatario",
+            nl="Factuuradres, Factuur aan, Gefactureerd aan, Koper",
         ),
     ] = None
     number: Annotated[
@@ -172,6 +189,35 @@ class Invoice:
             "BTW, Factuurbedrag",
         ),
     ] = None
+    prepaid: Annotated[
+        Decimal | None,
+        field_spec.amount(
+            is_explicit=True,
+            de="Anzahlung, Erhaltene Anzahlungen, Erhaltene Anzahlung, Geleistete Anzahlung, abzüglich "
+            "Anzahlung, abzgl. Anzahlung, Abschlagszahlung, Abschlagszahlungen, Vorauszahlung, bereits "
+            "gezahlt, bereits bezahlt, Geleistete Zahlungen, Vorausbezahlt",
+            en="Deposit, Deposit paid, Less deposit, Amount paid, Already paid, Payments received, Payment "
+            "received, Less payments, Prepaid, Prepaid amount, Prepayment, Advance payment, Paid to date",
+            fr="Acompte, Acompte versé, Acomptes versés, Déjà réglé, Déjà payé, Montant réglé",
+            it="Acconto, Acconto versato, Già pagato",
+            es="Anticipo, Importe pagado, Pagado a cuenta",
+            nl="Aanbetaling, Reeds betaald, Reeds voldaan, Vooruitbetaald",
+        ),
+    ] = None
+    payable: Annotated[
+        Decimal | None,
+        field_spec.amount(
+            is_explicit=True,
+            de="Zahlbetrag, Zu zahlender Betrag, Noch zu zahlen, Noch zu zahlender Betrag, Zahlungsbetrag, "
+            "Fälliger Betrag, Offener Betrag, Restbetrag, Restzahlung, Restforderung, Verbleibender Betrag",
+            en="Amount due, Total amount due, Balance due, Total due, Amount payable, Due payable, "
+            "Amount outstanding, Outstanding amount, Outstanding balance, Balance to pay",
+            fr="Net à payer, Solde à payer, Reste à payer, Montant à payer, Montant dû, Solde dû",
+            it="Netto a pagare, Totale da pagare, Totale dovuto, Importo dovuto",
+            es="Total a pagar, Importe a pagar, Importe pendiente, Saldo pendiente",
+            nl="Te betalen, Totaal te betalen, Nog te betalen, Openstaand bedrag, Te voldoen",
+        ),
+    ] = None
     vat_rates: Annotated[tuple[VatAmount, ...] | None, field_spec.rates()] = None
     iban: Annotated[
         str | None,
@@ -211,7 +257,7 @@ INVOICE: Final = DocumentKind(
     identity=("supplier", "number"),
     identity_alternatives={"supplier": ("vat_id", "iban")},
     key=("supplier", "number"),
-    relations=(SumRelation("net", "vat", "gross"),),
+    relations=(SumRelation("net", "vat", "gross"), BalanceRelation("gross", "prepaid", "payable")),
     ignored_labels="Kundennummer, Kunden-Nr, Kunden Nr, Kd-Nr, Kunde, Customer number, Customer no, "
     "Customer ID, Customer, Client number, Account number, N° client, N° de client, Code client, "
     "Numéro client, "
@@ -221,7 +267,7 @@ INVOICE: Final = DocumentKind(
     "Handelsregister*, BIC, SWIFT, BLZ, Bankleitzahl, Tel, Telefon, Phone, Fax, Telefax, Mobil, Telephone, "
     "Pos, Art-Nr, Artikelnummer, Artikel-Nr, Item, Projekt-Nr, Projekt, Vertrag, Vertragsnummer, Contract, "
     "N° contrat, Bestelldatum, Bestell-Datum, Bestellung vom, Order date, Auftragsdatum, Date de commande, "
-    "Anzahlung, Erhaltene Anzahlungen, Skonto, Rabatt, Discount, Remise, Acompte, Versandkosten, Versand, "
+    "Skonto, Rabatt, Discount, Remise, Versandkosten, Versand, "
     "Shipping, Porto, Frais de port, "
     "Druckdatum, Printed on, Seite, Page, Menge, Einzelpreis, Unit price, Quantity, Preis, Prix unitaire, "
     "Quantité, GLN, Datum der Bestellung, Zahlungsart, Valuta, Mandatsreferenz, Gläubiger-ID, "
