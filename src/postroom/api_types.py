@@ -272,6 +272,12 @@ class RecordResource(msgspec.Struct, frozen=True):
     confirmed_at: datetime
 
 
+class OrganizationNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The names by which suppliers address the organization. Without any, addressees are not checked."""
+
+    names: Annotated[list[Text], msgspec.Meta(max_length=50)]
+
+
 class OrderResource(msgspec.Struct, frozen=True):
     id: UUID
     kind: str

@@ -35,6 +35,7 @@ from postroom.api_types import (
     MessageResource,
     NewOrder,
     OrderResource,
+    OrganizationNames,
     RecordResource,
     RequestAccepted,
     ResultPage,
@@ -195,6 +196,14 @@ class Postroom:
 
     def record(self, record: UUID | str) -> RecordResource:
         return self._get(f"/records/{record}", RecordResource)
+
+    def organization_names(self) -> list[str]:
+        """The names by which suppliers address the organization."""
+        return self._get("/organization/names", OrganizationNames).names
+
+    def set_organization_names(self, names: Sequence[str]) -> list[str]:
+        """Replace the names. Without any, addressees are not checked."""
+        return self._send("POST", "/organization/names", {"names": names}, OrganizationNames).names
 
     def orders(self, *, state: str | None = None) -> Iterator[OrderResource]:
         return self._list("/orders", OrderResource, state=state)

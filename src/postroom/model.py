@@ -132,7 +132,7 @@ class Scope(StrEnum):
     READ = "read"  # mail, documents, records, events
     LEDGER = "ledger"  # the audit trail
     MAILBOXES = "mailboxes"  # pause, resume, sync, policy; retry failures
-    DOCUMENTS = "documents"  # uploads, reviews, orders
+    DOCUMENTS = "documents"  # uploads, reviews, orders, names of the organization
     WEBHOOKS = "webhooks"  # outgoing webhooks
 
 

@@ -7,6 +7,7 @@ from hashlib import sha256
 import pytest
 
 from postroom.errors import ChecksFailed, InvalidField
+from postroom.flow.access import organization_names
 from postroom.flow.documents import review
 from postroom.model import DocumentState, ProviderName
 from postroom.store import records, reviews
@@ -181,6 +182,35 @@ async def test_amount_due_that_differs_from_the_total_needs_review(document_room
         await document_room.confirm(other)
     await document_room.confirm(other, override=[balance])
     assert await overridden(document_room, other) == [balance]
+
+
+@LANGUAGES
+async def test_invoice_to_another_addressee_needs_review_once_our_names_are_set(
+    document_room, mail, today, language
+):
+    label = {"de": "Rechnung an", "en": "Bill to"}[language]
+    contents = [
+        write_invoice(language, f"R-{number}", today, extra=f"{label}: {buyer}")
+        for number, buyer in enumerate(["Südwind GmbH", "Nordwind AG", "Nordwind AG Einkauf", "Südwind AG"])
+    ]
+    [unchecked] = await mail(contents[0])
+    assert unchecked.state is DocumentState.COMPLETED, "without names, addressees are not checked"
+    async with document_room.transaction() as connection:
+        organization = document_room.room.world.organization
+        await organization_names.set_names(
+            connection, organization, [" Nordwind  AG", "Westwind GmbH"], actor="Ann"
+        )
+    ours, department, other = await mail(*contents[1:])
+    assert (ours.state, department.state) == (DocumentState.COMPLETED, DocumentState.COMPLETED)
+    assert await reason(document_room, other) == (
+        "known buyer: Südwind AG is not one of your organization's names"
+    )
+    assert await failed_checks(document_room, other, buyer="NORDWIND AG") == []
+    assert await failed_checks(document_room, other, buyer="Nordwind GmbH") == ["known buyer"]
+    await document_room.confirm(other, override=["known buyer"])
+    assert await overridden(document_room, other) == ["known buyer"]
+    query = "SELECT actor_id, payload FROM ledger WHERE event_type = 'ORGANIZATION_NAMES_CHANGED'"
+    assert await document_room.rows(query) == [("Ann", {"count": 2})]
 
 
 async def test_amount_due_of_an_e_invoice_is_compared_with_its_total(document_room):

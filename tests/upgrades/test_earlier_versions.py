@@ -10,7 +10,7 @@ from databases import login_settings, session, to_service
 from ledger_sealing import SIGNER, check_signature, seal_ledger
 from postroom import config
 from postroom.documents.pipelines import Pipeline
-from postroom.flow.documents.route import ExtractedValues, look_up_record
+from postroom.flow.documents.route import ExtractedValues, identify_earlier_records, look_up_record
 from postroom.flow.ledger import verification
 from postroom.store import ledger
 from postroom.store.schema_migrations import list_shipped, migrate, read_status
@@ -111,6 +111,7 @@ async def test_records_of_earlier_versions_are_recognized(empty_database_url, ea
         for organization, pipeline, record, kind, fields in confirmed:
             async with database.transaction(organization) as connection:
                 copy = ExtractedValues(kind, fields)
+                await identify_earlier_records(connection, context, pipeline)
                 lookup = await look_up_record(connection, context, Pipeline(name=pipeline, kind=kind), copy)
             assert lookup.record is not None, lookup.conflict
             assert lookup.record.id == record

@@ -12,7 +12,8 @@ SCHEMAS = {
     "Extraction", "FailedCheck", "Failure", "FeedEvent", "Folder", "ImportedOrders", "LedgerEntry",
     "MadeWebhook",
     "MailEvent",
-    "Mailbox", "MailboxChange", "Message", "NewOrder", "NewOrders", "NewWebhook", "Order", "ProblemAnswer",
+    "Mailbox", "MailboxChange", "Message", "NewOrder", "NewOrders", "NewWebhook", "Order",
+    "OrganizationNames", "ProblemAnswer",
     "Record", "Rejection", "Replay", "Review", "Subscription", "SyncWish", "Thread", "Tried", "Webhook",
     "WebhookChange", "WholeDocument", "WholeMessage",
 }  # fmt: skip

@@ -102,7 +102,7 @@ async def test_document_has_the_checks_of_its_corrected_values(api, ask):
     address = f"/documents/{document}"
     as_read = (await api.get(address)).json()["extraction"]["checks"]
     assert [(check["name"], check["passed"]) for check in as_read] == [
-        ("kind", True), (SUM, True), (DIGITS, True)
+        ("kind", True), (SUM, True), (DIGITS, True), ("plausible issued_on", True)
     ]  # fmt: skip
     wrong = {"corrections": {"gross": "991.00"}, "override": [SUM]}
     assert (await api.post(f"/reviews/{review}/confirm", json=wrong)).status_code == 200
@@ -126,6 +126,8 @@ async def test_page_shows_the_checks_of_the_entered_values_before_it_confirms(
     assert "Passed: Document kind: invoice (99%)" in checks
     assert "Passed: “Issued”: 2026-02-04, received on 2026-02-05" in checks
     assert len(checks) == 4
+    [beside] = re.findall(r'data-field="iban">(.*?)</div>', answer.text, re.DOTALL)
+    assert '<p class="warn wrong">Check digits of “IBAN” DE02120300000000202052 are wrong</p>' in beside
     # Only one of them is corrected: what the box accepts are the checks that were shown.
     form = {**form_of(answer.text), "field-iban": READ["iban"]}
     assert form["field-gross"] == "991.00"

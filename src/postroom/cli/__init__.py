@@ -25,6 +25,7 @@ from postroom.cli import (
     mailboxes,
     members,
     orders,
+    organization,
     parked_work,
     pipelines,
     purge,
@@ -64,6 +65,7 @@ app.add_typer(webhooks.group)
 app.add_typer(documents.group)
 app.add_typer(pipelines.group)
 app.add_typer(orders.group)
+app.add_typer(organization.group)
 app.add_typer(parked_work.group)
 app.add_typer(db.group)
 app.add_typer(config.group)

@@ -1,10 +1,11 @@
-"""Controls that an accountant expects: dates, bank account and amount against what is known.
+"""Controls that an accountant expects: dates, addressee, bank account and amount against what is known.
 
-Compares a document's values with its receipt and with earlier records of its issuer. Pure:
-`flow.documents.controls` finds what is known. Values have the form in which they are stored.
+Compares a document's values with its receipt, the organization's names and earlier records of its issuer.
+Pure: `flow.documents.controls` finds what is known. Values have the form in which they are stored.
 """
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
@@ -13,6 +14,7 @@ from statistics import median
 from typing import Any, Final
 
 from postroom.documents import record_matching
+from postroom.documents.fields.document_text import fold_text
 from postroom.documents.fields.extraction_result import FieldCheck
 from postroom.documents.kinds.document_kind import DocumentKind
 
@@ -40,14 +42,18 @@ class KnownFacts:
 
     received_on: date
     records: Sequence[EarlierRecord] = ()
+    our_names: Sequence[str] = ()
 
 
 def list_names(kind: DocumentKind) -> frozenset[str]:
     """The names of all controls of a kind."""
     controls = kind.controls
-    names = [f"plausible {name}" for name in controls.dates]
-    names += [f"known {controls.account}", f"usual {controls.amount}"]
-    return frozenset(names)
+    known = [name for name in (controls.account, controls.addressee) if name]
+    return frozenset(
+        [f"plausible {name}" for name in controls.dates]
+        + [f"known {name}" for name in known]
+        + ([f"usual {controls.amount}"] if controls.amount else [])
+    )
 
 
 def check_controls(
@@ -58,6 +64,7 @@ def check_controls(
         *_check_dates(kind, values, facts.received_on),
         *_check_account(kind, values, facts.records),
         *_check_amount(kind, values, facts.records),
+        *_check_addressee(kind, values, facts.our_names),
     )
 
 
@@ -111,6 +118,26 @@ def _check_amount(
     if not passed:
         words = f"{amount} is far from the usual {middle:.2f}, the median of {len(usual)} records"
     yield FieldCheck(f"usual {name}", passed, words, fields=_list_fields(kind, name, currency))
+
+
+def _check_addressee(
+    kind: DocumentKind, values: Mapping[str, Any], our_names: Sequence[str]
+) -> Iterator[FieldCheck]:
+    name = kind.controls.addressee
+    addressee = values.get(name) if name else None
+    if name is None or not addressee or not our_names:
+        return
+    passed = any(_contains_name(str(addressee), our_name) for our_name in our_names)
+    words = f"{addressee} is one of your organization's names"
+    if not passed:
+        words = f"{addressee} is not one of your organization's names"
+    yield FieldCheck(f"known {name}", passed, words, fields=(name,))
+
+
+def _contains_name(addressee: str, our_name: str) -> bool:
+    """Whether the words of our name are in the addressee, in this order: "Firma Nordwind AG, Einkauf"."""
+    words, ours = (re.findall(r"\w+", fold_text(text)) for text in (addressee, our_name))
+    return any(words[start : start + len(ours)] == ours for start in range(len(words) - len(ours) + 1))
 
 
 def _compact(account: str) -> str:

@@ -1,5 +1,7 @@
 """The table `organizations`: the tenants. Every transaction of the application role belongs to one."""
 
+from collections.abc import Sequence
+
 from postroom.model import OrganizationId
 from postroom.store.database import Connection
 
@@ -10,6 +12,27 @@ async def ensure(connection: Connection, organization: OrganizationId, name: str
         "INSERT INTO organizations (id, name) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING",
         [organization, name],
     )
+
+
+async def list_names(connection: Connection) -> list[str]:
+    """The names by which suppliers address the organization of this transaction."""
+    cursor = await connection.execute(
+        "SELECT addressee_names FROM organizations WHERE id = current_organization()"
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else []
+
+
+async def set_names(connection: Connection, names: Sequence[str]) -> bool:
+    """Replace the names. Returns whether that changed them."""
+    cursor = await connection.execute(
+        """
+        UPDATE organizations SET addressee_names = %(names)s
+        WHERE id = current_organization() AND addressee_names <> %(names)s::text[] RETURNING 1
+        """,
+        {"names": list(names)},
+    )
+    return await cursor.fetchone() is not None
 
 
 async def list_ids(connection: Connection) -> list[OrganizationId]:

@@ -69,11 +69,12 @@ Relation = ProductRelation | SumRelation | SettlementRelation | BalanceRelation
 
 @dataclass(frozen=True, slots=True)
 class AccountingControls:
-    """Fields that are compared with the receipt of the document and with earlier records of its issuer."""
+    """Fields that are compared with the document's receipt, its issuer's records and our names."""
 
     dates: tuple[str, ...] = ()  # not years away from the receipt
     account: str | None = None  # a bank account that an earlier record has
     amount: str | None = None  # within the usual range of the earlier records
+    addressee: str | None = None  # one of the organization's names
 
 
 @dataclass(frozen=True, slots=True)

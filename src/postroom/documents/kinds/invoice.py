@@ -279,5 +279,7 @@ INVOICE: Final = DocumentKind(
     "Aanmaning, Gutschrift, Gutschriftsanzeige, Credit note, Credit memo, Avoir, Nota di credito, "
     "Creditnota, Nota de crédito",
     certain=("iban", "due_on"),
-    controls=AccountingControls(dates=("issued_on", "due_on"), account="iban", amount="gross"),
+    controls=AccountingControls(
+        dates=("issued_on", "due_on"), account="iban", amount="gross", addressee="buyer"
+    ),
 )

@@ -1,4 +1,4 @@
-"""Check a document's values against its receipt and earlier records of its issuer.
+"""Check a document's values against its receipt, the organization's names and its issuer's records.
 
 `process` stores the checks of what was read. `review` computes them again, for the values that a person
 enters, and because other records may have been confirmed meanwhile.
@@ -15,7 +15,7 @@ from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.stored_extraction import StoredExtraction
 from postroom.flow.documents import route
 from postroom.flow.documents.route import RouteContext
-from postroom.store import documents, records
+from postroom.store import documents, organizations, records
 from postroom.store.connection import Connection
 from postroom.store.documents import Document
 
@@ -46,7 +46,9 @@ async def check_record(
     arrivals = await documents.list_arrivals(connection, document.id)
     received_at = next((each.received_at for each in arrivals if each.received_at), document.created_at)
     facts = KnownFacts(
-        received_at.date(), await _list_earlier_records(connection, context, document, kind, values, doubted)
+        received_at.date(),
+        await _list_earlier_records(connection, context, document, kind, values, doubted),
+        await organizations.list_names(connection) if kind.controls.addressee else (),
     )
     return accounting_controls.check_controls(kind, values, facts)
 

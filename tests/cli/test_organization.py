@@ -1,0 +1,21 @@
+"""`postroom organization` as a person uses it."""
+
+import psycopg
+
+import databases
+
+
+def test_names_are_shown_replaced_and_cleared(postroom, database_url):
+    def run(*arguments):
+        return postroom("organization", "names", *arguments, **databases.login_settings(database_url))
+
+    nothing = "No names: addressees are not checked.\n"
+    assert run().stdout == nothing
+    assert run("Nordwind  AG", "Westwind GmbH", "--as", "Ann").stdout == "Nordwind AG\nWestwind GmbH\n"
+    assert run().stdout == "Nordwind AG\nWestwind GmbH\n"
+    assert run("Nordwind AG", "--clear").stderr == "error: Give either names or --clear.\n"
+    assert "at least 3 alphabetic" in run("42").stderr
+    assert run("--clear").stdout == run().stdout == nothing
+    with psycopg.connect(database_url) as connection:
+        query = "SELECT actor_id FROM ledger WHERE event_type = 'ORGANIZATION_NAMES_CHANGED' ORDER BY id"
+        assert connection.execute(query).fetchall() == [("Ann",), ("command line",)]
