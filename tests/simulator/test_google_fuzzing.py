@@ -33,7 +33,8 @@ WORD = st.one_of(
     st.sampled_from(
         ["me", "INBOX", "-1", "0", "abc", "18c9a1b2c3d4e5f6", "9" * 30, "../..", "%00", "raw", "full", "true",
          "http://[x", "https://[::1", "http://a:b/", "http://\u2100.example/", "http://localhost:99999/x",
-         "//", "code", "openid"]
+         "//", "code", "openid", "urn:ietf:params:oauth:grant-type:jwt-bearer", "e30.e30.e30",
+         "eyJhbGciOiJub25lIn0.W10.", "eyJhbGciOiJSUzI1NiIsImtpZCI6WzFdfQ.eyJpc3MiOlsxXX0.e30"]
     ),
     st.integers(-(2**70), 2**70).map(str),
 )  # fmt: skip
@@ -41,6 +42,7 @@ NAMES = [
     *sorted({name for method in METHODS for name in method.parameters}),
     "alt", "fields", "prettyPrint", "$.xgafv", "access_token", "client_id", "client_secret", "redirect_uri",
     "response_type", "scope", "state", "code", "grant_type", "refresh_token", "token", "code_challenge",
+    "assertion",
 ]  # fmt: skip
 QUERY = st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), WORD), WORD), max_size=4)
 JSON = st.recursive(

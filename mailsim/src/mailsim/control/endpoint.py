@@ -4,7 +4,7 @@ Also `change_options`, which sets options by name. Handlers and the route table 
 """
 
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import msgspec
@@ -26,6 +26,7 @@ class ControlCall:
     """A decoded control request.
 
     `body` and `query` are instances of the endpoint's structs, or None; `raw` holds a message/rfc822 body.
+    `origin` is the URL under which the client reached the simulator, without a path.
     """
 
     sim: Simulator
@@ -33,6 +34,7 @@ class ControlCall:
     query: Any = None
     body: Any = None
     raw: bytes = b""
+    origin: str = ""
 
 
 StructT = TypeVar("StructT", bound=msgspec.Struct)
@@ -61,7 +63,8 @@ class ControlEndpoint:
         async def answer(request: Request) -> Response:
             try:
                 call = await self._call(sim, request)
-                result = await self.function(call)
+                origin = f"{request.url.scheme}://{request.url.netloc}"
+                result = await self.function(replace(call, origin=origin))
             except SimulatorError as error:
                 return problem_response(error.status, str(error))
             except _BadRequest as error:

@@ -25,6 +25,7 @@ from mailsim.google.clients import GoogleClient
 from mailsim.google.context import GoogleContext
 from mailsim.google.grants import GoogleAccessToken
 from mailsim.google.pubsub import PubSub
+from mailsim.google.service_accounts import is_service_account
 from mailsim.mailbox import Mailbox
 from mailsim.simulator import RawResponse
 
@@ -216,7 +217,9 @@ class GmailApi:
         problem = self.google.grants.account_problems.get(token.account.sub)
         if problem == "domain_policy":
             raise errors.domain_policy()
-        if mailbox is None or problem == "mail_disabled":
+        if is_service_account(email):
+            raise errors.precondition()
+        if mailbox is None or problem in {"mail_disabled", "suspended"}:
             raise errors.precondition("Mail service not enabled")
         if user not in {"me", email} and user.lower() != email.lower():
             if "@" not in user:

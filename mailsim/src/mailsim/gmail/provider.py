@@ -21,6 +21,7 @@ from mailsim.google.context import GoogleContext, to_account
 from mailsim.google.control import GoogleControl
 from mailsim.google.grants import ACCOUNT_PROBLEMS
 from mailsim.google.pubsub import PubSub
+from mailsim.google.workspace_control import WorkspaceControl
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import MailboxChange
 from mailsim.provider_actions import RevocationRequest
@@ -110,7 +111,10 @@ def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:
         revoke=partial(_revoke_access, gmail),
         expire_tokens=expire_tokens,
         expire_cursors=expire_cursors,
-        controls=GoogleControl(gmail.google, gmail.pubsub).endpoints(),
+        controls=(
+            *GoogleControl(gmail.google, gmail.pubsub).endpoints(),
+            *WorkspaceControl(gmail.google).endpoints(),
+        ),
     )
 
 

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from mailsim.registry import OAuthApplication
 
+CONSUMER_DOMAINS = frozenset({"gmail.com", "googlemail.com"})  # all others are Workspaces
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 # States of a client that make requests fail.
 ClientProblem = Literal["", "deleted", "api_disabled", "daily_limit", "org_internal"]

@@ -1,9 +1,9 @@
-"""GoogleContext: options, OAuth clients, accounts, grants and signing keys of simulated Google.
+"""GoogleContext: options, clients, accounts, grants and keys of simulated Google.
 
 It has no Pub/Sub and no watches.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from random import Random
 
@@ -11,6 +11,7 @@ from mailsim.google import signing_keys
 from mailsim.google.clients import ClientProblem, GoogleClient, to_client
 from mailsim.google.grants import GoogleAccount, GoogleGrants
 from mailsim.google.options import GoogleOptions
+from mailsim.google.service_accounts import ServiceAccounts
 from mailsim.hashing import stable_hash
 from mailsim.mailbox import Mailbox
 from mailsim.simulator import Simulator
@@ -29,6 +30,10 @@ class GoogleContext:
         return GoogleGrants(Random(stable_hash(self.sim.options.seed, "google grants")))
 
     @cached_property
+    def service_accounts(self) -> ServiceAccounts:
+        return ServiceAccounts(self.sim.registry)
+
+    @cached_property
     def keys(self) -> signing_keys.GoogleKeyRing:
         """The signing keys, made on first use, because three RSA keys take a while."""
         return signing_keys.make_key_ring()
@@ -40,11 +45,13 @@ class GoogleContext:
         return self.sim.clock.time()
 
     def find_client(self, client_id: str) -> GoogleClient | None:
-        application = self.sim.registry.find_application(client_id, "gmail")
-        if application is None:
-            return None
+        """Find an OAuth client, or the client of a service account, by its ID."""
         problem, domain = self.client_problems.get(client_id, ("", ""))
-        return to_client(application, problem, domain)
+        application = self.sim.registry.find_application(client_id, "gmail")
+        if application is not None:
+            return to_client(application, problem, domain)
+        client = self.service_accounts.find_client(client_id)
+        return None if client is None else replace(client, problem=problem, internal_domain=domain)
 
     def list_accounts(self) -> list[GoogleAccount]:
         return [to_account(mailbox) for mailbox in self.sim.registry.list_mailboxes("gmail")]

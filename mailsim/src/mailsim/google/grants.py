@@ -31,7 +31,7 @@ IDENTITY_SCOPES = frozenset(
 )
 # States of an account that make requests fail, set by an administrator or by Google.
 AccountProblem = Literal[
-    "invalid_rapt", "admin_policy_enforced", "account_deleted", "domain_policy", "mail_disabled"
+    "invalid_rapt", "admin_policy_enforced", "account_deleted", "domain_policy", "mail_disabled", "suspended"
 ]
 ACCOUNT_PROBLEMS: tuple[str, ...] = get_args(AccountProblem)
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
@@ -192,6 +192,13 @@ class GoogleGrants:
         self.refresh_tokens[value] = token
         return IssuedTokens(self._issue_access(token.account, client, scopes, value, now), None)
 
+    def grant_delegated(
+        self, account: GoogleAccount, client: GoogleClient, scopes: tuple[str, ...], now: float
+    ) -> IssuedTokens:
+        """Issue an access token to a service account, for itself or a user of a delegating Workspace."""
+        self._check_account(account)
+        return IssuedTokens(self._issue_access(account, client, scopes, None, now), None)
+
     def _check_account(self, account: GoogleAccount) -> None:
         match self.account_problems.get(account.sub):
             case "invalid_rapt":
@@ -203,6 +210,8 @@ class GoogleGrants:
                 )
             case "account_deleted":
                 raise OAuthError(400, "invalid_grant", "Account has been deleted")
+            case "suspended":
+                raise OAuthError(400, "invalid_grant", "Bad Request")
             case _:
                 return
 

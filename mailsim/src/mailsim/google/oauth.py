@@ -16,9 +16,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mailsim.google import consent_page
-from mailsim.google.clients import GoogleClient
+from mailsim.google.clients import CONSUMER_DOMAINS, GoogleClient
 from mailsim.google.context import GoogleContext
 from mailsim.google.grants import GoogleAccessToken, GoogleAccount, IssuedTokens, OAuthError
+from mailsim.google.jwt_bearer import JWT_BEARER, exchange_assertion
+from mailsim.google.service_accounts import is_service_account
 from mailsim.google.signing_keys import compute_at_hash
 
 ISSUER = "https://accounts.google.com"
@@ -80,11 +82,27 @@ OAuthHandler = Callable[[GoogleContext, Request], Awaitable[Response]]
 async def token(google: GoogleContext, request: Request) -> Response:
     try:
         form = await read_form(request)
-        client = _authenticate_client(google, request, form)
-        issued = _issue_tokens(google, request, client, form)
+        if form.get("grant_type") == JWT_BEARER:
+            client, issued = _issue_delegated_token(google, request, form)
+        else:
+            client = _authenticate_client(google, request, form)
+            issued = _issue_tokens(google, request, client, form)
     except OAuthError as error:
         return json_response(error.body, error.status, _NO_STORE)
     return json_response(to_token_json(google, client, issued), 200, _NO_STORE)
+
+
+def _issue_delegated_token(
+    google: GoogleContext, request: Request, form: Mapping[str, str]
+) -> tuple[GoogleClient, IssuedTokens]:
+    assertion = form.get("assertion", "")
+    if not assertion:
+        raise OAuthError(400, "invalid_request", "Missing required parameter: assertion")
+    token_url = f"{request.url.scheme}://{request.url.netloc}{request.url.path}"
+    client, issued = exchange_assertion(google, assertion, token_url, google.now())
+    request.scope["mailsim.exchange"].mailbox = issued.access.account.email
+    _take_token_error(google, issued.access.account.email)
+    return client, issued
 
 
 def _issue_tokens(
@@ -119,6 +137,10 @@ def _apply_faults(google: GoogleContext, request: Request, refresh_token: str) -
     request.scope["mailsim.exchange"].mailbox = email
     if google.sim.faults.take("consent_revoked", email, "oauth.token", "gmail"):
         google.grants.end_grant(token.account.sub, token.project)
+    _take_token_error(google, email)
+
+
+def _take_token_error(google: GoogleContext, email: str) -> None:
     fault = google.sim.faults.take("token_error", email, "oauth.token", "gmail")
     if fault is not None:
         status, error, description, subtype = FAULT_ERRORS.get(fault.code, FAULT_ERRORS["invalid_grant"])
@@ -188,7 +210,7 @@ def make_id_token(google: GoogleContext, client: GoogleClient, access: GoogleAcc
 def _make_user_claims(account: GoogleAccount, scopes: frozenset[str]) -> dict[str, Any]:
     domain = account.email.partition("@")[2]
     claims: dict[str, Any] = {"sub": account.sub}
-    if domain not in {"gmail.com", "googlemail.com"}:
+    if domain not in CONSUMER_DOMAINS and not is_service_account(account.email):
         claims["hd"] = domain
     if scopes & _EMAIL:
         claims |= {"email": account.email, "email_verified": True}
@@ -246,7 +268,7 @@ async def discovery(_realm: GoogleContext, request: Request) -> Response:
             "sub",
         ],
         "code_challenge_methods_supported": ["plain", "S256"],
-        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "grant_types_supported": ["authorization_code", "refresh_token", JWT_BEARER],
     }
     return json_response(body, 200)
 
