@@ -53,6 +53,12 @@ FORMATS = {
 }
 _WHOLE_PART = {"partId", "mimeType", "filename", "body"}
 
+_DIRECTORY = {
+    "directory.users.list": "Users",
+    "directory.users.get": "User",
+    "directory.groups.list": "Groups",
+    "directory.members.list": "Members",
+}
 LONGEST = 256 * 1024
 _LIMITS = {"int32": (-(2**31), 2**31), "uint32": (0, 2**32)}
 _TEXT_LIMITS = {"int64": (-(2**63), 2**63), "uint64": (0, 2**64)}
@@ -110,7 +116,11 @@ def _list_patterns() -> list[tuple[str, re.Pattern[str], str]]:
 
 def list_problems(exchange: dict[str, Any]) -> list[str]:
     """List the problems of one logged response. Responses of faults are not checked."""
-    if "/gmail/" not in exchange["path"] or exchange.get("fault") or not exchange["status"]:
+    if exchange.get("fault") or not exchange["status"]:
+        return []
+    if exchange.get("endpoint") in _DIRECTORY:
+        return _list_directory_problems(exchange)
+    if "/gmail/" not in exchange["path"]:
         return []
     status, body = exchange["status"], exchange.get("response_body", "")
     kind = dict(exchange.get("response_headers", [])).get("content-type", "")
@@ -123,6 +133,16 @@ def list_problems(exchange: dict[str, Any]) -> list[str]:
     if kind != "application/json; charset=UTF-8":
         return [f"content type {kind!r}"]
     return list(_check_json(exchange, status, body))
+
+
+def _list_directory_problems(exchange: dict[str, Any]) -> list[str]:
+    value = json.loads(exchange["response_body"]) if exchange["method"] == "GET" else {}
+    if not value:
+        return []
+    if exchange["status"] >= 400:
+        return list(_check_error(value, exchange["status"]))
+    kind = _DIRECTORY[exchange["endpoint"]]
+    return list_type_problems("admin.directory_v1", kind, value)
 
 
 def _check_json(exchange: dict[str, Any], status: int, body: str) -> Iterator[str]:
@@ -214,6 +234,8 @@ def _check_object(
         if key not in properties:
             if f"{name}.{key}" not in EXCEPTIONS:
                 yield f"{place} is unknown"
+        elif properties[key].get("type") == "any":
+            continue
         elif "$ref" in properties[key]:
             yield from _check_object(item, properties[key]["$ref"], place, schemas, always)
         elif properties[key]["type"] == "array":

@@ -21,6 +21,13 @@ SIGN_IN = (
     "/oauth2/v3/userinfo", "/oauth2/v2/userinfo", "/oauth2/v1/userinfo", "/v1/userinfo", "/tokeninfo",
     "/oauth2/v3/tokeninfo",
 )  # fmt: skip
+DIRECTORY_SCOPES = tuple(
+    f"https://www.googleapis.com/auth/admin.directory.{name}.readonly" for name in ("user", "group")
+)
+DIRECTORY = (
+    "/admin/directory/v1/users", "/admin/directory/v1/users/x@y", "/admin/directory/v1/groups",
+    "/admin/directory/v1/groups/x@y/members", "/admin/directory/v1/customers", "/admin/reports",
+)  # fmt: skip
 FUZZING = settings(
     max_examples=examples(250),
     deadline=None,
@@ -42,7 +49,7 @@ NAMES = [
     *sorted({name for method in METHODS for name in method.parameters}),
     "alt", "fields", "prettyPrint", "$.xgafv", "access_token", "client_id", "client_secret", "redirect_uri",
     "response_type", "scope", "state", "code", "grant_type", "refresh_token", "token", "code_challenge",
-    "assertion",
+    "assertion", "customer", "domain", "query", "userKey", "orderBy", "projection", "roles", "showDeleted",
 ]  # fmt: skip
 QUERY = st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), WORD), WORD), max_size=4)
 JSON = st.recursive(
@@ -83,7 +90,9 @@ TOKENS = st.sampled_from(
 def user(shared: Simulation) -> Generator[GoogleUser]:
     shared.control.patch("google/options", json={"user_units": 10**9, "project_units": 10**9})
     with ExitStack() as stack:
-        yield GoogleUsers(stack).connect(shared, ADDRESS, FULL, messages=40)
+        user = GoogleUsers(stack).connect(shared, ADDRESS, FULL, *DIRECTORY_SCOPES, messages=40)
+        shared.post(f"google/accounts/{ADDRESS}/admin", admin=True)
+        yield user
 
 
 def paths() -> st.SearchStrategy[str]:
@@ -100,7 +109,15 @@ def paths() -> st.SearchStrategy[str]:
     return st.one_of(
         st.sampled_from(templates).flatmap(filled),
         st.sampled_from(
-            [*SIGN_IN, "/batch", "/batch/gmail/v1", "/gmail", "/gmail/", "/gmail/v2/users/me/profile"]
+            [
+                *SIGN_IN,
+                *DIRECTORY,
+                "/batch",
+                "/batch/gmail/v1",
+                "/gmail",
+                "/gmail/",
+                "/gmail/v2/users/me/profile",
+            ]
         ),
         WORD.map(lambda word: "/gmail/v1/" + quote(word, safe="/")),
     )
@@ -141,6 +158,14 @@ def test_read_methods_answer_or_reject(sim, user, query, path):
     names = "/".join("18c9a1b2c3d4e5f6" if part[0] == "{" else part for part in path.path)
     answer = user.request(path.http, names, params=query, content=b"{}")
     assert answer.status_code in {200, 204, 400, 401, 403, 404, 409}, answer.text
+
+
+@FUZZING
+@given(query=st.lists(st.tuples(st.sampled_from(NAMES), WORD), max_size=5), path=st.sampled_from(DIRECTORY))
+def test_random_directory_requests_cause_no_server_errors(sim, user, query, path):
+    asked = [("customer", "my_customer"), *query]
+    answer = user.request("GET", path, params=asked)
+    assert answer.status_code in {200, 400, 401, 403, 404, 501}, answer.text
 
 
 @FUZZING

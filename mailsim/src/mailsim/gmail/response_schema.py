@@ -1,7 +1,7 @@
-"""The table of the properties of Gmail's response types, for the `fields` parameter.
+"""The properties of the response types of Gmail and of the directory, for the `fields` parameter.
 
 Each property maps to the name of its type, or to "" for a plain value. The test suite compares this with
-Google's discovery document.
+Google's discovery documents.
 """
 
 _CHANGE = {"message": "Message"}
@@ -66,4 +66,83 @@ SCHEMA: dict[str, dict[str, str]] = {
         "color": "LabelColor",
     },
     "LabelColor": {"textColor": "", "backgroundColor": ""},
+    "Users": dict.fromkeys(("etag", "kind", "nextPageToken", "trigger_event"), "") | {"users": "User"},
+    "Groups": dict.fromkeys(("etag", "kind", "nextPageToken"), "") | {"groups": "Group"},
+    "Members": dict.fromkeys(("etag", "kind", "nextPageToken"), "") | {"members": "Member"},
+    "User": dict.fromkeys(
+        (
+            "addresses",
+            "agreedToTerms",
+            "aliases",
+            "archivalTime",
+            "archived",
+            "changePasswordAtNextLogin",
+            "creationTime",
+            "customSchemas",
+            "customerId",
+            "deletionTime",
+            "emails",
+            "etag",
+            "externalIds",
+            "gender",
+            "hashFunction",
+            "id",
+            "ims",
+            "includeInGlobalAddressList",
+            "ipWhitelisted",
+            "isAdmin",
+            "isDelegatedAdmin",
+            "isEnforcedIn2Sv",
+            "isEnrolledIn2Sv",
+            "isGuestUser",
+            "isMailboxSetup",
+            "keywords",
+            "kind",
+            "languages",
+            "lastLoginTime",
+            "locations",
+            "nonEditableAliases",
+            "notes",
+            "orgUnitPath",
+            "organizations",
+            "password",
+            "phones",
+            "posixAccounts",
+            "primaryEmail",
+            "recoveryEmail",
+            "recoveryPhone",
+            "relations",
+            "sshPublicKeys",
+            "suspended",
+            "suspensionReason",
+            "suspensionTime",
+            "thumbnailPhotoEtag",
+            "thumbnailPhotoUrl",
+            "websites",
+        ),
+        "",
+    )
+    | {"guestAccountInfo": "GuestAccountInfo", "name": "UserName"},
+    "Group": dict.fromkeys(
+        (
+            "adminCreated",
+            "aliases",
+            "description",
+            "directMembersCount",
+            "email",
+            "etag",
+            "id",
+            "kind",
+            "name",
+            "nonEditableAliases",
+        ),
+        "",
+    )
+    | {"externalIds": "ExternalId"},
+    "Member": dict.fromkeys(
+        ("delivery_settings", "email", "etag", "id", "kind", "role", "status", "type"), ""
+    ),
+    "GuestAccountInfo": {"primaryGuestEmail": ""},
+    "UserName": dict.fromkeys(("displayName", "familyName", "fullName", "givenName"), ""),
+    "ExternalId": dict.fromkeys(("id", "namespace"), ""),
 }

@@ -1,4 +1,4 @@
-"""GoogleContext: options, clients, accounts, grants and keys of simulated Google.
+"""GoogleContext: options, clients, accounts, grants, keys and Workspaces of simulated Google.
 
 It has no Pub/Sub and no watches.
 """
@@ -12,6 +12,7 @@ from mailsim.google.clients import ClientProblem, GoogleClient, to_client
 from mailsim.google.grants import GoogleAccount, GoogleGrants
 from mailsim.google.options import GoogleOptions
 from mailsim.google.service_accounts import ServiceAccounts
+from mailsim.google.workspace import Workspace
 from mailsim.hashing import stable_hash
 from mailsim.mailbox import Mailbox
 from mailsim.simulator import Simulator
@@ -32,6 +33,10 @@ class GoogleContext:
     @cached_property
     def service_accounts(self) -> ServiceAccounts:
         return ServiceAccounts(self.sim.registry)
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        return Workspace(self.sim.registry.seed)
 
     @cached_property
     def keys(self) -> signing_keys.GoogleKeyRing:

@@ -1,13 +1,14 @@
-"""The admin console in the control API: service accounts and domain-wide delegations."""
+"""The admin console in the control API: service accounts, delegations, administrators and groups."""
 
 from dataclasses import dataclass
 from typing import Any
 
 from mailsim.control.endpoint import ControlCall, ControlEndpoint
-from mailsim.control.schemas import ControlInput
+from mailsim.control.schemas import AffectedCount, ControlInput
 from mailsim.errors import InvalidRequest, NotFound
 from mailsim.google.clients import CONSUMER_DOMAINS
 from mailsim.google.context import GoogleContext
+from mailsim.google.workspace import WorkspaceGroup
 
 KeyFile = dict[str, Any]  # Google's JSON key file
 
@@ -39,11 +40,22 @@ class DelegationName(ControlInput, frozen=True):
     domain: str
 
 
+class AdministratorChange(ControlInput, frozen=True):
+    admin: bool
+
+
+class GroupName(ControlInput, frozen=True):
+    email: str
+
+
 @dataclass(frozen=True, slots=True)
 class WorkspaceControl:
     google: GoogleContext
 
     def endpoints(self) -> tuple[ControlEndpoint, ...]:
+        return (*self._list_service_account_endpoints(), *self._list_directory_endpoints())
+
+    def _list_service_account_endpoints(self) -> tuple[ControlEndpoint, ...]:
         accounts, delegations = "/google/service-accounts", "/google/delegations"
         issue, listing = "Issue a key of a service account as a JSON key file", "List service accounts"
         delegate = "Authorize or replace a service account's scopes in a domain"
@@ -67,6 +79,30 @@ class WorkspaceControl:
             ControlEndpoint(
                 "DELETE", delegations, "Remove a delegation", self.remove_delegation, query=DelegationName
             ),
+        )
+
+    def _list_directory_endpoints(self) -> tuple[ControlEndpoint, ...]:
+        groups = "/google/groups"
+        return (
+            ControlEndpoint(
+                "POST",
+                "/google/accounts/{address}/admin",
+                "Make an account an administrator of its domain, or end this",
+                self.change_administrator,
+                AffectedCount,
+                AdministratorChange,
+            ),
+            ControlEndpoint("GET", groups, "List groups", self.list_groups, list[WorkspaceGroup]),
+            ControlEndpoint(
+                "POST",
+                groups,
+                "Create or replace a group",
+                self.add_group,
+                WorkspaceGroup,
+                WorkspaceGroup,
+                status=201,
+            ),
+            ControlEndpoint("DELETE", groups, "Delete a group", self.remove_group, query=GroupName),
         )
 
     async def issue_key(self, call: ControlCall) -> KeyFile:
@@ -103,3 +139,22 @@ class WorkspaceControl:
         key = (call.query.client_id, call.query.domain.lower())
         if self.google.service_accounts.delegations.pop(key, None) is None:
             raise NotFound(f"{key[1]} has no delegation for the client {key[0]}")
+
+    async def change_administrator(self, call: ControlCall) -> AffectedCount:
+        account = self.google.find_account(call.path["address"])
+        if account is None:
+            raise NotFound(f"there is no Gmail mailbox {call.path['address']}")
+        admins = self.google.workspace.admins
+        (admins.add if call.body.admin else admins.discard)(account.email.lower())
+        return AffectedCount(1)
+
+    async def list_groups(self, _call: ControlCall) -> list[WorkspaceGroup]:
+        return list(self.google.workspace.groups.values())
+
+    async def add_group(self, call: ControlCall) -> WorkspaceGroup:
+        self.google.workspace.groups[call.body.email.lower()] = call.body
+        return call.body
+
+    async def remove_group(self, call: ControlCall) -> None:
+        if self.google.workspace.groups.pop(call.query.email.lower(), None) is None:
+            raise NotFound(f"there is no group {call.query.email}")

@@ -1,0 +1,1 @@
+"""The simulated Admin SDK Directory API: users and groups of a Google Workspace, read only."""
