@@ -141,7 +141,7 @@ class CredentialKind(StrEnum):
 
     DELEGATED = "delegated"  # the refresh token of a person's login
     APP_SECRET = "app_secret"  # noqa: S105  # an application's own secret
-    APP_CERTIFICATE = "app_certificate"  # an application's certificate with its private key
+    APP_CERTIFICATE = "app_certificate"  # an application's certificate or key file, with its private key
 
 
 class RevocationResult(StrEnum):
@@ -275,9 +275,12 @@ class Grant:
 
 @dataclass(frozen=True, slots=True)
 class AppCredential:
-    """App-only access to one tenant: a secret, or a certificate with its private key in PEM."""
+    """App-only access: a secret, or a certificate with its private key in PEM.
 
-    tenant_id: str
+    Google has no tenants here; the JSON key file of a service account takes the place of the certificate.
+    """
+
+    tenant_id: str | None
     client_id: str
     client_secret: Secret | None = None
     certificate: Secret | None = None

@@ -208,7 +208,13 @@ class ProviderLogin(Protocol):
         """
         ...
 
-    async def app_tokens(self, credential: AppCredential) -> Tokens: ...
+    def app_scopes(self, policy: ContentPolicy) -> frozenset[str]:
+        """The scopes of app-only tokens; empty if the provider fixes them for the whole application."""
+        ...
+
+    async def app_tokens(self, credential: AppCredential, user_id: str, scopes: frozenset[str]) -> Tokens:
+        """Get tokens that open the mailbox of a user."""
+        ...
 
     async def app_account(self, credential: AppCredential, address: str) -> Account:
         """Look up the account of an address with app-only access."""

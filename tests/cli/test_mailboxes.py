@@ -116,10 +116,50 @@ def test_app_only_takes_a_secret_from_a_file(sim, run, tmp_path):
     assert (refused.returncode, "AADSTS7000215" in refused.stderr) == (1, True)
 
 
+def test_app_only_takes_the_key_file_of_a_service_account(sim, run, tmp_path):
+    prefix = "https://www.googleapis.com/auth/"
+    key = sim.post("google/service-accounts", name="reader")
+    scopes = ["openid", prefix + "userinfo.email", prefix + "gmail.readonly"]
+    sim.create("gmail", "delegated@example.com")
+    file = tmp_path / "key.json"
+    file.write_text(json.dumps(key))
+    arguments = ("connect", "gmail", "--app-only", "--key-file", str(file), "--mailbox")
+    refused = run(*arguments, "delegated@example.com")
+    assert (refused.returncode, "Domain-wide delegation" in refused.stderr) == (1, True)
+    sim.post("google/delegations", client_id=key["client_id"], domain="example.com", scopes=scopes)
+    done = run(*arguments, "delegated@example.com", "--json")
+    assert done.returncode == 0, done.stderr
+    mailbox = json.loads(done.stdout)
+    assert (mailbox["folder"], mailbox["state"]) == (None, "active")
+    assert (
+        "gmail --app-only" in json.loads(run("show", "delegated@example.com", "--json").stdout)["reconnect"]
+    )
+    missing = run(*arguments, "missing@example.com")
+    assert (missing.returncode, "address is unknown" in missing.stderr) == (1, True)
+    file.write_text("{}")
+    wrong = run(*arguments, "delegated@example.com")
+    assert (wrong.returncode, "must be the JSON key file" in wrong.stderr) == (1, True)
+
+
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (("connect", "gmail", "--app-only"), "--app-only is not available for Gmail"),
+        (("connect", "gmail", "--app-only"), "--key-file and --mailbox for Gmail"),
+        (
+            (
+                "connect",
+                "gmail",
+                "--app-only",
+                "--key-file",
+                "x",
+                "--mailbox",
+                "a@b.example",
+                "--folder",
+                "X",
+            ),
+            "takes --key-file and --mailbox only",
+        ),
+        (("connect", "outlook", "--app-only", "--key-file", "x"), "--key-file applies to Gmail"),
         (("connect", "outlook", "--tenant", "x"), "Add --app-only"),
         (("connect", "outlook", "--folder", "Archive"), "Add --app-only"),
         (

@@ -202,6 +202,7 @@ WITHOUT_EFFECT = frozenset(
         "PushReader.read",
         "ProviderLogin.scopes",
         "ProviderLogin.authorization_url",
+        "ProviderLogin.app_scopes",
         "ProviderLogin.app_tokens",  # a new token invalidates no other one
         "ProviderLogin.app_account",
         "Provider.name",

@@ -7,10 +7,11 @@ import re
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
+import msgspec
 import typer
 
 from postroom.errors import OperatorError, SettingsError
-from postroom.model import AppCredential, Secret
+from postroom.model import AppCredential, ProviderName, Secret
 
 _MAX_FILE_BYTES: Final = 64 * 1024
 TenantOption = Annotated[str | None, typer.Option(metavar="TENANT", help="App-only: tenant ID or domain.")]
@@ -25,6 +26,10 @@ CertificateOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="App-only: PEM file with the certificate and its private key."),
 ]
+KeyFileOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="App-only, Gmail: JSON key file of a service account."),
+]
 FolderOption = Annotated[
     str | None,
     typer.Option(
@@ -35,6 +40,13 @@ FolderOption = Annotated[
 ]
 
 
+class _ServiceAccountFile(msgspec.Struct):
+    client_id: str
+    client_email: str
+    private_key: str
+    private_key_id: str
+
+
 class AppOnlyOptions(NamedTuple):
     tenant: str | None
     client_id: str | None
@@ -42,10 +54,17 @@ class AppOnlyOptions(NamedTuple):
     secret_file: Path | None
     certificate: Path | None
     folder: str | None
+    key_file: Path | None = None
 
 
-def read_options(options: AppOnlyOptions) -> tuple[AppCredential, str, str | None]:
+def read_options(
+    options: AppOnlyOptions, provider: ProviderName = ProviderName.OUTLOOK
+) -> tuple[AppCredential, str, str | None]:
     """Validate the options; return the credential, the address and the folder."""
+    if provider is ProviderName.GMAIL:
+        return _read_google_options(options)
+    if options.key_file is not None:
+        raise SettingsError("--key-file applies to Gmail. Give --secret-file or --certificate.")
     if options.tenant is None or options.client_id is None or options.mailbox is None:
         raise SettingsError("--app-only requires --tenant, --client-id and --mailbox.")
     if (options.secret_file is None) == (options.certificate is None):
@@ -58,14 +77,43 @@ def read_options(options: AppOnlyOptions) -> tuple[AppCredential, str, str | Non
         raise SettingsError("--tenant must be the ID or the domain of one tenant.")
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", options.client_id):
         raise SettingsError("--client-id must be the application (client) ID, a GUID.")
-    if not re.fullmatch(r"[^@\s/?#]{1,64}@[A-Za-z0-9.-]{1,255}", options.mailbox):
-        raise SettingsError("--mailbox must be one email address.")
+    _check_address(options.mailbox)
     if options.folder is not None and not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", options.folder):
         raise SettingsError("--folder must be a well-known name such as Inbox or Archive, or a folder ID.")
     secret = Secret(_read_text(options.secret_file).strip()) if options.secret_file else None
     pem = _read_certificate(options.certificate) if options.certificate else None
     credential = AppCredential(options.tenant.lower(), options.client_id, secret, pem)
     return credential, options.mailbox.lower(), options.folder
+
+
+def _read_google_options(options: AppOnlyOptions) -> tuple[AppCredential, str, str | None]:
+    if options.key_file is None or options.mailbox is None:
+        raise SettingsError("--app-only requires --key-file and --mailbox for Gmail.")
+    if any(option is not None for option in options._replace(key_file=None, mailbox=None)):
+        raise SettingsError("For Gmail, --app-only takes --key-file and --mailbox only.")
+    _check_address(options.mailbox)
+    client_id, key_file = _read_key_file(options.key_file)
+    return AppCredential(None, client_id, certificate=key_file), options.mailbox.lower(), None
+
+
+def _check_address(address: str) -> None:
+    if not re.fullmatch(r"[^@\s/?#]{1,64}@[A-Za-z0-9.-]{1,255}", address):
+        raise SettingsError("--mailbox must be one email address.")
+
+
+def _read_key_file(path: Path) -> tuple[str, Secret]:
+    """Return the client ID of a service account and its whole key file."""
+    from cryptography.hazmat.primitives import serialization
+
+    text = _read_text(path)
+    try:
+        key = msgspec.json.decode(text, type=_ServiceAccountFile)
+        serialization.load_pem_private_key(key.private_key.encode(), password=None)
+    except (msgspec.DecodeError, ValueError, TypeError):
+        raise OperatorError(
+            f"{path} must be the JSON key file of a Google service account, with its private key."
+        ) from None
+    return key.client_id, Secret(text)
 
 
 def _read_text(path: Path) -> str:

@@ -71,7 +71,8 @@ Examples:
   postroom mailboxes connect gmail
   postroom mailboxes connect outlook --policy documents
   postroom mailboxes connect outlook --app-only --tenant 72f9…1a --client-id 0b1c…9d \\
-      --mailbox invoices@example.org --secret-file /run/secrets/postroom"""
+      --mailbox invoices@example.org --secret-file /run/secrets/postroom
+  postroom mailboxes connect gmail --app-only --key-file key.json --mailbox invoices@example.org"""
 )
 def connect(
     provider: Annotated[ProviderName, typer.Argument(metavar="PROVIDER", help="Provider of the mailbox.")],
@@ -92,6 +93,7 @@ def connect(
     secret_file: applications.SecretFileOption = None,
     certificate: applications.CertificateOption = None,
     folder: applications.FolderOption = None,
+    key_file: applications.KeyFileOption = None,
     json: JsonOption = False,
 ) -> ExitCode:
     """Connect a mailbox by sign-in or with an application credential.
@@ -99,20 +101,18 @@ def connect(
     The owner signs in with a browser: this prints a link, opens it if there is a display, and waits for the
     result. Connecting a mailbox again renews its access; its sync continues where it stopped.
     """
-    options = applications.AppOnlyOptions(tenant, client_id, mailbox, secret_file, certificate, folder)
+    options = applications.AppOnlyOptions(
+        tenant, client_id, mailbox, secret_file, certificate, folder, key_file
+    )
     if not app_only:
         if any(option is not None for option in options):
             raise SettingsError(
                 "An option that only applies to app-only mailboxes was given. Add --app-only."
             )
         return run_command(lambda context: _connect_by_sign_in(context, provider, policy, address, json=json))
-    if provider is not ProviderName.OUTLOOK:
-        raise SettingsError(
-            "--app-only is not available for Gmail. Leave it out, to connect by the owner's sign-in."
-        )
     if address is not None:
         raise SettingsError("--address applies to a sign-in. With --app-only, give the address as --mailbox.")
-    return _connect_app_only(options, policy, json=json)
+    return _connect_app_only(provider, options, policy, json=json)
 
 
 @group.command(
@@ -378,9 +378,13 @@ async def find_one(connection: "Connection", mailbox_name: str) -> "Mailbox":
 
 
 def _connect_app_only(
-    options: applications.AppOnlyOptions, policy: ContentPolicy | None, *, json: bool
+    provider: ProviderName,
+    options: applications.AppOnlyOptions,
+    policy: ContentPolicy | None,
+    *,
+    json: bool,
 ) -> ExitCode:
-    credential, address, folder = applications.read_options(options)
+    credential, address, folder = applications.read_options(options, provider)
 
     async def act(context: MailboxCommandContext) -> ExitCode:
         from postroom.flow.mailboxes import connect as flow
@@ -390,6 +394,7 @@ def _connect_app_only(
             context.organization,
             credential,
             address=address,
+            provider=provider,
             folder=folder,
             policy=policy,
         )

@@ -19,6 +19,7 @@ class MailboxAccess:
     """A mailbox's credential, and the seconds until its access token expires."""
 
     provider: ProviderName
+    provider_user_id: str
     health: MailboxHealth
     last_error: str | None
     credential: Credential
@@ -29,7 +30,7 @@ async def get_access(connection: Connection, mailbox: MailboxId) -> MailboxAcces
     """The access of a mailbox. None if it is disconnected."""
     cursor = await connection.execute(
         """
-        SELECT provider, health, last_error,
+        SELECT provider, provider_user_id, health, last_error,
             coalesce(extract(epoch FROM access_expires_at - postroom_now()), 0)::float8
         FROM credentials JOIN mailboxes ON mailboxes.id = mailbox_id
         WHERE mailbox_id = %s AND disconnected_at IS NULL
@@ -40,7 +41,7 @@ async def get_access(connection: Connection, mailbox: MailboxId) -> MailboxAcces
     credential = await credentials.load(connection, mailbox)
     if row is None or credential is None:
         return None
-    return MailboxAccess(ProviderName(row[0]), MailboxHealth(row[1]), row[2], credential, row[3])
+    return MailboxAccess(ProviderName(row[0]), row[1], MailboxHealth(row[2]), row[3], credential, row[4])
 
 
 async def claim_lease(connection: Connection, mailbox: MailboxId, lease: UUID, *, seconds: float) -> bool:

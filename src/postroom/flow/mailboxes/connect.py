@@ -36,7 +36,7 @@ from postroom.flow.mailboxes.login_checks import (
     refuse_denied_consent,
     refuse_unknown_login,
 )
-from postroom.flow.mailboxes.tokens import application_key
+from postroom.flow.mailboxes.tokens import application_key, get_provider
 from postroom.logs import Log
 from postroom.model import (
     Account,
@@ -321,20 +321,24 @@ async def connect_app_only(
     credential: AppCredential,
     *,
     address: str,
+    provider: ProviderName = ProviderName.OUTLOOK,
     folder: str | None = None,
     policy: ContentPolicy | None = None,
 ) -> ConnectedMailbox:
-    """Connect a mailbox of Microsoft 365 with an application's own credential.
+    """Connect a mailbox with an application's own credential.
 
     A known mailbox keeps its folder and policy unless they are given. A folder that does not exist changes
     nothing. Every mailbox of the organization that uses the same application gets the new credential, so a
     rotated secret is entered once.
     """
-    provider = context.providers[ProviderName.OUTLOOK]
-    tokens = await provider.login.app_tokens(credential)
-    account = await provider.login.app_account(credential, address)
+    remote = get_provider(context.providers, provider)
+    account = await remote.login.app_account(credential, address)
+    async with context.database.transaction(organization) as connection:
+        known = await mailboxes.find_by_account(connection, provider, account.account_id)
+    scopes = remote.login.app_scopes(policy or (known.policy if known else ContentPolicy.FULL))
+    tokens = await remote.login.app_tokens(credential, account.provider_user_id, scopes)
     try:
-        await provider.mailbox(account.provider_user_id, FixedToken(tokens.access), folder).check()
+        await remote.mailbox(account.provider_user_id, FixedToken(tokens.access), folder).check()
     except NotFound as error:
         raise PermanentError(
             f"The mailbox has no folder {folder or DEFAULT_APP_FOLDER}. Nothing was changed."
@@ -344,10 +348,10 @@ async def connect_app_only(
     assert grant
     kind = CredentialKind.APP_SECRET if credential.client_secret else CredentialKind.APP_CERTIFICATE
     new_credential = _NewCredential(
-        kind, grant, tokens, tenant_id=credential.tenant_id, client_id=credential.client_id
+        kind, grant, tokens, scopes, tenant_id=credential.tenant_id, client_id=credential.client_id
     )
     done = await _store_mailbox(
-        context, organization, ProviderName.OUTLOOK, account, new_credential, policy=policy, folder=folder
+        context, organization, provider, account, new_credential, policy=policy, folder=folder
     )
     await _replace_shared_credentials(context, done.mailbox, new_credential, credential.client_id)
     return done
@@ -388,7 +392,7 @@ async def _store_mailbox(
         account = await mailboxes.resolve_account(connection, provider, account)
         known = await mailboxes.find_by_account(connection, provider, account.account_id)
     id_ = known.id if known else _derive_mailbox_id(organization, provider, account)
-    new_policy, new_folder = _choose_policy_and_folder(known, policy, folder, credential.kind)
+    new_policy, new_folder = _choose_policy_and_folder(known, policy, folder, credential)
     before = known.policy if known else new_policy
     location = SecretLocation(organization, id_, "grant")
     stored_grant = await context.vault.store(location, credential.grant)
@@ -429,14 +433,15 @@ def _derive_mailbox_id(organization: OrganizationId, provider: ProviderName, acc
 
 
 def _choose_policy_and_folder(
-    known: Mailbox | None, policy: ContentPolicy | None, folder: str | None, kind: CredentialKind
+    known: Mailbox | None, policy: ContentPolicy | None, folder: str | None, credential: _NewCredential
 ) -> tuple[ContentPolicy, str | None]:
-    """Keep what a known mailbox has, unless the request changes it."""
+    """Keep what a known mailbox has, unless the request changes it.
+
+    Only an application of a tenant is limited to a folder.
+    """
     if known is not None:
         return policy or known.policy, folder or known.folder
-    return policy or ContentPolicy.FULL, folder or (
-        None if kind is CredentialKind.DELEGATED else DEFAULT_APP_FOLDER
-    )
+    return policy or ContentPolicy.FULL, folder or (DEFAULT_APP_FOLDER if credential.tenant_id else None)
 
 
 async def _apply_changed_settings(

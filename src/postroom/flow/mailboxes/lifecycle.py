@@ -83,9 +83,16 @@ async def set_policy(
         credential = await credentials.load(connection, mailbox)
         if found is None or credential is None:
             raise PermanentError("This mailbox is not connected.")
-        needed = get_provider(context.providers, found.provider).login.scopes(policy)
+        login = get_provider(context.providers, found.provider).login
         by_login = credential.kind is CredentialKind.DELEGATED
-        if by_login and policy is not ContentPolicy.METADATA and not needed <= credential.scopes:
+        needed = login.scopes(policy) if by_login else login.app_scopes(policy)
+        enough = policy is ContentPolicy.METADATA or needed <= credential.scopes
+        if not enough and not by_login:
+            raise PermanentError(
+                "The application reads only metadata of this mailbox. Connect it again with the policy"
+                f" `{policy}`: postroom mailboxes connect {found.provider} --app-only --policy {policy} …"
+            )
+        if not enough:
             raise PermanentError(
                 "The owner of this mailbox granted access to metadata only. Reconnect it with the policy"
                 f" `{policy}` at {context.reconnect_url(found, policy)} so that the provider asks for consent"

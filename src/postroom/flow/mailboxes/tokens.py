@@ -210,7 +210,8 @@ class _MailboxTokens:
         try:
             if credential.kind is CredentialKind.DELEGATED:
                 return await login.refresh(grant, credential.scopes)
-            return await login.app_tokens(to_app_credential(credential, grant))
+            app_credential = to_app_credential(credential, grant)
+            return await login.app_tokens(app_credential, access.provider_user_id, credential.scopes)
         except OperatorError as error:
             await self._raise_alert(access, error)
             raise
@@ -271,7 +272,7 @@ def to_app_credential(credential: Credential, grant: Secret) -> AppCredential:
     """Rebuild an application's own credential from its row and its secret."""
     by_secret = credential.kind is CredentialKind.APP_SECRET
     return AppCredential(
-        tenant_id=credential.tenant_id or "",
+        tenant_id=credential.tenant_id,
         client_id=credential.client_id or "",
         client_secret=grant if by_secret else None,
         certificate=None if by_secret else grant,

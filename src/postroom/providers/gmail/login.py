@@ -1,10 +1,12 @@
-"""OAuth at Google: consent URL, code exchange, token refresh, revocation."""
+"""OAuth at Google: consent URL, code exchange, token refresh, delegated tokens, revocation."""
 
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlencode
 
-from postroom.errors import InvalidGrant, LoginRejected, OperatorError
+import msgspec
+
+from postroom.errors import InvalidGrant, LoginRejected, ProviderServerError
 from postroom.model import (
     Account,
     AppCredential,
@@ -16,12 +18,20 @@ from postroom.model import (
     Tokens,
 )
 from postroom.providers import oauth
+from postroom.providers.gmail import service_account
 from postroom.providers.transport import HttpRequest, Transport
 
 _PREFIX: Final = "https://www.googleapis.com/auth/"
 _IDENTITY: Final = frozenset({"openid", "email"})
-_NOT_APP_ONLY: Final = "Gmail mailboxes are connected by their owner's consent, not app-only."
+_JWT_BEARER: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
+# A delegation lists scopes by their long names.
+_DELEGATED_IDENTITY: Final = frozenset({"openid", _PREFIX + "userinfo.email"})
 _SAME: Final = {_PREFIX + "userinfo.email": "email"}  # Google returns the long name of this scope
+
+
+class _TokenInfo(msgspec.Struct):
+    sub: str
+    email: str
 
 
 @dataclass(frozen=True)
@@ -82,13 +92,41 @@ class GoogleLogin:
         del scopes  # without them, Google returns a token for everything that was consented to
         return (await self._token(grant_type="refresh_token", refresh_token=refresh.reveal())).tokens
 
-    async def app_tokens(self, credential: AppCredential) -> Tokens:
-        del credential
-        raise OperatorError(_NOT_APP_ONLY)
+    def app_scopes(self, policy: ContentPolicy) -> frozenset[str]:
+        return self.scopes(policy) - _IDENTITY
+
+    async def app_tokens(self, credential: AppCredential, user_id: str, scopes: frozenset[str]) -> Tokens:
+        """Impersonate a user of a Workspace that delegated these scopes to the service account."""
+        form = {
+            "grant_type": _JWT_BEARER,
+            "assertion": service_account.sign_assertion(
+                credential, subject=user_id, scopes=scopes, audience=f"{self.token_url}/token"
+            ),
+        }
+        try:
+            response = await self.transport.send(
+                HttpRequest("POST", f"{self.token_url}/token", form=form, repeatable=True)
+            )
+        except InvalidGrant as error:
+            raise InvalidGrant(
+                "Google does not let the service account open this mailbox: the address is unknown or its"
+                " user is suspended. Check it in the admin console, then connect the mailbox again."
+            ) from error
+        return oauth.read_tokens(response).tokens
 
     async def app_account(self, credential: AppCredential, address: str) -> Account:
-        del credential, address
-        raise OperatorError(_NOT_APP_ONLY)
+        """The account by its immutable ID, as a sign-in of its owner identifies it too."""
+        tokens = await self.app_tokens(credential, address, _DELEGATED_IDENTITY)
+        form = {"access_token": tokens.access.reveal()}
+        response = await self.transport.send(
+            HttpRequest("POST", f"{self.token_url}/tokeninfo", form=form, repeatable=True)
+        )
+        try:
+            user = msgspec.convert(response.json(), _TokenInfo)
+        except msgspec.ValidationError as error:
+            raise ProviderServerError("Google's token endpoint did not identify the user.") from error
+        found = user.email.lower()
+        return Account(account_id=user.sub, provider_user_id=found, address=found)
 
     async def revoke(self, token: Secret) -> RevocationResult:
         """Revoke a token. Google rejects one that is revoked already, which is no error here."""

@@ -174,6 +174,25 @@ def _access_error(reason: str, message: str) -> PostroomError:
     return PermanentError(f"Gmail denies access: {reason}" if reason else "Gmail denies access")
 
 
+def _service_account_error(response: HttpResponse) -> PostroomError | None:
+    """The error of an app-only token request that the operator or the administrator must resolve."""
+    body = response.error_body()
+    description = str(body.get("error_description", ""))
+    if body.get("error") == "unauthorized_client":
+        return ApplicationRejected(
+            "Google does not authorize this client for the requested scopes. For app-only mailboxes, add"
+            " the client ID of the service account and all scopes in the admin console, under Security >"
+            " API controls > Domain-wide delegation. A change can take some hours."
+        )
+    # A wrong signature, lifetime or audience; a deleted service account.
+    if description.startswith(("Invalid JWT", "Invalid grant: account not found")):
+        return ApplicationRejected(
+            "Google rejects the key of the service account. Check this machine's clock. If it is right,"
+            " create a new key and connect one of the mailboxes with it: the others get it too."
+        )
+    return None
+
+
 def to_token_error(response: HttpResponse) -> PostroomError | None:
     """The error that a response of Google's token endpoint means; None for success."""
     if response.status < 400:
@@ -185,11 +204,13 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
             f"Google's token endpoint returned a server error (status {response.status})."
         )
     match response.error_body().get("error"):
+        case "invalid_grant" | "unauthorized_client" if error := _service_account_error(response):
+            return error
         case "invalid_grant":
             return InvalidGrant(
                 "Google reports that the consent was revoked or has expired. Connect the mailbox again."
             )
-        case "invalid_client" | "unauthorized_client" | "deleted_client":
+        case "invalid_client" | "deleted_client":
             return ApplicationRejected(
                 "Google rejects the client ID and secret."
                 " Check POSTROOM_GOOGLE_CLIENT_ID and POSTROOM_GOOGLE_CLIENT_SECRET."

@@ -113,14 +113,22 @@ class EntraLogin:
         )
         return response.tokens
 
-    async def app_tokens(self, credential: AppCredential) -> Tokens:
+    def app_scopes(self, policy: ContentPolicy) -> frozenset[str]:
+        del policy  # an administrator's consent fixes the permissions of the application
+        return frozenset()
+
+    async def app_tokens(self, credential: AppCredential, user_id: str, scopes: frozenset[str]) -> Tokens:
+        del user_id, scopes  # one token opens all mailboxes of the tenant
+        return await self._get_app_tokens(credential)
+
+    async def _get_app_tokens(self, credential: AppCredential) -> Tokens:
         proof = (
             {"client_secret": credential.client_secret.reveal()}
             if credential.client_secret is not None
             else {"client_assertion_type": _ASSERTION, "client_assertion": self._assertion(credential)}
         )
         response = await self._token(
-            credential.tenant_id,
+            credential.tenant_id or "",
             {
                 "client_id": credential.client_id,
                 "grant_type": "client_credentials",
@@ -132,8 +140,8 @@ class EntraLogin:
 
     async def app_account(self, credential: AppCredential, address: str) -> Account:
         """The account by its immutable user id, or by its address if the application may not read users."""
-        tokens = await self.app_tokens(credential)
-        tenant = await self._tenant_id(credential.tenant_id)
+        tokens = await self._get_app_tokens(credential)
+        tenant = await self._tenant_id(credential.tenant_id or "")
         by_address = f"{tenant}:{address}"
         request = HttpRequest(
             "GET",
