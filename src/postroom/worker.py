@@ -5,6 +5,7 @@ OUTCOMES is the one table from error class to outcome. The statements are in `st
 """
 
 import asyncio
+import faulthandler
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -29,8 +30,8 @@ from postroom.flow.documents import sqs_dispatch
 from postroom.logs import Log
 from postroom.model import WorkKind
 from postroom.sqs import SqsQueue
-from postroom.store import work
-from postroom.store.connection import SessionLimits
+from postroom.store import sqs_dispatches, work
+from postroom.store.connection import Connection, SessionLimits
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
 from postroom.store.work import FinishedWork, Lease
@@ -146,6 +147,20 @@ async def _wait_until_ended(working: asyncio.Task[None], helpers: Sequence[async
             task.result()
 
 
+async def exit_when_stalled(seconds: float) -> None:
+    """End this process if its event loop does not run for so long, after a traceback on standard error.
+
+    A stalled worker extends no lease. The timer is a thread of `faulthandler` that needs no GIL, so it also
+    ends a process that is stuck in C code.
+    """
+    try:
+        while True:
+            faulthandler.dump_traceback_later(seconds, exit=True)
+            await asyncio.sleep(seconds / 10)
+    finally:
+        faulthandler.cancel_dump_traceback_later()
+
+
 async def cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
     """Cancel tasks until they have ended: in Python 3.11 a cancellation can get lost."""
     while waiting := [task for task in tasks if not task.done()]:
@@ -164,6 +179,7 @@ class _Worker:
         self.stop = stop
         self.claimed = list(self.handlers)  # kinds claimed from the database; a queue dispatches the others
         self.running: dict[Lease, asyncio.Task[None]] = {}
+        self.set_aside: dict[tuple[str, str], None] = {}  # kind and subject of work to run alone, in order
         self.receipts: set[str] = set()
         self.announcement_due = asyncio.Event()
         self.freed = asyncio.Event()
@@ -185,9 +201,11 @@ class _Worker:
         while not self.stop.is_set():
             self.freed.clear()
             self.woken.clear()  # before the claim, so that a wake-up during the claim causes another one
-            free = self.limits.concurrency - len(self.running)
+            free = self._count_free()
             if free <= 0:  # negative if the queue loop claimed a few too many
                 await self._wait_for(self.freed)
+            elif self.set_aside:
+                await self._claim_set_aside()
             elif idle_seconds := await self._claim(free):
                 # A step that ends may be due again sooner. Without notifications, only the interval counts.
                 ended = [self.freed] if self.limits.wake_by_notify else []
@@ -200,10 +218,11 @@ class _Worker:
                 claim = await work.claim(
                     connection, self.claimed, batch=free, lease_seconds=self.limits.lease_seconds
                 )
+                admitted = await self._admit(connection, claim.leases)
         except (DatabaseUnavailable, TransientError) as error:
             log.warning("worker.claim_failed", error=error)
             return self.limits.poll_seconds
-        for lease in claim.leases:
+        for lease in admitted:
             self.running[lease] = asyncio.create_task(self._perform(lease))
         if claim.leases:
             return 0
@@ -211,6 +230,49 @@ class _Worker:
             return self.limits.poll_seconds
         # Never shorter than a minimum, to avoid a busy loop.
         return min(self.limits.poll_seconds, max(claim.next_in, SHORTEST_WAIT_SECONDS))
+
+    def _count_free(self) -> int:
+        """How many steps may start. While a suspect runs, or waits for the others to end: none."""
+        if self.running and (self.set_aside or self._runs_suspect()):
+            return 0
+        return self.limits.concurrency - len(self.running)
+
+    def _runs_suspect(self) -> bool:
+        return any(lease.is_suspect for lease in self.running)
+
+    async def _admit(self, connection: Connection, leases: Sequence[Lease]) -> Sequence[Lease]:
+        """The leases whose steps may start now: a suspect only alone.
+
+        The others are given back at once, so a suspect never loses a lease because of its neighbours. This
+        worker claims them again when nothing else runs, unless another worker was faster.
+        """
+        if self._runs_suspect():
+            admitted = []
+        elif self.running or any(not lease.is_suspect for lease in leases):
+            admitted = [lease for lease in leases if not lease.is_suspect]
+        else:
+            admitted = leases[:1]
+        if set_aside := [lease for lease in leases if lease not in admitted]:
+            await work.release(connection, set_aside)
+            self.set_aside |= {(lease.kind, lease.subject): None for lease in set_aside}
+        return admitted
+
+    async def _claim_set_aside(self) -> None:
+        """Claim and start one work item that was set aside. Nothing else runs."""
+        kind, subject = next(iter(self.set_aside))
+        del self.set_aside[kind, subject]
+        try:
+            async with self.database.engine() as connection:
+                lease = await sqs_dispatches.claim_work(
+                    connection, kind, subject, lease_seconds=self.limits.lease_seconds
+                )
+                admitted = await self._admit(connection, [lease] if lease else [])
+        except (DatabaseUnavailable, TransientError) as error:  # it is due, like any other work
+            log.warning("worker.claim_failed", error=error)
+            admitted = list[Lease]()
+        for lease in admitted:
+            self.running[lease] = asyncio.create_task(self._perform(lease))
+        self.freed.set()  # the loop of the queue waits for it
 
     async def _wait_for(self, *events: asyncio.Event, timeout: float | None = None) -> None:  # noqa: ASYNC109
         """Wait for one of the events, for the stop, or for the time-out."""
@@ -225,10 +287,11 @@ class _Worker:
         """Run one step and write its outcome. Cancelled if the lease is lost or the worker must stop."""
         try:
             handler = self.handlers[lease.kind]
-            if handler.max_attempts is not None and lease.lost_leases >= handler.max_attempts:
-                # Claimed several times without an outcome: this work kills its worker.
-                await self._park(lease, "every worker that ran it crashed")
+            if handler.max_attempts is not None and lease.is_deadly:
+                await self._park(lease, "every worker that ran it crashed or stalled")
                 return
+            if lease.is_suspect:
+                log.warning("work.isolated", kind=lease.kind, work=lease.id)
             attributes = {"postroom.work": lease.id, "postroom.attempts": lease.attempts}
             with traces.span(lease.kind, attributes, kind="CONSUMER", parent=lease.trace):
                 result = await handler.step(lease)
@@ -359,7 +422,7 @@ class _Worker:
         """Claim and run what the queue dispatches. Both loops together may briefly exceed the concurrency."""
         while not self.stop.is_set():
             self.freed.clear()
-            free = self.limits.concurrency - len(self.running)
+            free = 0 if self.set_aside else self._count_free()
             if free <= 0:
                 await self._wait_for(self.freed)
                 continue
@@ -369,11 +432,15 @@ class _Worker:
                 received = await sqs_dispatch.claim_received(
                     self.database, queue, messages, lease_seconds=seconds
                 )
+                async with self.database.engine() as connection:
+                    admitted = await self._admit(connection, [lease for lease, _ in received])
             except (DatabaseUnavailable, TransientError, OperatorError) as error:
                 log.warning("queue.receive_failed", error=error)
                 await asyncio.sleep(self.limits.poll_seconds)
                 continue
             for lease, receipt in received:
+                if lease not in admitted:
+                    continue  # its message is delivered again, and deleted if the work is done by then
                 self.receipts.add(receipt)
                 self.running[lease] = asyncio.create_task(self._perform_message(queue, lease, receipt))
 

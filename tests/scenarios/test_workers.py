@@ -192,13 +192,39 @@ async def test_a_worker_that_starts_retries_at_once_what_waits_for_the_operator(
 
 async def test_work_that_kills_its_worker_is_parked(database_url, owner, organization):
     await add_work(owner, organization, "deadly", 1)
-    for _ in range(3):
+    for _ in range(work.DEADLY_LOST_LEASES):
         async with workers(1, database_url, lease_seconds=1) as [worker]:
             assert await worker.end() == 9
     async with workers(1, database_url):
         await until(owner, "SELECT due_at IS NULL FROM work")
     cursor = await owner.execute("SELECT last_error FROM work")
-    assert await cursor.fetchone() == ("every worker that ran it crashed",)
+    assert await cursor.fetchone() == ("every worker that ran it crashed or stalled",)
+
+
+async def test_work_that_lost_two_leases_runs_alone(database_url, owner, organization):
+    """It kills its worker: whatever ran beside it would be leased still."""
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 20)
+    await add_work(owner, organization, "deadly", 1)
+    await owner.execute("UPDATE work SET lost_leases = %s WHERE kind = 'deadly'", [work.SUSPECT_LOST_LEASES])
+    async with workers(1, database_url, concurrency=5, step_seconds=0.2) as [worker]:
+        assert await worker.end() == 9
+        cursor = await owner.execute("SELECT kind FROM work WHERE state = 'leased'")
+        assert await cursor.fetchall() == [("deadly",)]
+
+
+async def test_neighbours_of_work_that_kills_its_workers_are_done_once(database_url, owner, organization):
+    await make_effects(owner)
+    await add_work(owner, organization, "count", 20)
+    await add_work(owner, organization, "deadly", 1)
+    for _ in range(work.DEADLY_LOST_LEASES):
+        async with workers(1, database_url, concurrency=30, lease_seconds=1, step_seconds=0.1) as [worker]:
+            assert await worker.end() == 9
+    async with workers(1, database_url, lease_seconds=1):
+        await until(owner, "SELECT bool_and(state = 'parked') FROM work")
+    assert await effects(owner) == (20, 20)
+    cursor = await owner.execute("SELECT kind FROM work")
+    assert await cursor.fetchall() == [("deadly",)]
 
 
 async def test_an_error_that_passes_waits_no_longer_because_workers_were_killed_before(

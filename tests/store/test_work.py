@@ -6,7 +6,7 @@ import pytest
 
 from postroom.errors import LeaseLost
 from postroom.model import WorkKind
-from postroom.store import work
+from postroom.store import parked_work, work
 from postroom.store.work import ExtensionResult, FinishedWork, WorkRequest
 from scenarios.worker_pool import until
 
@@ -375,8 +375,8 @@ async def test_parked_row_waits_for_an_operator(database, engine, organization, 
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     assert await claim(engine) == []
     async with database.transaction(organization) as connection:
-        assert await work.unpark(connection, WorkKind.SYNC, "a")
-        assert not await work.unpark(connection, WorkKind.SYNC, "a")
+        assert await parked_work.unpark(connection, WorkKind.SYNC, "a")
+        assert not await parked_work.unpark(connection, WorkKind.SYNC, "a")
     [again] = await claim(engine)
     assert again.attempts == 1
 
@@ -407,7 +407,7 @@ async def test_every_statement_sets_the_state(engine, organization, owner, move_
     [lease] = await claim(engine)
     await work.park(engine, lease, error="unreadable")
     assert await state() == "parked"
-    await work.unpark(engine, WorkKind.SYNC)
+    await parked_work.unpark(engine, WorkKind.SYNC)
     [lease] = await claim(engine)
     await work.park(engine, lease, error="unreadable")
     await work.restart(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])

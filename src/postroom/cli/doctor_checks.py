@@ -28,7 +28,7 @@ from postroom.flow.mailboxes import mailbox_health
 from postroom.flow.storage import blob_location, storage_limit
 from postroom.model import MailboxHealth, OrganizationId
 from postroom.store import blobs as stored_blobs
-from postroom.store import health, mailboxes, roles, schema_migrations, work
+from postroom.store import health, mailboxes, parked_work, roles, schema_migrations
 from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import connect
 from postroom.store.embedded import binaries, server_account
@@ -324,7 +324,7 @@ async def check_mailboxes(settings: Settings, url: str) -> DoctorCheck:
         causes = await stored_health.count_by_cause(connection)
         connected = [each for each in await mailboxes.list_all(connection) if each.disconnected_at is None]
         ids = {str(mailbox.id) for mailbox in connected}
-        parked = [each for each in await work.list_parked(connection) if each.subject in ids]
+        parked = [each for each in await parked_work.list_parked(connection) if each.subject in ids]
     paused = sum(mailbox.paused_at is not None for mailbox in connected)
     described = [(mailbox_health.DESCRIPTIONS[each.cause], each) for each in causes]
     findings = [

@@ -9,7 +9,7 @@ from postroom.cli.exit_codes import ExitCode
 
 if TYPE_CHECKING:
     from postroom.store.database import Database
-    from postroom.store.work import ParkedWork
+    from postroom.store.parked_work import ParkedWork
 
 EXAMPLES = """\b
 Examples:
@@ -72,14 +72,14 @@ def retry(
 
 
 async def _read_parked(database: "Database") -> "list[ParkedWork]":
-    from postroom.store import work
+    from postroom.store import parked_work
 
     async with database.engine() as connection:
-        return await work.list_parked(connection)
+        return await parked_work.list_parked(connection)
 
 
 async def _unpark(database: "Database", kind: str, subject: str | None) -> int:
-    from postroom.store import work
+    from postroom.store import parked_work
 
     async with database.engine() as connection:
-        return await work.unpark(connection, kind, subject)
+        return await parked_work.unpark(connection, kind, subject)

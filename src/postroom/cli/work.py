@@ -84,11 +84,12 @@ async def _work(settings: "Settings", url: str) -> None:
         audits = audit.keep_scheduled(opened, settings.audit_days * 86400)
         watched = watch.keep_scheduled(opened, engine.organization, list(folders))
         always = audits, seal.keep_scheduled(opened), subscribe.keep_scheduled(opened), daily, watched
+        stalls = worker.exit_when_stalled(settings.stall_seconds)
         queue = documents.build_queue(settings)
         if queue is not None:
             await queue.check()
         working = worker.run(opened, handlers, worker.worker_limits(settings), stop, queue)
-        await _run_until_stopped(url, opened, stop, [working, *always])
+        await _run_until_stopped(url, opened, stop, [working, stalls, *always])
 
 
 async def _run_until_stopped(

@@ -398,6 +398,13 @@ class Settings(BaseSettings):
         ge=1,
         le=86400,
     )
+    stall_seconds: float = _setting(
+        "Seconds after which a worker that is stuck ends itself, so that it can be restarted",
+        "a number from 1 to 86400",
+        120,
+        ge=1,
+        le=86400,
+    )
     stop_seconds: float = _setting(
         "Seconds a stopping process may take to finish running work",
         "a number from 0 to 3600",

@@ -23,6 +23,10 @@ HEAD_ROWS = 500
 # A walk visits at most this many lanes, from a random start: every lane has the same chance, and the cost
 # of a claim does not grow with the number of lanes.
 MAX_WALKED_LANES = 500
+# Work that lost this many leases in a row may be what ends its workers: it runs alone in its worker. So what
+# it loses then, no neighbour caused, and after two more it is not run again.
+SUSPECT_LOST_LEASES = 2
+DEADLY_LOST_LEASES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +59,14 @@ class Lease:
     trace: str | None = None
     lost_leases: int = 0
 
+    @property
+    def is_suspect(self) -> bool:
+        return self.lost_leases >= SUSPECT_LOST_LEASES
+
+    @property
+    def is_deadly(self) -> bool:
+        return self.lost_leases >= DEADLY_LOST_LEASES
+
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
@@ -62,17 +74,6 @@ class ClaimResult:
 
     leases: list[Lease]
     next_in: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class ParkedWork:
-    """A work item that is no longer retried, and its last error."""
-
-    organization: OrganizationId
-    kind: str
-    subject: str
-    attempts: int
-    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,10 +330,14 @@ async def _require_lease(connection: Connection, lease: Lease) -> None:
 
 
 async def record_progress(connection: Connection, lease: Lease) -> None:
-    """Reset the lost-lease count: committed progress proves that the work does not kill its workers."""
+    """Reset the lost-lease count: committed progress proves that the work does not kill its workers.
+
+    A suspect stays one until it finishes: what is left to do may be what kills them.
+    """
     if lease.lost_leases:
         await connection.execute(
-            "UPDATE work SET lost_leases = 0 WHERE id = %s AND lease_token = %s", [lease.id, lease.token]
+            "UPDATE work SET lost_leases = %s WHERE id = %s AND lease_token = %s",
+            [SUSPECT_LOST_LEASES if lease.is_suspect else 0, lease.id, lease.token],
         )
 
 
@@ -430,32 +435,6 @@ async def release(connection: Connection, leases: Sequence[Lease]) -> None:
         """,
         [[lease.id for lease in leases], [lease.token for lease in leases]],
     )
-
-
-async def list_parked(connection: Connection) -> list[ParkedWork]:
-    """Parked work of all organizations that the connection can see."""
-    cursor = await connection.execute(
-        """
-        SELECT organization_id, kind, subject, attempts + lost_leases, last_error FROM work
-        WHERE state = 'parked' ORDER BY kind, subject
-        """
-    )
-    return [ParkedWork(*row) for row in await cursor.fetchall()]
-
-
-async def unpark(connection: Connection, kind: str, subject: str | None = None) -> int:
-    """Make parked work due, with its attempts reset: one subject, or the whole kind. Returns how many."""
-    cursor = await connection.execute(
-        """
-        UPDATE work SET state = 'waiting', due_at = postroom_now(), attempts = 0, lost_leases = 0,
-            last_error = NULL, generation = generation + 1
-        WHERE kind = %(kind)s AND (%(subject)s::text IS NULL OR subject = %(subject)s)
-            AND state = 'parked'
-        RETURNING pg_notify('postroom_work', '')
-        """,
-        {"kind": kind, "subject": subject},
-    )
-    return len(await cursor.fetchall())
 
 
 async def restart(connection: Connection, requests: Sequence[WorkRequest]) -> None:

@@ -11,7 +11,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.model import Role, WorkKind
-from postroom.store import failures, mailboxes, work
+from postroom.store import failures, mailboxes, parked_work, work
 from postroom.store.views import admin
 from postroom.store.work import WorkRequest
 from postroom.web import forms, pages
@@ -32,7 +32,7 @@ async def failures_page(site: SiteContext, request: Request) -> Response:
         rows = await admin.list_failures(
             connection, mailbox=None, unresolved=True, below=None, limit=PAGE_SIZE
         )
-        parked = await work.list_parked(connection)
+        parked = await parked_work.list_parked(connection)
         names: dict[UUID, str] = {
             mailbox.id: mailbox.address for mailbox in await mailboxes.list_all(connection)
         }
@@ -51,7 +51,7 @@ async def retry(site: SiteContext, request: Request) -> Response:
             if mailbox is not None:
                 await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
         elif form.get("kind") and form.get("subject"):
-            await work.unpark(connection, form["kind"], form["subject"])
+            await parked_work.unpark(connection, form["kind"], form["subject"])
         else:
             raise HTTPException(400)
     return RedirectResponse("/failures", 303)

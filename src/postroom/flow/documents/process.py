@@ -109,8 +109,10 @@ async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | No
 
 
 def _get_pipeline(context: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
-    if lease.lost_leases >= context.max_attempts:
-        raise PermanentError("The worker crashed on every attempt to read this file. See the worker's log.")
+    if lease.is_deadly:
+        raise PermanentError(
+            "The worker crashed or stalled on every attempt to read this file. See the worker's log."
+        )
     pipeline = context.pipelines.get(document.pipeline)
     if pipeline is None:
         raise PermanentError(f"the pipeline {document.pipeline} no longer exists")
