@@ -3,7 +3,8 @@
 The first argument says in JSON where: the function (`place`, "module:name"), whether right `before` or right
 `after` it runs, and in which `call`. A function that opens a transaction is a crash point of its commit:
 `before` is the end of the block. Then `kind` limits the calls to leases of one kind of work, and `within` to
-transactions in which another function is called with the connection.
+transactions in which another function is called with the connection. `about` limits the calls, or those of
+`within`, to those whose arguments contain this text.
 """
 
 import inspect
@@ -34,6 +35,7 @@ class CrashTrap:
     call: int = 1
     kind: str | None = None
     within: str | None = None
+    about: str = ""
     calls: count = field(default_factory=lambda: count(1))
     seen: set[int] = field(default_factory=set)  # connections
 
@@ -46,7 +48,8 @@ class CrashTrap:
         """Remember in which transactions it is called."""
 
         async def awaited(connection: Any, *given: Any, **named: Any) -> Any:
-            self.seen.add(id(connection))
+            if self.about in repr((given, named)):
+                self.seen.add(id(connection))
             return await function(connection, *given, **named)
 
         return awaited
@@ -56,14 +59,14 @@ class CrashTrap:
             return asynccontextmanager(partial(self._commit, function))
 
         async def awaited(*given: Any, **named: Any) -> Any:
-            number = next(self.calls)
+            number = next(self.calls) if self.about in repr((given, named)) else 0
             self._die_if("before", number)
             result = await function(*given, **named)
             self._die_if("after", number)
             return result
 
         def called(*given: Any, **named: Any) -> Any:
-            number = next(self.calls)
+            number = next(self.calls) if self.about in repr((given, named)) else 0
             self._die_if("before", number)
             result = function(*given, **named)
             self._die_if("after", number)

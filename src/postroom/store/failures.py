@@ -197,6 +197,18 @@ async def settle_unlisted(
     )
 
 
+async def stop_retries(connection: Connection, mailbox: MailboxId, messages: Collection[str]) -> None:
+    """Let the open failures of these messages wait for a person."""
+    if messages:
+        await connection.execute(
+            """
+            UPDATE failures SET due_at = NULL
+            WHERE mailbox_id = %b AND resolved_at IS NULL AND split_part(subject, E'\\n', 1) = ANY(%b::text[])
+            """,
+            [mailbox, list(messages)],
+        )
+
+
 async def list_due(connection: Connection, mailbox: MailboxId, *, limit: int) -> list[DueFailure]:
     cursor = await connection.execute(
         """

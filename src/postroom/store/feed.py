@@ -25,6 +25,7 @@ EVENT_KINDS: Final = (
     "mailbox.connected",
     "mailbox.disconnected",
     "mailbox.health_changed",
+    "mailbox.message_parked",
     "mailbox.paused",
     "mailbox.policy_changed",
     "mailbox.reconnected",

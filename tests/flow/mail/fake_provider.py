@@ -29,6 +29,10 @@ NOW = datetime(2026, 6, 1, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
 
 
+class WorkerKilled(BaseException):
+    """The process ends here: nothing that handles errors runs."""
+
+
 @dataclass
 class FakeMessage:
     key: str
@@ -52,6 +56,7 @@ class FakeMailbox:
     log: list[tuple[str, MessageChange]] = field(default_factory=list)
     floor: int = 0  # cursors from before are expired
     poison: set[str] = field(default_factory=set)
+    deadly: set[str] = field(default_factory=set)  # fetching them kills the worker
     hidden: set[str] = field(default_factory=set)  # no look at them succeeds
     late: set[str] = field(default_factory=set)  # listed and in the feed, but every request for them is a 404
     unreadable: set[str] = field(default_factory=set)  # parts whose bytes never come
@@ -249,6 +254,8 @@ class FakeMailbox:
     def _fetched(self, key, policy):
         if key not in self.items or key in self.late:
             return FetchFailure(key, gone=True, reason="gone")
+        if key in self.deadly:
+            raise WorkerKilled
         if key in self.poison:
             return FetchFailure(key, gone=False, reason="It cannot be read.")
         item = self.items[key]

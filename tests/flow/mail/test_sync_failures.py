@@ -207,8 +207,8 @@ async def test_workers_killed_while_a_mailbox_comes_on_are_not_held_against_it(m
     def ended():
         raise SystemError("killed")
 
-    for age in range(1, 28):
-        mirror.remote.deliver(age=age * DAY)
+    for age in range(1, 57):
+        mirror.remote.deliver(age=age * DAY / 2)
     for _ in range(3):
         await lost(mirror, move_clock, MAX_LOST_LEASES // 2)
         mirror.remote.before = lambda _: mirror.remote.calls["listing"] < 4 or ended()

@@ -45,6 +45,7 @@ from postroom.store import (
     messages,
     purged_people,
     subscriptions,
+    suspect_messages,
     work,
 )
 from postroom.store.audits import AuditedMessage
@@ -152,10 +153,15 @@ async def repair(
     """Have the next sync look up and fetch what the audit found, and record that in ledger and feed."""
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     await failures.resolve_by_messages(connection, mailbox, found.absent)
-    if not found.all_keys:
+    parked = await suspect_messages.list_parked(connection, mailbox)
+    if not set(found.all_keys) - parked:
         return
     error = "An audit found this message missing or different."
-    rows = [Failure("message", key, error, 0, found.scopes.get(key)) for key in found.all_keys]
+    rows = [
+        Failure("message", key, error, 0, found.scopes.get(key))
+        for key in found.all_keys
+        if key not in parked
+    ]
     await failures.record(connection, mailbox, rows)
     await failures.record_unlisted(connection, mailbox, found.extra)
     await audits.record_repair(connection, mailbox, started_at=found.started_at)

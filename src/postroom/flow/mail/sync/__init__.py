@@ -9,6 +9,7 @@ follows it. A crash before the commit repeats the page; after it, the sync conti
     cursor_planning  the cursors that a new or expired scope needs
     live_changes     the hints of pushes, then the change feeds
     listing          backfill, full resync and its settling, refill
+    isolation        messages that may crash their worker: handled alone, then parked
     page_fetch       what a page needs before its commit: lookups, messages, bytes
     message_state    what an observation changes, and the events that follow (pure)
     content_filter   what the content policy allows to be stored (pure)
@@ -29,6 +30,7 @@ A message:  unknown ──fetch──▶ stored ⇄ moved, labels, flags ──�
                 │                 └──(moved to a folder that is not mirrored)──▶ left ──▶ stored, if back
                 └──(its fetch fails)──▶ failure ──retry with backoff──▶ stored, or waits for a person
                                            └──(its feed or a complete listing: gone)──▶ resolved
+                └──(workers crash over it)──▶ alone ──(again)──▶ parked: waits for a person
 
 A 404 is such a failure, too: a provider may name a message before it can be read. The failure is committed
 with the cursor that passes the message, and names the scope that lists it.

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from postroom.errors import CursorExpired, NotFound, PostroomError, TransientError
-from postroom.flow.mail.sync import folder_tree, live_changes
+from postroom.flow.mail.sync import folder_tree, isolation, live_changes
+from postroom.flow.mail.sync.isolation import PageRequest
 from postroom.flow.mail.sync.page_commit import CursorUpdates, commit_page
 from postroom.flow.mail.sync.page_fetch import (
     FetchedPage,
@@ -136,7 +137,17 @@ class _Prefetcher:
         *,
         together: int = CONCURRENT_PAGES,
     ) -> None:
-        """Start fetching a page, at most so many at a time, and commit fetched pages."""
+        """Start fetching a page, at most so many at a time, and commit fetched pages.
+
+        A page with suspects is fetched and committed while nothing else is.
+        """
+        if isolation.list_suspects(self.sync_run, observations):
+            await self._drain()
+            rewrites = options.refetch_known
+            request = PageRequest(observations, options, rewrites=rewrites)
+            page = await isolation.fetch_page(self.sync_run, request)
+            await commit_page(self.sync_run, page, cursor_updates(page), rewrites=rewrites)
+            return
         turn = FetchTurn(previous=self.in_flight[-1].turn.mostly_fetched if self.in_flight else None)
         task = asyncio.create_task(fetch_page(self.sync_run, observations, options, turn))
         self.in_flight.append(_PageInFlight(task, turn, cursor_updates, options.refetch_known))
@@ -268,7 +279,7 @@ class _Prefetcher:
             return
         failed = FetchedPage()
         looked = await look_up(sync_run, keys, failed)
-        fetched_page = await folder_tree.fetch_with_known_folders(sync_run, looked, FetchOptions(None))
+        fetched_page = await isolation.fetch_page(sync_run, PageRequest(looked, FetchOptions(None)))
         fetched_page.failures += failed.failures
         fetched_page.left = dict.fromkeys(keys, scope)
         shown = [*fetched_page.shown, *(each.subject for each in failed.failures)]

@@ -7,13 +7,14 @@ provider drops pushes that follow each other too closely, the sync runs once mor
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
 from postroom.errors import CursorExpired, NotFound
-from postroom.flow.mail.sync import cursor_planning, folder_tree
+from postroom.flow.mail.sync import cursor_planning, folder_tree, isolation
+from postroom.flow.mail.sync.isolation import PageRequest
 from postroom.flow.mail.sync.page_commit import CursorUpdates, commit_page
 from postroom.flow.mail.sync.page_fetch import (
     UNREADABLE,
@@ -106,14 +107,14 @@ async def _fetch_hinted(sync_run: SyncRun, hints: SyncHints) -> tuple[set[str | 
     observations = [Observation(MessageChange(key, Presence.PRESENT)) for key in sorted(hints.message_ids)]
     async with sync_run.context.database.transaction(sync_run.organization) as connection:
         before = await messages.find_by_keys(connection, sync_run.id, hints.message_ids)
-    fetched_page = await folder_tree.fetch_with_known_folders(
-        sync_run, observations, FetchOptions(sync_run.earliest(), look_up_known_bare_keys=True)
-    )
+    options = FetchOptions(sync_run.earliest(), look_up_known_bare_keys=True)
+    alone = isolation.list_suspects(sync_run, observations)
+    fetched_page = await isolation.fetch_page(sync_run, PageRequest(observations, options))
     await commit_page(sync_run, fetched_page, CursorUpdates())
     keys = fetched_page.folders() | {row.folder for row in before.values() if row.folder}
-    return {
-        sync_run.folders[key].scope for key in keys if key in sync_run.folders
-    }, not fetched_page.unreadable
+    return {sync_run.folders[key].scope for key in keys if key in sync_run.folders}, not (
+        fetched_page.unreadable or alone
+    )
 
 
 async def _fetch_recent(sync_run: SyncRun) -> None:
@@ -131,9 +132,8 @@ async def _fetch_recent(sync_run: SyncRun) -> None:
     # In one commit: after a partial one, the newest stored message would hide the missing ones.
     changes = [each async for page in sync_run.remote.list_recent(since) for each in page]
     if changes:
-        fetched_page = await folder_tree.fetch_with_known_folders(
-            sync_run, to_observations(changes, None), FetchOptions(sync_run.earliest())
-        )
+        request = PageRequest(to_observations(changes, None), FetchOptions(sync_run.earliest()))
+        fetched_page = await isolation.fetch_page(sync_run, request)
         await commit_page(sync_run, fetched_page, CursorUpdates())
 
 
@@ -174,9 +174,8 @@ async def _commit_pages(sync_run: SyncRun, pages: dict[str, ChangePage]) -> None
     if not pages:
         return
     observations = [each for scope, page in pages.items() for each in to_observations(page.changes, scope)]
-    fetched_page = await folder_tree.fetch_with_known_folders(
-        sync_run, observations, FetchOptions(sync_run.earliest())
-    )
+    request = PageRequest(observations, FetchOptions(sync_run.earliest()))
+    fetched_page = await isolation.fetch_page(sync_run, request)
     advances = [CursorAdvance(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
     await commit_page(sync_run, fetched_page, CursorUpdates(advances))
 
@@ -196,11 +195,16 @@ async def retry_failures(sync_run: SyncRun) -> None:
     if not due:
         return
     observations = [Observation(MessageChange(key, Presence.PRESENT), certain=True) for key in sorted(keys)]
-    fetched_page = await folder_tree.fetch_with_known_folders(
-        sync_run, observations, FetchOptions(sync_run.earliest(), refetch_known=True)
-    )
-    fetched_page.retried = due
-    _plan_next_attempts(fetched_page, {key for key, row in stored.items() if row.is_mirrored})
+    sync_run.suspects |= sync_run.parked & keys
+    sync_run.parked -= keys
+
+    def plan_attempts(fetched_page: FetchedPage, messages: Collection[str]) -> None:
+        fetched_page.retried = [each for each in due if each.message in messages]
+        _plan_next_attempts(fetched_page, {key for key, row in stored.items() if row.is_mirrored})
+
+    options = FetchOptions(sync_run.earliest(), refetch_known=True)
+    request = PageRequest(observations, options, rewrites=True, change=plan_attempts)
+    fetched_page = await isolation.fetch_page(sync_run, request)
     await commit_page(sync_run, fetched_page, CursorUpdates(), rewrites=True)
 
 

@@ -166,7 +166,8 @@ async def _fetch_page(
 ) -> FetchedPage:
     known = await _load_stored(sync_run, {each.change.key for each in observations})
     found = _start_page(sync_run, observations, known)
-    plan = _plan_fetches(sync_run, observations, known, options)
+    handled = [each for each in observations if not _is_passed(sync_run, each)]
+    plan = _plan_fetches(sync_run, handled, known, options)
     for key in found.left:
         plan.fetch.pop(key, None)
     if plan.lookups:
@@ -180,9 +181,17 @@ async def _fetch_page(
         plan.changes = [each for each in plan.changes if each.change.key not in plan.lookups]
         plan.changes += lookup_plan.changes
         plan.fetch.update(lookup_plan.fetch)
+    for key in sync_run.parked:
+        plan.fetch.pop(key, None)
     found.changes = plan.changes
     await _fetch_messages(sync_run, found, list(plan.fetch.values()), options, turn)
     return found
+
+
+def _is_passed(sync_run: SyncRun, observation: Observation) -> bool:
+    """Whether the message is parked. Only that it is gone may be recorded."""
+    change = observation.change
+    return change.key in sync_run.parked and change.presence is Presence.PRESENT
 
 
 def _start_page(

@@ -111,6 +111,8 @@ class SyncRun:
     unreadable: set[str] = field(
         default_factory=set[str]
     )  # scopes that exist but could not be read in this run
+    suspects: set[str] = field(default_factory=set[str])  # keys: a worker may have crashed over them
+    parked: set[str] = field(default_factory=set[str])  # keys: not fetched until a person retries them
     unlisted_labels: set[str] = field(default_factory=set[str])  # named by messages, but not in the tree
 
     @property

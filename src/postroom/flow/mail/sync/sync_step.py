@@ -14,7 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, InvalidGrant, LeaseLost, PermanentError, TransientError
-from postroom.flow.mail.sync import listing, live_changes
+from postroom.flow.mail.sync import isolation, listing, live_changes
 from postroom.flow.mail.sync.page_commit import build_started_entry
 from postroom.flow.mail.sync.sync_run import SyncContext, SyncRun
 from postroom.flow.mailboxes import mailbox_health, push_silence
@@ -67,6 +67,7 @@ async def run(context: SyncContext, lease: Lease) -> None:
     sync_run: SyncRun | None = None
     try:
         sync_run = await _load_run(context, lease, mailbox)
+        await isolation.load_suspects(sync_run)
         await _sync_mailbox(sync_run)
     except InvalidGrant as error:
         await _finish_early(context, lease, mailbox, error)

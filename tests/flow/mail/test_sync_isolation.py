@@ -1,0 +1,117 @@
+"""A message over which workers crash is handled alone and then parked; the others go on."""
+
+from datetime import timedelta
+
+import pytest
+
+from flow.mail.fake_provider import WorkerKilled
+from postroom.errors import TransientError
+from postroom.flow.mail import audit
+from postroom.flow.mail.audit import AuditDepth
+from postroom.flow.mail.sync.isolation import PARKED
+from postroom.store import failures
+from postroom.store.work import DEADLY_LOST_LEASES, SUSPECT_LOST_LEASES
+
+DAY = timedelta(days=1)
+OPEN = "SELECT subject, last_error, due_at FROM failures WHERE resolved_at IS NULL"
+
+
+async def kill_workers(mirror, move_clock, times: int) -> None:
+    for _ in range(times):
+        with pytest.raises(WorkerKilled):
+            await mirror.sync()
+        await move_clock(61)
+
+
+async def park_one(mirror, move_clock) -> str:
+    """A mailbox of seven messages, of which one is parked."""
+    keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 8)]
+    mirror.remote.deadly.add(keys[3])
+    await kill_workers(mirror, move_clock, DEADLY_LOST_LEASES)
+    await mirror.settle()
+    await mirror.assert_mirrors(but={keys[3]})
+    assert await mirror.rows(OPEN) == [(keys[3], PARKED, None)]
+    return keys[3]
+
+
+async def retry(mirror) -> None:
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await failures.retry_all(connection, mirror.mailbox)
+
+
+async def test_a_parked_message_is_passed_until_it_is_retried(mirror, move_clock):
+    key = await park_one(mirror, move_clock)
+    mirror.remote.change(key, is_read=True)
+    mirror.remote.deliver()
+    await mirror.settle()
+    await mirror.assert_mirrors(but={key})
+    mirror.remote.deadly.clear()
+    await retry(mirror)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert await mirror.rows(OPEN) == []
+    assert await mirror.rows("SELECT FROM suspect_messages") == []
+
+
+async def test_a_retried_message_that_kills_again_is_parked_again_at_once(mirror, move_clock):
+    key = await park_one(mirror, move_clock)
+    await retry(mirror)
+    await kill_workers(mirror, move_clock, 1)
+    await mirror.settle()
+    await mirror.assert_mirrors(but={key})
+    assert await mirror.rows(OPEN) == [(key, PARKED, None)]
+    assert await mirror.one("SELECT count(*) FROM ledger WHERE event_type = 'MESSAGE_PARKED'") == 2
+
+
+async def test_a_parked_message_that_is_deleted_is_no_failure_any_more(mirror, move_clock):
+    key = await park_one(mirror, move_clock)
+    mirror.remote.delete(key)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert await mirror.rows(OPEN) == []
+
+
+async def test_a_full_listing_passes_a_parked_message(mirror, move_clock):
+    key = await park_one(mirror, move_clock)
+    mirror.remote.expire()
+    await mirror.settle()
+    await mirror.assert_mirrors(but={key})
+    assert await mirror.rows(OPEN) == [(key, PARKED, None)]
+
+
+async def test_an_audit_does_not_retry_a_parked_message(mirror, move_clock):
+    key = await park_one(mirror, move_clock)
+    found = await audit.audit_mailbox(mirror.build_context(), await mirror.get(), AuditDepth.STATES)
+    assert found.missing == [key]
+    async with mirror.database.transaction(mirror.organization) as connection:
+        await audit.repair(connection, mirror.organization, mirror.mailbox, found)
+    assert await mirror.rows(OPEN) == [(key, PARKED, None)]
+
+
+async def test_two_deadly_messages_are_both_parked(mirror, move_clock):
+    keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 8)]
+    mirror.remote.deadly |= {keys[1], keys[5]}
+    await kill_workers(mirror, move_clock, SUSPECT_LOST_LEASES + 4)
+    await mirror.settle()
+    await mirror.assert_mirrors(but={keys[1], keys[5]})
+    assert {row[0] for row in await mirror.rows(OPEN)} == {keys[1], keys[5]}
+
+
+async def test_an_error_while_a_message_is_handled_alone_is_not_held_against_it(mirror, move_clock):
+    def fail(call: str) -> None:
+        if call == "fetch":
+            raise TransientError("Patience.")
+
+    mirror.remote.deliver()
+    for _ in range(SUSPECT_LOST_LEASES):
+        await mirror.claim()
+        await move_clock(61)
+    mirror.remote.before = fail
+    for _ in range(3):
+        with pytest.raises(TransientError):
+            await mirror.sync()
+        await move_clock(61)
+    mirror.remote.before = lambda _: None
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert await mirror.rows(OPEN) == []
