@@ -21,6 +21,7 @@ from postroom.cli import (
     doctor,
     documents,
     exit_codes,
+    failures,
     ledger,
     mailboxes,
     members,
@@ -67,6 +68,7 @@ app.add_typer(pipelines.group)
 app.add_typer(orders.group)
 app.add_typer(organization.group)
 app.add_typer(parked_work.group)
+app.add_typer(failures.group)
 app.add_typer(db.group)
 app.add_typer(config.group)
 app.add_typer(vault.group)
