@@ -120,7 +120,10 @@ def _start_or_resume(call: GraphCall, feed: str, kind: entity_types.EntityType) 
     _check_not_expired(call, link)
     if link.phase != "idle":
         return link
-    generation = _next_generation(call, feed)
+    # Following the same link again repeats its round: it is not another generation.
+    generation = link.generation + 1
+    generations, key = call.graph.delta_generations, _feed_key(call, feed)
+    generations[key] = max(generations[key], generation)
     return msgspec.structs.replace(
         link, phase="changes", generation=generation, end=call.mailbox.sequence, served=0
     )
