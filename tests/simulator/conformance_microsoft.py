@@ -103,6 +103,8 @@ OPERATIONS = (
     Operation("PATCH", f"{_USER}{_FOLDER}", "mailFolder"),
     Operation("DELETE", f"{_USER}{_FOLDER}"),
     Operation("POST", f"{_USER}{_FOLDER}/microsoft.graph.move", "mailFolder"),
+    Operation("POST", f"{_USER}{_FOLDER}/microsoft.graph.copy", "mailFolder"),
+    Operation("POST", f"{_USER}{_FOLDER}/microsoft.graph.permanentDelete"),
     Operation("GET", f"{_USER}{_FOLDER}/childFolders", "mailFolder", many=True),
     Operation("POST", f"{_USER}{_FOLDER}/childFolders", "mailFolder"),
     Operation("GET", f"{_USER}{_FOLDER}/childFolders/$count"),

@@ -113,3 +113,38 @@ def test_folders_are_filtered_ordered_and_selected(user):
     page = user.get("mailFolders", **{"$select": "displayName", "$top": 1, "$count": "true"})
     assert set(page["value"][0]) == {"id", "displayName"}
     assert page["@odata.count"] == 8
+
+
+def test_expanding_shows_one_level_of_child_folders(user):
+    """Documented in "List mailFolders" and in the OpenAPI of mailFolders."""
+    parent = add(user, "Projects")
+    child = add(user, "Paris", parent=parent["key"])
+    shown = user.get(f"mailFolders/{parent['id']}", **{"$expand": "childFolders"})
+    assert [one["id"] for one in shown["childFolders"]] == [child["id"]]
+    everything = user.pages("mailFolders", **{"$expand": "childFolders", "$select": "displayName"})
+    assert {one["displayName"]: len(one["childFolders"]) for one in everything}["Projects"] == 1
+    assert user.expect_error(501, "mailFolders", params={"$expand": "messages"})["code"] == "NotImplemented"
+
+
+def test_a_folder_is_copied_with_everything_in_it(sim, user):
+    """Documented in mailFolder: copy."""
+    parent = add(user, "Projects")
+    child = add(user, "Paris", parent=parent["key"])
+    number = sim.deliver(user.address)["number"]
+    sim.act(user.address, number, "move", folder=child["key"])
+    copied = user.post(f"mailFolders/{parent['id']}/copy", {"destinationId": "archive"})
+    assert copied["displayName"] == "Projects"
+    (inner,) = user.get(f"mailFolders/{copied['id']}/childFolders")["value"]
+    assert (inner["displayName"], inner["totalItemCount"]) == ("Paris", 1)
+    assert user.get(f"mailFolders/{child['id']}")["totalItemCount"] == 1
+    user.expect_error(409, f"mailFolders/{parent['id']}/copy", "POST", json={"destinationId": "archive"})
+    into_itself = {"destinationId": child["id"]}
+    user.expect_error(400, f"mailFolders/{parent['id']}/copy", "POST", json=into_itself)
+
+
+def test_a_folder_is_deleted_permanently(user):
+    """Documented in mailFolder: permanentDelete."""
+    folder = add(user, "Projects")
+    assert user.request("POST", f"mailFolders/{folder['id']}/permanentDelete").status_code == 204
+    user.expect_error(404, f"mailFolders/{folder['id']}")
+    user.expect_error(403, "mailFolders/inbox/permanentDelete", "POST")

@@ -29,7 +29,6 @@ def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, metho
         ("GET", "messages/{}/extensions"),
         ("GET", "messages/delta"),
         ("GET", "mailFolders/inbox/messageRules"),
-        ("POST", "mailFolders/inbox/copy"),
         ("GET", "presence"),
         ("GET", "outlook/supportedLanguages"),
         ("GET", "calendar/events"),

@@ -334,6 +334,22 @@ class Mailbox:
             self._log_folder("folder_changed", new)
         return new
 
+    def copy_folder(self, key: str, parent: str) -> Folder:
+        """Copy an Outlook folder with its messages and its child folders."""
+        old = self.folder(key)
+        children = [other.key for other in self.folders.values() if other.parent == key]
+        numbers = list(self._states.oldest(self.in_folder(key), 0))
+        new = self.add_folder(old.name, parent, hidden=old.hidden, query=old.query)
+        for number in numbers:
+            self.deliver(self.raw(number), replace(self._get_state(number), folder_keys=frozenset({new.key})))
+        for child in children:
+            self.copy_folder(child, new.key)
+        return new
+
+    def is_within(self, key: str, ancestor: str) -> bool:
+        """Return whether a folder is another one or is somewhere in it."""
+        return ancestor in self._ancestors(key)
+
     def delete_folder(self, key: str) -> None:
         """Delete a folder with its messages (Outlook), or remove a label from its messages (Gmail)."""
         folder = self.folder(key)

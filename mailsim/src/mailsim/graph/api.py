@@ -98,6 +98,10 @@ _OTHER_ROUTES = (
     make_route("PATCH", "users/*/mailfolders/*", "folders.update", "write", folders.update),
     make_route("DELETE", "users/*/mailfolders/*", "folders.delete", "write", folders.delete),
     make_route("POST", "users/*/mailfolders/*/move", "folders.move", "write", folders.move),
+    make_route("POST", "users/*/mailfolders/*/copy", "folders.copy", "write", folders.copy),
+    make_route(
+        "POST", "users/*/mailfolders/*/permanentdelete", "folders.permanentDelete", "write", folders.delete
+    ),
     make_route(
         "GET", "users/*/mailfolders/*/childfolders", "folders.children", "read", folders.list_children
     ),

@@ -7,7 +7,7 @@ from typing import Any
 
 from mailsim.errors import SimulatorError
 from mailsim.graph import entity_types, filters, odata
-from mailsim.graph.errors import GraphError, bad_request, malformed_id, not_found
+from mailsim.graph.errors import GraphError, bad_request, malformed_id, not_found, not_simulated
 from mailsim.graph.ids import MalformedIdError
 from mailsim.graph.request import GraphCall, GraphResponse, get_argument, get_text
 from mailsim.mailbox import Mailbox
@@ -90,6 +90,17 @@ def to_json(call: GraphCall, folder: Folder, select: tuple[str, ...] | None = No
     return answer | ({**search_properties, "filterQuery": folder.query} if select is None else {})
 
 
+def _show(call: GraphCall, folder: Folder, query: odata.ODataQuery) -> dict[str, Any]:
+    """Return the JSON of a folder with what $select and $expand ask for."""
+    answer = to_json(call, folder, query.select)
+    for expand in query.expand:
+        if expand.name != "childFolders" or expand.options:
+            raise not_simulated(call.method, f"{call.path}?$expand={expand.name}")
+        children = _list_children(call.mailbox, folder.key, hidden=False)
+        answer["childFolders"] = [to_json(call, child) for child in children]
+    return answer
+
+
 async def list_page(call: GraphCall) -> GraphResponse:
     return _folders_page(call, OUTLOOK_ROOT, "mailFolders")
 
@@ -109,7 +120,7 @@ def _folders_page(call: GraphCall, parent: str, tail: str) -> GraphResponse:
     if query.where is not None or query.orderby:
         children = _filter_and_sort(call, children, query)
     size = query.top or DEFAULT_PAGE
-    part = [to_json(call, folder, query.select) for folder in children[query.skip : query.skip + size]]
+    part = [_show(call, folder, query) for folder in children[query.skip : query.skip + size]]
     answer: dict[str, Any] = {"@odata.context": call.context(f"users('{call.user.oid}')/{tail}")}
     if query.count:
         answer["@odata.count"] = len(children)
@@ -143,7 +154,7 @@ def _entity_response(call: GraphCall, folder: Folder, status: int) -> GraphRespo
     assert call.user is not None
     query = call.query(entity_types.FOLDER)
     context = call.context(f"users('{call.user.oid}')/mailFolders/$entity")
-    return GraphResponse(status, {"@odata.context": context, **to_json(call, folder, query.select)})
+    return GraphResponse(status, {"@odata.context": context, **_show(call, folder, query)})
 
 
 async def count(call: GraphCall) -> GraphResponse:
@@ -192,6 +203,19 @@ async def move(call: GraphCall) -> GraphResponse:
     folder = find(call, call.names[0])
     target = find(call, str(get_argument(call.json(), "destinationId")))
     return _change(call, folder, None, target.key, 201)
+
+
+async def copy(call: GraphCall) -> GraphResponse:
+    """Copy a folder with its messages and child folders."""
+    folder = find(call, call.names[0])
+    target = find(call, str(get_argument(call.json(), "destinationId")))
+    if folder.key == OUTLOOK_ROOT or call.mailbox.is_within(target.key, folder.key):
+        raise bad_request("A folder cannot be copied into itself.", "ErrorInvalidOperation")
+    try:
+        copied = call.mailbox.copy_folder(folder.key, target.key)
+    except SimulatorError as error:
+        raise GraphError(409, "ErrorFolderExists", str(error)) from error
+    return _entity_response(call, copied, 201)
 
 
 async def delete(call: GraphCall) -> GraphResponse:

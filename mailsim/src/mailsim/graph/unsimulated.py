@@ -16,8 +16,6 @@ _MESSAGE_OPERATIONS = {
     "extensions/*": "GET PATCH DELETE",
 }
 _FOLDER_OPERATIONS = {
-    "copy": "POST",
-    "permanentdelete": "POST",
     "messagerules": "GET POST",
     "messagerules/$count": "GET",
     "messagerules/*": "GET PATCH DELETE",
