@@ -27,7 +27,7 @@ _DATE = re.compile(
     r"[0-9]{4,}-(0[1-9]|1[012])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
     r"([.][0-9]{1,12})?(Z|[+-][0-9][0-9]:[0-9][0-9])"
 )
-_NAMED = {"message", "mailFolder", "attachment", "subscription", "outlookCategory"}
+_NAMED = {"message", "mailFolder", "attachment", "subscription", "outlookCategory", "messageRule"}
 # Without $select, these entities show all properties except links to other entities and _ON_DEMAND.
 _WHOLE = {"message", "mailFolder", "subscription", "attachment"}
 _ON_DEMAND = {"internetMessageHeaders", "uniqueBody"} | {
@@ -61,6 +61,7 @@ class Operation:
 
 
 _USER, _FOLDER, _MESSAGE = "/users/{user-id}", "/mailFolders/{mailFolder-id}", "/messages/{message-id}"
+_RULES = f"{_USER}{_FOLDER}/messageRules"
 _CATEGORIES = f"{_USER}/outlook/masterCategories"
 _REPLIES = ("Reply", "ReplyAll", "Forward")
 _SUBSCRIPTION = "/subscriptions/{subscription-id}"
@@ -108,6 +109,12 @@ OPERATIONS = (
     Operation("GET", f"{_USER}{_FOLDER}/childFolders", "mailFolder", many=True),
     Operation("POST", f"{_USER}{_FOLDER}/childFolders", "mailFolder"),
     Operation("GET", f"{_USER}{_FOLDER}/childFolders/$count"),
+    Operation("GET", _RULES, "messageRule", many=True),
+    Operation("POST", _RULES, "messageRule"),
+    Operation("GET", f"{_RULES}/$count"),
+    Operation("GET", _RULES + "/{messageRule-id}", "messageRule"),
+    Operation("PATCH", _RULES + "/{messageRule-id}", "messageRule"),
+    Operation("DELETE", _RULES + "/{messageRule-id}"),
     Operation("GET", "/subscriptions", "subscription", many=True),
     Operation("POST", "/subscriptions", "subscription"),
     Operation("GET", _SUBSCRIPTION, "subscription"),

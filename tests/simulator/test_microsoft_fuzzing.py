@@ -68,6 +68,7 @@ KEYS = [
     "emailAddress", "address",
     "message", "comment", "body", "inputIds", "attachmentItem",
     "attachments", "name", "contentBytes", "timeZone", "workingHours", "language", "color",
+    "conditions", "actions", "sequence", "subjectContains", "fromAddresses", "moveToFolder", "delete",
     "sourceIdType", "changeType", "notificationUrl", "resource",
     "expirationDateTime", "x",
 ]  # fmt: skip

@@ -28,7 +28,6 @@ def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, metho
         ("POST", "mailFolders/inbox/messages/{}/markAsJunk"),
         ("GET", "messages/{}/extensions"),
         ("GET", "messages/delta"),
-        ("GET", "mailFolders/inbox/messageRules"),
         ("GET", "presence"),
         ("GET", "outlook/supportedLanguages"),
         ("GET", "calendar/events"),

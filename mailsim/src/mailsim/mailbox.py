@@ -31,6 +31,7 @@ from mailsim.thread_index import ThreadIndex
 
 Choice = TypeVar("Choice", bound=str)
 Listener = Callable[["Mailbox", MailboxChange], None]
+ArrivalSorter = Callable[[bytes, MessageState], tuple[MessageState, list[MessageState]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,7 @@ class Mailbox:
         self.sequence = 0  # of the newest change; 0: no change yet
         self.oldest_sequence = 0  # changes up to here were dropped: older cursors are expired
         self.listeners: list[Listener] = []
+        self.sort_arrival: ArrivalSorter | None = None  # applies the rules of an Outlook mailbox
         self._clock = clock
         self._cache = cache
         self._first = initial_states.draw_initial_states(
@@ -188,6 +190,18 @@ class Mailbox:
     def deliver(self, content: bytes | samples.MessageSpec, state: MessageState | None = None) -> int:
         """Deliver a message now, as exact bytes or as generated from a spec, and return its number."""
         return self._add(content, state or initial_states.get_arrival_state(self.provider))
+
+    def receive(self, content: bytes | samples.MessageSpec, state: MessageState | None = None) -> int:
+        """Deliver a message that arrives from outside: the user's rules decide where it goes."""
+        state = state or initial_states.get_arrival_state(self.provider)
+        copies: list[MessageState] = []
+        if self.sort_arrival is not None and state.folder_keys == frozenset({"inbox"}):
+            raw = content if isinstance(content, bytes) else samples.write_message(content)
+            state, copies = self.sort_arrival(raw, state)
+        number = self.deliver(content, state)
+        for copy in copies:
+            self.deliver(content, copy)
+        return number
 
     def set_state(self, number: int, state: MessageState) -> MailboxChange | None:
         """Set a message's state and return the change, or None if nothing changed."""

@@ -47,4 +47,4 @@ def deliver(registry: Registry, raw: bytes, *, except_address: str = "") -> None
     for address in list_recipients(raw):
         mailbox = registry.find_mailbox(address) if address != except_address.lower() else None
         if mailbox is not None:
-            mailbox.deliver(received)
+            mailbox.receive(received)

@@ -42,7 +42,7 @@ async def deliver(call: ControlCall) -> MessageRefs:
     mailbox = get_mailbox(call)
     if call.raw:
         state = _initial_state(mailbox, call.query.folder, read=call.query.read)
-        numbers = [mailbox.deliver(call.raw, state)]
+        numbers = [mailbox.receive(call.raw, state)]
     else:
         numbers = await _deliver_generated(call, mailbox, call.body)
     return MessageRefs([message_ref(call, mailbox, number) for number in numbers])
@@ -55,7 +55,7 @@ async def _deliver_generated(call: ControlCall, mailbox: Mailbox, body: NewMessa
     replied_to = get_number(call, mailbox, body.reply_to) if body.reply_to else None
     numbers: list[int] = []
     for position in range(body.count):
-        numbers.append(mailbox.deliver(_make_spec(call, mailbox, body, state, position, replied_to), state))
+        numbers.append(mailbox.receive(_make_spec(call, mailbox, body, state, position, replied_to), state))
         await asyncio.sleep(0)  # let other requests run
     return numbers
 

@@ -19,6 +19,7 @@ from mailsim.graph import (
     folders,
     mailbox_settings,
     master_categories,
+    message_rules,
     message_writes,
     messages,
     odata,
@@ -83,6 +84,14 @@ _CATEGORY_ROUTES = (
     make_route("PATCH", "M/*", "masterCategories.update", "settings write", master_categories.update),
     make_route("DELETE", "M/*", "masterCategories.delete", "settings write", master_categories.delete),
 )
+_RULE_ROUTES = (
+    make_route("GET", "M", "messageRules.list", "settings", message_rules.list_page),
+    make_route("POST", "M", "messageRules.create", "settings write", message_rules.create),
+    make_route("GET", "M/$count", "messageRules.count", "settings", message_rules.count),
+    make_route("GET", "M/*", "messageRules.get", "settings", message_rules.get),
+    make_route("PATCH", "M/*", "messageRules.update", "settings write", message_rules.update),
+    make_route("DELETE", "M/*", "messageRules.delete", "settings write", message_rules.delete),
+)
 _OTHER_ROUTES = (
     make_route("GET", "users/*/mailfolders/*/messages/delta", "messages.delta", "read", delta.messages_delta),
     make_route("GET", "users", "users.list", "nothing", users.list_page),
@@ -140,6 +149,7 @@ ROUTES = RouteTable(
         *(_prefix_route(route, "users/*/mailfolders/*/messages") for route in _MESSAGE_ROUTES),
         *(_prefix_route(route, "users/*/mailboxsettings") for route in _SETTINGS_ROUTES),
         *(_prefix_route(route, "users/*/outlook/mastercategories") for route in _CATEGORY_ROUTES),
+        *(_prefix_route(route, "users/*/mailfolders/*/messagerules") for route in _RULE_ROUTES),
         *_OTHER_ROUTES,
         make_route("GET", "users/*/messages/delta", "unknown", "read", _refuse_unsimulated),
         make_route("POST", "$batch", "batch", "nothing", _batch),

@@ -15,8 +15,9 @@ DEFAULT_CATEGORIES = {
 
 @dataclass(slots=True)
 class OutlookProfile:
-    """The settings that differ from the defaults, and the master categories by ID."""
+    """The settings that differ from the defaults, and the master categories and rules by ID."""
 
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    rules: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     has_categories: bool = False  # whether the default categories were added
     categories: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])

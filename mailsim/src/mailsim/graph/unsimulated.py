@@ -15,11 +15,6 @@ _MESSAGE_OPERATIONS = {
     "extensions/$count": "GET",
     "extensions/*": "GET PATCH DELETE",
 }
-_FOLDER_OPERATIONS = {
-    "messagerules": "GET POST",
-    "messagerules/$count": "GET",
-    "messagerules/*": "GET PATCH DELETE",
-}
 _USER_SEGMENTS = frozenset(
     {
         "activities", "agreementacceptances", "appcatalogs", "authentication", "calendar", "calendargroups",
@@ -56,8 +51,6 @@ def is_unsimulated(method: str, parts: Sequence[str]) -> bool:
         rest = rest[2:]
     if rest[0] == "messages":
         return len(rest) > 2 and _has_operation(_MESSAGE_OPERATIONS, method, rest[2:])
-    if rest[0] == "mailfolders":
-        return len(rest) > 2 and _has_operation(_FOLDER_OPERATIONS, method, rest[2:])
     return rest[0] in _USER_SEGMENTS
 
 
