@@ -30,7 +30,9 @@ def test_a_request_without_a_valid_token_is_unauthenticated(own, header, words):
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "InvalidAuthenticationToken"
     assert answer.json()["error"]["message"] == words
-    assert answer.headers["www-authenticate"].startswith("Bearer ")
+    challenge = answer.headers["www-authenticate"]
+    assert challenge.startswith('Bearer realm="", authorization_uri="')
+    assert 'client_id="00000003-0000-0000-c000-000000000000"' in challenge  # as in "Claims challenges"
 
 
 def test_errors_contain_the_request_ids(own):

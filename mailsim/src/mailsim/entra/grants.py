@@ -107,7 +107,6 @@ class EntraGrants:
         self,
         application: OAuthApplication,
         tid: str,
-        base_url: str,
         *,
         user: EntraUser | None = None,
         scopes: list[str] | None = None,
@@ -122,7 +121,7 @@ class EntraGrants:
         access = EntraAccessToken(
             application, tid, user, frozenset(allowed), frozenset(roles), now, now + lifetime
         )
-        token = self.signer.sign(_access_claims(access, base_url, self.directory))
+        token = self.signer.sign(_access_claims(access, self.directory))
         self.access_tokens[token] = access
         if len(self.access_tokens) % CLEANUP_INTERVAL == 0:
             self._forget_old()
@@ -170,7 +169,7 @@ class EntraGrants:
     ) -> dict[str, Any]:
         """Return the JSON of a user's successful token request, with a new refresh token if `keep`."""
         application, user = refresh.application, refresh.user
-        access, seconds = self.issue_access_token(application, user.tid, base_url, user=user, scopes=scopes)
+        access, seconds = self.issue_access_token(application, user.tid, user=user, scopes=scopes)
         answer: dict[str, Any] = {
             "token_type": "Bearer",
             "scope": format_scopes(scopes),
@@ -261,11 +260,11 @@ def pairwise_subject(directory: EntraDirectory, application: OAuthApplication, u
     ]
 
 
-def _access_claims(access: EntraAccessToken, base_url: str, directory: EntraDirectory) -> dict[str, Any]:
+def _access_claims(access: EntraAccessToken, directory: EntraDirectory) -> dict[str, Any]:
     application, user = access.application, access.user
     claims: dict[str, Any] = {
         "aud": GRAPH_APP_ID,
-        "iss": f"{base_url}/{access.tid}/v2.0",
+        "iss": f"https://sts.windows.net/{access.tid}/",  # Graph accepts tokens of version 1.0
         "iat": int(access.issued),
         "nbf": int(access.issued),
         "exp": int(access.expires),

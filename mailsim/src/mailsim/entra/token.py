@@ -207,7 +207,7 @@ def _grant_client_credentials(
         raise EntraError(700016, app=application.client_id, tenant=tenant)
     agreed = settings.consented is None or tenant in settings.consented
     access, seconds = entra.grants.issue_access_token(
-        application, tenant, base_url(request), roles=settings.roles if agreed else ()
+        application, tenant, roles=settings.roles if agreed else ()
     )
     return {"token_type": "Bearer", "expires_in": seconds, "ext_expires_in": seconds, "access_token": access}
 

@@ -10,6 +10,7 @@ import msgspec
 
 from mailsim.entra.directory import EntraUser
 from mailsim.entra.grants import EntraAccessToken
+from mailsim.entra.scopes import GRAPH_APP_ID
 from mailsim.graph.context import GraphContext
 from mailsim.graph.errors import GraphError, access_denied
 
@@ -26,7 +27,10 @@ _RAOP = "Access to OData is disabled: [RAOP] : Blocked by tenant configured AppO
 
 
 def _unauthenticated(message: str, challenge: str = "") -> GraphError:
-    header = 'Bearer realm="", authorization_uri="https://login.microsoftonline.com/common/oauth2/authorize"'
+    header = (
+        'Bearer realm="", authorization_uri="https://login.microsoftonline.com/common/oauth2/authorize", '
+        f'client_id="{GRAPH_APP_ID}"'
+    )
     headers = {"www-authenticate": header + challenge}
     return GraphError(401, "InvalidAuthenticationToken", message, headers=headers)
 

@@ -152,7 +152,7 @@ class MicrosoftControl:
             raise InvalidRequest(f"unknown permissions {', '.join(sorted(unknown))}")
         if body.roles:
             access, seconds = entra.grants.issue_access_token(
-                application, user.tid, base_url, roles=body.roles, seconds=body.seconds
+                application, user.tid, roles=body.roles, seconds=body.seconds
             )
             return {"token_type": "Bearer", "expires_in": seconds, "access_token": access}
         scopes = list(body.scopes)
