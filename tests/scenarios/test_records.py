@@ -109,3 +109,63 @@ async def test_a_number_that_was_not_surely_read_makes_no_second_trade_by_itself
     )
     assert await document_room.confirm(found[0], number="CN1001") == first.record_id
     assert await document_room.confirm(found[1]) != first.record_id
+
+
+NUMBER = "Contract note number: CN1001"
+
+
+def change(content, **values):
+    """The contract note with other values, each of which fits the others."""
+    text = content.decode()
+    for was, becomes in values.items():
+        assert PRINTED[was] in text
+        text = text.replace(PRINTED[was], becomes)
+    return text.encode()
+
+
+PRINTED = {
+    "quantity": "Quantity: 100", "price": "USD 180.00", "gross": "USD 18,000.00", "fees": "USD 10.00",
+    "net": "USD 18,010.00",
+}  # fmt: skip
+AMENDED = {
+    "price": {"price": "USD 181.00", "gross": "USD 18,100.00", "net": "USD 18,110.00"},
+    "quantity": {"quantity": "Quantity: 90", "gross": "USD 16,200.00", "net": "USD 16,210.00"},
+    "net": {"fees": "USD 20.00", "net": "USD 18,020.00"},
+    "price alone": {"price": "USD 179.00", "gross": "USD 17,900.00", "fees": "USD 110.00"},
+}
+
+
+@pytest.mark.parametrize("changed", AMENDED)
+async def test_an_amended_contract_note_is_for_a_person(document_room, changed):
+    amended = change(note(NUMBER), **AMENDED[changed])
+    first, other = await document_room.read(note(NUMBER), amended, pipeline="contract-notes", suffix="txt")
+    assert (first.state, other.state) == (DocumentState.COMPLETED, DocumentState.NEEDS_REVIEW)
+    async with document_room.transaction() as connection:
+        [asked] = await reviews.list_by_document(connection, other.id)
+    assert "-AAPL-BUY-100, but " in asked.reason
+    made = await document_room.confirm(other)
+    assert made != first.record_id
+    copies = [note(NUMBER, remark="Copy"), amended + b"Copy"]
+    found = await document_room.read(*copies, pipeline="contract-notes", suffix="txt")
+    assert [each.record_id for each in found] == [first.record_id, made]
+
+
+async def test_the_same_note_number_of_two_accounts_is_two_trades(document_room):
+    other = change(note(NUMBER, account="99887766"), **AMENDED["quantity"])
+    found = await document_room.read(note(NUMBER), other, pipeline="contract-notes", suffix="txt")
+    assert [each.state for each in found] == [DocumentState.COMPLETED] * 2
+
+
+async def test_partial_fills_with_numbers_of_their_own_are_two_trades(document_room):
+    other = change(note("Contract note number: CN1002"), **AMENDED["quantity"])
+    found = await document_room.read(note(NUMBER), other, pipeline="contract-notes", suffix="txt")
+    assert [each.state for each in found] == [DocumentState.COMPLETED] * 2
+
+
+@pytest.mark.parametrize(
+    "title", ["Cancelled contract note", "Contract note (amended)", "CONTRACT NOTE - CANCELLATION"]
+)
+async def test_a_note_that_says_that_it_is_changed_is_for_a_person(document_room, title):
+    changed = note(NUMBER).replace(b"Contract note\n", f"{title}\n".encode(), 1)
+    first, other = await document_room.read(note(NUMBER), changed, pipeline="contract-notes", suffix="txt")
+    assert (first.state, other.state) == (DocumentState.COMPLETED, DocumentState.NEEDS_REVIEW)

@@ -59,6 +59,8 @@ def build_route_context(settings: Settings) -> RouteContext:
             {name: list(field.choices) for name, field in kind.fields.items() if field.choices},
             kind.identity_alternatives,
             kind.distinguishing_fields,
+            kind.document_identity,
+            kind.compared_fields,
             table_validation.list_table_columns(kind),
         )
         for name, kind in kinds.items()

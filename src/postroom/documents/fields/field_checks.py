@@ -70,11 +70,20 @@ def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldChec
             }
             proven = sorted(code for code in every if _VALIDATORS[kind.fields[name].shape](code))
             yield FieldCheck(f"one {name}", len(proven) <= 1, ", ".join(proven))
-    search = compile_phrases(kind.excluded_titles)
+    yield from _check_titles(kind, document)
+
+
+def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
+    excluded, revisions = compile_phrases(kind.excluded_titles), compile_phrases(kind.revision_words)
     for line in document.lines[:_HEAD_LINES]:
-        for _, start, end in search.find(line):
-            if start == 0 and len(line.words) <= _MAX_TITLE_WORDS:
-                yield FieldCheck("title", passed=False, words=f"“{line.text[:end]}” looks like its title")
+        if len(line.words) > _MAX_TITLE_WORDS:
+            continue
+        title = next((line.text[:end] for _, start, end in excluded.find(line) if start == 0), None)
+        if title is not None:
+            yield FieldCheck("title", passed=False, words=f"“{title}” looks like its title")
+        elif any(True for _ in revisions.find(line)):
+            words = f"“{line.text}” may change or cancel another document"
+            yield FieldCheck("revision", passed=False, words=words)
 
 
 def _check_relations(

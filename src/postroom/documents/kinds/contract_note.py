@@ -382,6 +382,8 @@ CONTRACT_NOTE: Final = DocumentKind(
     required=("trade_date", "isin", "direction", "quantity", "net"),
     identity=("isin", "trade_date", "direction", "quantity", "net"),
     distinguishing_fields=("account", "number"),
+    document_identity=("number", "isin", "trade_date", "direction"),
+    compared_fields=("price",),
     key=("username", "trade_date", "ticker", "direction", "quantity"),
     relations=(
         ProductRelation("quantity", "price", "gross"),
@@ -408,4 +410,6 @@ CONTRACT_NOTE: Final = DocumentKind(
     "Distribution, Capital repayment, Depotauszug, Kontoauszug, Vermögensübersicht, Portfolio statement, "
     "Relevé de compte, Corporate action",
     controls=AccountingControls(dates=("trade_date", "settlement_date", "issued_on")),
+    revision_words="Storno, Stornierung, Annulation, Annullierung, Cancellation, Cancelled, Amended, "
+    "Amendment, Corrected, Correction, Korrektur, Berichtigung, Rectification, Rettifica, Rectificación",
 )

@@ -95,7 +95,11 @@ class DocumentKind:
     # For a field of the identity, other fields that identify the same, if read with certainty.
     identity_alternatives: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     distinguishing_fields: tuple[str, ...] = ()  # fields that distinguish two records if both have them
+    # Fields that name one document: another one with equal values amends it, and needs review if it differs.
+    document_identity: tuple[str, ...] = ()
+    compared_fields: tuple[str, ...] = ()  # besides the required ones, fields in which duplicates must agree
     excluded_titles: str = ""  # titles of similar documents that mean something else and need review
+    revision_words: str = ""  # words in titles of documents that change or cancel another, and need review
     certain: tuple[str, ...] = ()  # fields that may be missing, but need review if they are uncertain
     controls: AccountingControls = AccountingControls()
 

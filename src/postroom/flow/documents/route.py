@@ -41,6 +41,8 @@ class RecordIdentity:
     choices: Mapping[str, Sequence[str]]  # of the fields that have some
     identity_alternatives: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
     distinguishing_fields: tuple[str, ...] = ()
+    document_identity: tuple[str, ...] = ()
+    compared_fields: tuple[str, ...] = ()
     # Of the fields that are tables, the columns.
     tables: Mapping[str, Mapping[str, TableColumn]] = field(
         default_factory=dict[str, Mapping[str, TableColumn]]
@@ -49,8 +51,8 @@ class RecordIdentity:
     def get_hashes(
         self, kind: str, values: Mapping[str, Any], *, doubted: Collection[str] = ()
     ) -> tuple[bytes, ...]:
-        """Hashes that identify the invoice or trade with these values."""
-        return record_matching.identity_hashes(
+        """Hashes that identify the invoice or trade with these values, and the document that names it."""
+        record = record_matching.identity_hashes(
             kind,
             self.fingerprint,
             values,
@@ -58,6 +60,12 @@ class RecordIdentity:
             identity_alternatives=self.identity_alternatives,
             doubted=doubted,
         )
+        if not record or not self.document_identity:
+            return record
+        document = record_matching.identity_hashes(
+            f"{kind} document", self.document_identity, values, self.shapes
+        )
+        return (*record, *document)
 
     def get_issuer_hashes(
         self, kind: str, values: Mapping[str, Any], *, doubted: Collection[str] = ()
@@ -116,9 +124,11 @@ async def look_up_record(
         others = await _find_differing_values(connection, identity, record, extracted)
         if any(other.is_sure and name not in extracted.doubted for name, other in others.items()):
             continue  # such as another fill of the same order: all equal, except the note's number
-        wrong = record_matching.find_disagreements(
-            extracted.values, record.fields, identity.required, identity.shapes
-        )
+        compared = [
+            *identity.required,
+            *(name for name in identity.compared_fields if name not in extracted.doubted),
+        ]
+        wrong = record_matching.find_disagreements(extracted.values, record.fields, compared, identity.shapes)
         instead = {name: record.fields[name] for name in wrong}
         instead |= {name: other.value for name, other in others.items()}
         if not instead:
@@ -126,7 +136,8 @@ async def look_up_record(
         words = ", ".join(
             f"{name} {extracted.values[name]} instead of {other}" for name, other in instead.items()
         )
-        same = " and ".join(identity.fingerprint)
+        is_amended = not set(wrong).isdisjoint(identity.fingerprint)
+        same = " and ".join(identity.document_identity if is_amended else identity.fingerprint)
         conflict = conflict or f"the same {same} as record {record.key or record.id}, but {words}"
     return RecordLookup(marks, conflict=conflict)
 
@@ -240,7 +251,7 @@ async def confirm_record(
     username = order.username if order and order.username else sender.partition("@")[0]
     record, is_new = (known.record.id, False) if known.record else (None, True)
     if record is None:
-        identifying = (*identity.required, *identity.distinguishing_fields)
+        identifying = (*identity.required, *identity.distinguishing_fields, *identity.compared_fields)
         record, is_new = await records.confirm(
             connection,
             kind=extracted.kind,
