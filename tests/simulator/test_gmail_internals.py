@@ -185,7 +185,10 @@ def test_the_method_table_agrees_with_the_discovery_document():
 
 
 def test_every_mail_method_of_the_discovery_document_exists():
-    mail = {name for name in conformance_google.list_methods() if ".settings." not in name}
+    unsimulated = (".settings.filters.", ".settings.cse.", ".smimeInfo.")
+    mail = {
+        name for name in conformance_google.list_methods() if not any(part in name for part in unsimulated)
+    }
     assert {method.id for method in METHODS} == mail
 
 

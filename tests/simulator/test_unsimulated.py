@@ -6,11 +6,10 @@ import pytest
 @pytest.mark.parametrize(
     "method, path",
     [
-        ("GET", "settings/sendAs"),
         ("GET", "settings/filters"),
-        ("POST", "settings/forwardingAddresses"),
-        ("PUT", "settings/vacation"),
+        ("DELETE", "settings/filters/ANe1Bmj"),
         ("GET", "settings/sendAs/me@example.com/smimeInfo"),
+        ("POST", "settings/cse/identities"),
     ],
 )
 def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, method, path):
@@ -18,7 +17,8 @@ def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, metho
     error = user.expect_error(501, path, method)
     assert error["status"] == "UNIMPLEMENTED"
     assert "mailsim does not simulate" in error["message"]
-    assert user.request(method, "nothing").status_code == 404
+    for unknown in ("nothing", "settings", "settings/nothing", "settings/sendAs/me@example.com/nothing"):
+        assert user.request(method, unknown).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -70,13 +70,13 @@ def test_each_endpoint_is_logged_once(start, google, microsoft):
     sim = start("--clock", "manual")
     gmail, outlook = google.connect(sim, "a@example.com"), microsoft.connect(sim, "b@example.com", messages=2)
     for _ in range(2):
-        gmail.expect_error(501, "settings/sendAs")
+        gmail.expect_error(501, "settings/filters")
     for message in outlook.get("messages")["value"]:
         outlook.expect_error(501, f"messages/{message['id']}/unsubscribe", "POST")
         part = {"id": "1", "method": "GET", "url": "/me/presence"}
         outlook.post("/$batch", {"requests": [part]}, 200)
     lines = sim.process.read_output()[1].splitlines()
     assert len(lines) == 3
-    assert "GET /gmail/v1/users/*/settings/sendAs" in lines[0]
+    assert "GET /gmail/v1/users/*/settings/filters" in lines[0]
     assert "POST /v1.0/*/messages/*/unsubscribe" in lines[1]
     assert "GET /v1.0/*/presence" in lines[2]

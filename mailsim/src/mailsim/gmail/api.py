@@ -261,8 +261,13 @@ def match_method(http: str, path: str) -> MatchedMethod | None:
 
 
 def is_unsimulated(path: str) -> bool:
-    """Return whether Gmail has this path although mailsim does not: everything below `settings`."""
-    return any(path.startswith(root) and path[len(root) :].split("/")[1:2] == ["settings"] for root in _ROOTS)
+    """Return whether Gmail has this path although mailsim does not: filters, S/MIME, encryption."""
+    for root in _ROOTS:
+        if path.startswith(root):
+            _user, *rest = path[len(root) :].split("/")
+            if rest[:1] == ["settings"]:
+                return rest[1:2] in (["cse"], ["filters"]) or rest[3:4] == ["smimeInfo"]
+    return False
 
 
 def encode_json(value: Any, *, pretty: bool) -> bytes:

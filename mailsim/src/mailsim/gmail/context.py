@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from mailsim.gmail.gmail_mailbox import GmailMailbox
+from mailsim.gmail.mailbox_settings import MailboxSettings
 from mailsim.gmail.parameters import QueryParameter
 from mailsim.gmail.watches import WatchRegistry
 from mailsim.google.clients import GoogleClient
@@ -32,6 +33,10 @@ class GmailCallContext:
     raw: bytes = b""
     content_type: str = ""
     upload: bool = False
+
+    @property
+    def settings(self) -> MailboxSettings:
+        return self.gmail_mailbox.settings
 
 
 MethodFunction = Callable[[GmailCallContext], "dict[str, Any] | None"]

@@ -5,13 +5,14 @@
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from mailsim.gmail import message_json
 from mailsim.gmail.errors import GmailError, bad_request, not_found
 from mailsim.gmail.ids import GmailIds, is_message_id
+from mailsim.gmail.mailbox_settings import MailboxSettings
 from mailsim.google.options import GoogleOptions
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import MessageState, get_labels
@@ -38,6 +39,7 @@ class GmailMailbox:
     now_ms: Callable[[], int]
     next_nonce: Callable[[], int]
     hidden_until: dict[tuple[str, int], int]  # announced messages that are not readable yet
+    settings: MailboxSettings = field(default_factory=MailboxSettings)
 
     def get_latest_history_id(self) -> int:
         return self.ids.to_history_id(self.mailbox.sequence)

@@ -1,6 +1,7 @@
 """The table of the Gmail API's methods: path, scopes, parameters, properties and function.
 
-The functions are in other modules, except those of watches. The test suite compares paths, parameters and
+The functions are in other modules, except those of watches; the rows of the settings are in
+`settings_methods`. The test suite compares paths, parameters and
 scopes with Google's discovery document.
 """
 
@@ -9,6 +10,7 @@ from typing import Any
 from mailsim.gmail import drafts, history, labels, messages, threads
 from mailsim.gmail.context import GmailCallContext, GmailMethod
 from mailsim.gmail.parameters import QueryParameter
+from mailsim.gmail.settings_methods import SETTINGS_METHODS
 
 _PREFIX = "https://www.googleapis.com/auth/gmail."
 FULL_SCOPE = "https://mail.google.com/"
@@ -283,6 +285,7 @@ METHODS: tuple[GmailMethod, ...] = (
         properties=_DRAFT,
         uploads=True,
     ),
+    *SETTINGS_METHODS,
 )
 
 
