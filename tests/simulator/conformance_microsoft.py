@@ -42,7 +42,7 @@ _USER_SHOWN = {
     "businessPhones", "displayName", "givenName", "jobTitle", "mail", "mobilePhone", "officeLocation",
     "preferredLanguage", "surname", "userPrincipalName", "id",
 }  # fmt: skip
-_CHANGING = {"isRead", "flag", "categories", "importance", "isDraft"}
+_CHANGING = {"isRead", "flag", "categories", "importance", "isDraft", "inferenceClassification"}
 
 
 @dataclass(frozen=True)

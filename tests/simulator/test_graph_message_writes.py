@@ -32,6 +32,18 @@ def test_updates_change_the_state_and_the_change_key(user, message):
     assert (true["read"], true["flag"], true["importance"]) == (True, "complete", "low")
 
 
+def test_the_inbox_part_of_a_message_can_be_changed(user, message):
+    """Documented in message: update (inferenceClassification) and "Manage Focused Inbox"."""
+    before = user.get(message)["inferenceClassification"]
+    _, link = user.delta("mailFolders/inbox/messages/delta")
+    wanted = "other" if before == "focused" else "focused"
+    changed = user.request("PATCH", message, json={"inferenceClassification": wanted}).json()
+    assert changed["inferenceClassification"] == user.get(message)["inferenceClassification"] == wanted
+    ((entry,), _) = user.delta(link)
+    assert entry["inferenceClassification"] == wanted
+    user.expect_error(400, message, "PATCH", json={"inferenceClassification": "urgent"})
+
+
 def test_read_only_properties_are_refused(user, message):
     refusals = [
         {"receivedDateTime": "2026-01-01T00:00:00Z"}, {"subject": "x"}, {"nothing": 1}, {"isRead": "yes"},

@@ -223,6 +223,7 @@ class Mailbox:
         flag: str | None = None,
         importance: str | None = None,
         categories: Iterable[str] | None = None,
+        classification: str | None = None,
     ) -> MailboxChange | None:
         """Set the given properties and keep the others."""
         state = self._get_state(number)
@@ -230,6 +231,8 @@ class Mailbox:
             state = replace(state, flag=_check_choice(flag, ("notFlagged", "flagged", "complete")))
         if importance is not None:
             state = replace(state, importance=_check_choice(importance, ("low", "normal", "high")))
+        if classification is not None:
+            state = replace(state, classification=_check_choice(classification, ("focused", "other")))
         if read is not None:
             state = replace(state, read=read)
         if categories is not None:

@@ -12,6 +12,7 @@ from typing import Literal
 ProviderName = Literal["gmail", "outlook"]
 Flag = Literal["notFlagged", "flagged", "complete"]
 Importance = Literal["low", "normal", "high"]
+Classification = Literal["focused", "other"]
 FolderKind = Literal["system", "user", "search"]
 ChangeKind = Literal[
     "added",  # only `after` is set
@@ -39,6 +40,7 @@ class MessageState:
     draft: bool = False
     importance: Importance = "normal"
     categories: tuple[str, ...] = ()
+    classification: Classification | None = None  # set by the user of an Outlook mailbox
 
     @property
     def folder(self) -> str:

@@ -368,6 +368,7 @@ def _partial_entry(
         "flag": before.flag != after.flag,
         "categories": before.categories != after.categories,
         "importance": before.importance != after.importance,
+        "inferenceClassification": before.classification != after.classification,
         "isDraft": before.draft != after.draft,
     }
     changed = [name for name, differs in pairs.items() if differs and name in names]

@@ -232,6 +232,8 @@ def _link(view: MessageView) -> str:
 
 
 def _inference(view: MessageView) -> str:
+    if view.state.classification is not None:
+        return view.state.classification
     bulk = "list-unsubscribe" in view.headers or view.header("precedence").lower() in {"bulk", "list"}
     return "other" if bulk else "focused"
 

@@ -130,13 +130,14 @@ def set_state_properties(mailbox: Mailbox, number: int, body: Mapping[str, Any])
     if not isinstance(read, bool | None) or not isinstance(categories, list | None):
         raise bad_request("A property does not have the expected type.", "ErrorInvalidRequest")
     status = cast("Mapping[str, Any]", flag).get("flagStatus") if isinstance(flag, Mapping) else None
-    importance = body.get("importance")
+    importance, classification = body.get("importance"), body.get("inferenceClassification")
     try:
         mailbox.mark(
             number,
             read=read,
             flag=str(status) if status is not None else None,
             importance=str(importance).lower() if importance is not None else None,
+            classification=str(classification) if classification is not None else None,
             categories=[str(category) for category in cast("list[Any]", categories)]
             if categories is not None
             else None,
