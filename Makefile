@@ -60,7 +60,7 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 lock: $(VENV)/.dev ## compile the hash-locked requirements
 	@$(INSTALL) uv
 	$(LOCK) pyproject.toml --extra demo --group build -o requirements/runtime.txt
-	$(LOCK) pyproject.toml $(addprefix --extra ,aws gcs llm otel parquet) --group build -c requirements/runtime.txt -o requirements/extras.txt
+	$(LOCK) pyproject.toml $(addprefix --extra ,aws gcs llm mcp otel parquet) --group build -c requirements/runtime.txt -o requirements/extras.txt
 	$(LOCK) pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -c requirements/extras.txt -o requirements/dev.txt
 	$(LOCK) --group sbom --group build -o requirements/sbom.txt
 	@for version in 3.11 3.12 3.13 3.14; do for list in runtime extras dev; do \

@@ -47,6 +47,17 @@ class MailboxResource(msgspec.Struct, frozen=True):
     failed_attempts: int | None = None
 
 
+class ApiKeyResource(msgspec.Struct, frozen=True):
+    """An API key, without its secret. `records_calls`: the ledger records every call with it."""
+
+    id: UUID
+    name: str
+    scopes: list[str]
+    created_at: datetime
+    expires_at: datetime | None
+    records_calls: bool
+
+
 class FolderResource(msgspec.Struct, frozen=True):
     id: int
     mailbox_id: UUID

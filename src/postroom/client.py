@@ -19,6 +19,7 @@ from uuid import UUID, uuid4
 import msgspec
 
 from postroom.api_types import (
+    ApiKeyResource,
     AttachmentResource,
     DocumentDetail,
     DocumentResource,
@@ -81,6 +82,10 @@ class Postroom:
         self._url = url.rstrip("/") + "/api/v1"
         self._key = key
         self._timeout = timeout
+
+    def key(self) -> ApiKeyResource:
+        """The key that this client uses."""
+        return self._get("/key", ApiKeyResource)
 
     # Mailboxes and mail.
 

@@ -64,3 +64,11 @@ def test_api_keys_are_created_listed_and_revoked(run):
     assert run("keys", "revoke", listed["name"]).stdout == "Revoked.\n"
     assert "revoked" in run("keys", "list").stdout
     assert "No such key" in run("keys", "revoke", listed["prefix"]).stderr
+
+
+def test_api_key_can_record_its_calls(run, tmp_path):
+    made = json.loads(run("keys", "create", "assistant", "--record-calls", "--json").stdout)
+    assert made["records_calls"]
+    missing = run("mcp", "--key-file", str(tmp_path / "nothing"))
+    assert "Cannot read the key file" in missing.stderr
+    assert "No such file or directory" in missing.stderr

@@ -119,7 +119,7 @@ def test_one_library_reads_and_signs_tokens(name):
     } <= {"pyjwt"}
 
 
-LOCKS = {"runtime": {"demo"}, "extras": {"aws", "gcs", "llm", "otel", "parquet"}}
+LOCKS = {"runtime": {"demo"}, "extras": {"aws", "gcs", "llm", "mcp", "otel", "parquet"}}
 
 
 def read_lock(name):

@@ -10,7 +10,15 @@ from store.table_filler import SHARED, TableFiller, insert_statement, organizati
 
 # All that the engine can read besides `work`: what leads from a push, a login or a key to an organization.
 LOOKUPS = {
-    "api_keys": {"id", "organization_id", "key_sha256", "scopes", "expires_at", "revoked_at"},
+    "api_keys": {
+        "id",
+        "organization_id",
+        "key_sha256",
+        "scopes",
+        "expires_at",
+        "revoked_at",
+        "records_calls",
+    },
     "blob_location": {"only_row", "location", "set_at"},
     "clock_offset": {"only_row", "ahead"},
     "mailboxes": {

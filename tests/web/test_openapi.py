@@ -8,6 +8,7 @@ from postroom.web.api import OPERATIONS, openapi
 from web.api_client import build_client, open_api_application
 
 SCHEMAS = {
+    "ApiKey",
     "Accepted", "Arrival", "Attachment", "Confirmation", "Content", "Delivery", "Document", "Events",
     "Extraction", "FailedCheck", "Failure", "FeedEvent", "Folder", "ImportedOrders", "LedgerEntry",
     "MadeWebhook",

@@ -80,7 +80,9 @@ async def test_admin_creates_an_api_key_and_adds_a_member(database_url, tmp_path
     async with browsing(database_url, tmp_path) as (page, _, complaints):
         await page.goto("/keys")
         await page.get_by_label("Name").fill("reporting")
+        await page.get_by_label("Record every call in the ledger").check()
         await page.get_by_role("button", name="Create API key").click()
+        await expect(page.get_by_role("cell", name="read (calls recorded)")).to_be_visible()
         await expect(page.locator("code.whole")).to_contain_text("pr_")
         await page.get_by_role("button", name="Revoke").click()
         await expect(page.get_by_role("cell", name="Revoked")).to_be_visible()

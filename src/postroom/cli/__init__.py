@@ -24,6 +24,7 @@ from postroom.cli import (
     failures,
     ledger,
     mailboxes,
+    mcp,
     members,
     orders,
     organization,
@@ -59,6 +60,7 @@ app.command(epilog=work.EXAMPLES)(work.work)
 app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command(epilog=sync.EXAMPLES)(sync.sync)
 app.command(epilog=audit.EXAMPLES)(audit.audit)
+app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.add_typer(mailboxes.group)
 app.add_typer(members.group)
 app.add_typer(api_keys.group)

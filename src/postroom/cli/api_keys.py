@@ -32,7 +32,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
     epilog="""\b
 Examples:
   postroom keys create reporting --scope read --days 90
-  postroom keys create robot --scope read --scope documents"""
+  postroom keys create robot --scope read --scope documents
+  postroom keys create assistant --record-calls > assistant.key"""
 )
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, such as its purpose.")],
@@ -47,6 +48,10 @@ def create(
         ),
     ] = None,
     *,
+    record_calls: Annotated[
+        bool,
+        typer.Option("--record-calls", help="Record every call with this key in the ledger."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Create an API key and print it.
@@ -58,7 +63,9 @@ def create(
     async def act(database: "Database", organization: OrganizationId) -> "tuple[ApiKey, Secret]":
         from postroom.flow.access import api_keys
 
-        return await api_keys.create(database, organization, name, scopes, days=days)
+        return await api_keys.create(
+            database, organization, name, scopes, days=days, records_calls=record_calls
+        )
 
     from postroom.cli import output, startup
 

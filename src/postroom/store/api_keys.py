@@ -30,6 +30,7 @@ class ApiKey:
     expires_at: datetime | None
     last_used_at: datetime | None
     revoked_at: datetime | None
+    records_calls: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +40,12 @@ class ApiKeyBearer:
     id: UUID
     organization: OrganizationId
     scopes: frozenset[Scope]
+    records_calls: bool
 
 
 _READ = """
-    SELECT id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at
+    SELECT id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at,
+        records_calls
     FROM api_keys
 """
 
@@ -58,15 +61,18 @@ async def create(
     *,
     seconds: float | None,
     actor: str | None = None,
+    records_calls: bool = False,
 ) -> tuple[ApiKey, Secret]:
     """Create a key for the transaction's organization. The secret is returned only here."""
     key = Secret(PREFIX + token_urlsafe(32))
     cursor = connection.cursor(row_factory=class_row(ApiKey))
     await cursor.execute(
         """
-        INSERT INTO api_keys (organization_id, name, prefix, key_sha256, scopes, created_by, expires_at)
-        VALUES (current_organization(), %s, %s, %s, %s, %s, postroom_now() + %s * interval '1 second')
-        RETURNING id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at
+        INSERT INTO api_keys (organization_id, name, prefix, key_sha256, scopes, created_by, records_calls,
+            expires_at)
+        VALUES (current_organization(), %s, %s, %s, %s, %s, %s, postroom_now() + %s * interval '1 second')
+        RETURNING id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at,
+            records_calls
         """,
         [
             name,
@@ -74,6 +80,7 @@ async def create(
             digest(key),
             sorted(scopes),
             actor,
+            records_calls,
             seconds,
         ],
     )
@@ -88,6 +95,12 @@ async def list_all(connection: Connection) -> list[ApiKey]:
     return await cursor.fetchall()
 
 
+async def get(connection: Connection, key: UUID) -> ApiKey | None:
+    cursor = connection.cursor(row_factory=class_row(ApiKey))
+    await cursor.execute(_READ + " WHERE id = %s", [key])
+    return await cursor.fetchone()
+
+
 async def revoke(connection: Connection, named: str) -> list[ApiKey]:
     """Revoke the valid keys with this id, prefix or name, and return them."""
     cursor = connection.cursor(row_factory=class_row(ApiKey))
@@ -95,7 +108,8 @@ async def revoke(connection: Connection, named: str) -> list[ApiKey]:
         """
         UPDATE api_keys SET revoked_at = postroom_now()
         WHERE %(named)s IN (id::text, prefix, name) AND revoked_at IS NULL
-        RETURNING id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at
+        RETURNING id, name, prefix, scopes, created_by, created_at, expires_at, last_used_at, revoked_at,
+            records_calls
         """,
         {"named": named},
     )
@@ -106,7 +120,7 @@ async def find_bearer(engine: Connection, key: Secret) -> ApiKeyBearer | None:
     """The bearer of a key. None if it is unknown, revoked or expired. Requires the engine role."""
     cursor = await engine.execute(
         """
-        SELECT id, organization_id, scopes FROM api_keys
+        SELECT id, organization_id, scopes, records_calls FROM api_keys
         WHERE key_sha256 = %s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > postroom_now())
         """,
         [digest(key)],
@@ -116,7 +130,7 @@ async def find_bearer(engine: Connection, key: Secret) -> ApiKeyBearer | None:
         return None
     valid = {scope.value for scope in Scope}
     return ApiKeyBearer(
-        row[0], OrganizationId(row[1]), frozenset(Scope(scope) for scope in row[2] if scope in valid)
+        row[0], OrganizationId(row[1]), frozenset(Scope(scope) for scope in row[2] if scope in valid), row[3]
     )
 
 

@@ -58,6 +58,7 @@ async def create_key(site: SiteContext, request: Request) -> Response:
         scopes,
         days=days,
         actor=visitor.actor,
+        records_calls="record-calls" in form,
     )
     return await keys_page(site, request, new_key=key)
 

@@ -1,7 +1,10 @@
-"""Create and revoke API keys, each with an entry in the ledger.
+"""Create and revoke API keys, and record the calls of some, each with an entry in the ledger.
 
 A call's key is checked in `web.api.authentication`.
 """
+
+from collections.abc import Mapping
+from typing import Final
 
 from postroom.errors import PermanentError
 from postroom.model import OrganizationId, Scope, Secret
@@ -9,6 +12,9 @@ from postroom.store import api_keys, ledger, organizations
 from postroom.store.api_keys import ApiKey
 from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry
+
+# The actor of a call is this and the id of its key.
+ACTOR_PREFIX: Final = "key:"
 
 
 async def create(
@@ -19,19 +25,46 @@ async def create(
     *,
     days: float | None = None,
     actor: str | None = None,
+    records_calls: bool = False,
 ) -> tuple[ApiKey, Secret]:
     """Create a key and return its secret, which is shown only this once."""
     async with database.transaction(organization) as connection:
         await organizations.ensure(connection, organization, f"Organization {organization}")
         seconds = days * 86400 if days is not None else None
         api_key, key = await api_keys.create(
-            connection, name.strip()[:200], scopes, seconds=seconds, actor=actor
+            connection,
+            name.strip()[:200],
+            scopes,
+            seconds=seconds,
+            actor=actor,
+            records_calls=records_calls,
         )
-        entry = NewLedgerEntry(
-            "API_KEY_CREATED", "api_key", str(api_key.id), actor, {"scopes": sorted(scopes)}
-        )
+        payload = {"scopes": sorted(scopes), "records_calls": records_calls}
+        entry = NewLedgerEntry("API_KEY_CREATED", "api_key", str(api_key.id), actor, payload)
         await ledger.append_entries(connection, organization, [entry])
     return api_key, key
+
+
+async def record_call(
+    database: Database,
+    organization: OrganizationId,
+    actor: str,
+    operation: str,
+    *,
+    path: Mapping[str, str],
+    query: Mapping[str, str],
+) -> None:
+    """Record a call before it is executed. Queries can contain personal data, such as words to search for."""
+    entry = NewLedgerEntry(
+        "API_CALLED",
+        "api_key",
+        actor.removeprefix(ACTOR_PREFIX),
+        actor,
+        {"operation": operation, "path": dict(path)},
+        personal=dict(query) or None,
+    )
+    async with database.transaction(organization) as connection:
+        await ledger.append_entries(connection, organization, [entry])
 
 
 async def revoke(

@@ -13,6 +13,7 @@ from starlette.routing import Route
 
 from postroom.web import pages
 from postroom.web.api import (
+    api_keys,
     documents,
     events,
     failures,
@@ -42,6 +43,7 @@ OPERATIONS: Sequence[Operation] = [
     *subscriptions.OPERATIONS,
     *failures.OPERATIONS,
     *webhooks.OPERATIONS,
+    *api_keys.OPERATIONS,
 ]
 
 

@@ -9,6 +9,7 @@ from typing import Final
 from starlette.requests import Request
 
 from postroom.errors import DatabaseUnavailable, TransientError
+from postroom.flow.access.api_keys import ACTOR_PREFIX
 from postroom.model import Role, Scope, Secret
 from postroom.store import api_keys
 from postroom.store.api_keys import PREFIX, ApiKeyBearer
@@ -94,7 +95,9 @@ class ApiAuthenticator:
         if found is None:
             self._cache.pop(digest, None)
             return None
-        caller = ApiCaller(found.organization, f"key:{found.id}", found.scopes)
+        caller = ApiCaller(
+            found.organization, f"{ACTOR_PREFIX}{found.id}", found.scopes, records_calls=found.records_calls
+        )
         last_used_at = cached.last_used_at if cached else 0.0
         if now - last_used_at > LAST_USED_SECONDS:
             last_used_at = now

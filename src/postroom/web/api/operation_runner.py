@@ -23,6 +23,7 @@ from postroom.errors import (
     PostroomError,
     TransientError,
 )
+from postroom.flow.access import api_keys
 from postroom.logs import Log
 from postroom.store import idempotency_keys
 from postroom.vault import Sealer, sealed_values
@@ -41,6 +42,7 @@ log = Log()
 
 MAX_BODY_BYTES: Final = 2**20
 MAX_FILE_BYTES: Final = FILE_BYTES
+MAX_RECORDED_CHARACTERS: Final = 1000
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,8 @@ class ApiHandler:
             caller = await self.authenticator.authenticate(request, operation.scope)
             body = await _read_body(request, operation) if operation.writes else b""
             call = _parse_call(self.context, caller, operation, request, body)
+            if caller.records_calls:
+                await _record_call(operation, call)
             key = request.headers.get("idempotency-key") if operation.writes else None
             if key is not None:
                 return await self._run_once(operation, call, key, body)
@@ -121,6 +125,19 @@ def _replay_response(
         raise ApiProblem(409, "done", "This request already succeeded, but its response is no longer stored.")
     headers = {"idempotent-replay": "true"}
     return Response(body, stored.status, headers, media_type="application/json" if body else None)
+
+
+async def _record_call(operation: Operation, call: ApiCall[Any, Any, Any]) -> None:
+    """Record the call in the ledger. Without the record, it is not executed."""
+    request = call.request
+    await api_keys.record_call(
+        call.context.connect.database,
+        call.caller.organization,
+        call.caller.actor,
+        f"{operation.method} {operation.path}",
+        path={name: str(value)[:MAX_RECORDED_CHARACTERS] for name, value in request.path_params.items()},
+        query={name: value[:MAX_RECORDED_CHARACTERS] for name, value in request.query_params.items()},
+    )
 
 
 async def _respond(operation: Operation, call: ApiCall[Any, Any, Any]) -> Response:

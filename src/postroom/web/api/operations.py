@@ -61,6 +61,7 @@ class ApiCaller:
     organization: OrganizationId
     actor: str
     scopes: frozenset[Scope]
+    records_calls: bool = False
 
 
 @dataclass(frozen=True)

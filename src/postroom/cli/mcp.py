@@ -1,0 +1,48 @@
+"""`postroom mcp`: let an assistant read mail and records, over the Model Context Protocol.
+
+The tools are in `mcp_server`.
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from postroom.errors import OperatorError
+
+EXAMPLES = """\b
+Examples:
+  postroom keys create assistant --record-calls > assistant.key
+  postroom mcp --key-file assistant.key
+  postroom mcp --key-file assistant.key --url https://postroom.example.com"""
+
+
+def mcp(
+    key_file: Annotated[
+        Path,
+        typer.Option(metavar="FILE", help="File with an API key that records its calls."),
+    ],
+    url: Annotated[
+        str | None, typer.Option(metavar="URL", help="Address of Postroom [default: this machine's]")
+    ] = None,
+    max_characters: Annotated[
+        int, typer.Option(min=2000, max=200_000, metavar="COUNT", help="Maximum length of an answer.")
+    ] = 20_000,
+) -> None:
+    """Serve read-only tools to an assistant, over the Model Context Protocol on standard input and output.
+
+    An assistant starts this command itself. It reads what the key may read, and the ledger records each call.
+    """
+    from postroom.cli import startup
+
+    settings = startup.load_command_settings("mcp")
+    try:
+        from postroom import mcp_server
+    except ModuleNotFoundError:
+        raise OperatorError("The MCP server requires mcp. Run `pip install 'postroom[mcp]'`.") from None
+    try:
+        key = key_file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise OperatorError(f"Cannot read the key file {key_file}: {cause}.") from None
+    mcp_server.serve(url or startup.web_url(settings), key, max_characters=max_characters)
