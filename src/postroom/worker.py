@@ -31,7 +31,7 @@ from postroom.logs import Log
 from postroom.model import WorkKind
 from postroom.sqs import SqsQueue
 from postroom.store import sqs_dispatches, work
-from postroom.store.connection import Connection, SessionLimits
+from postroom.store.connection import SessionLimits
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
 from postroom.store.work import FinishedWork, Lease
@@ -218,12 +218,10 @@ class _Worker:
                 claim = await work.claim(
                     connection, self.claimed, batch=free, lease_seconds=self.limits.lease_seconds
                 )
-                admitted = await self._admit(connection, claim.leases)
         except (DatabaseUnavailable, TransientError) as error:
             log.warning("worker.claim_failed", error=error)
             return self.limits.poll_seconds
-        for lease in admitted:
-            self.running[lease] = asyncio.create_task(self._perform(lease))
+        await self._start(claim.leases)
         if claim.leases:
             return 0
         if claim.next_in is None or not self.limits.wake_by_notify:
@@ -240,22 +238,34 @@ class _Worker:
     def _runs_suspect(self) -> bool:
         return any(lease.is_suspect for lease in self.running)
 
-    async def _admit(self, connection: Connection, leases: Sequence[Lease]) -> Sequence[Lease]:
-        """The leases whose steps may start now: a suspect only alone.
-
-        The others are given back at once, so a suspect never loses a lease because of its neighbours. This
-        worker claims them again when nothing else runs, unless another worker was faster.
-        """
+    def _admit(self, leases: Sequence[Lease]) -> Sequence[Lease]:
+        """The leases whose steps may start now: a suspect only alone."""
         if self._runs_suspect():
-            admitted = []
-        elif self.running or any(not lease.is_suspect for lease in leases):
-            admitted = [lease for lease in leases if not lease.is_suspect]
-        else:
-            admitted = leases[:1]
-        if set_aside := [lease for lease in leases if lease not in admitted]:
-            await work.release(connection, set_aside)
-            self.set_aside |= {(lease.kind, lease.subject): None for lease in set_aside}
-        return admitted
+            return []
+        if self.running or any(not lease.is_suspect for lease in leases):
+            return [lease for lease in leases if not lease.is_suspect]
+        return leases[:1]
+
+    async def _start(self, leases: Sequence[Lease]) -> None:
+        """Start the steps that may run now, and give the other leases back."""
+        admitted = self._admit(leases)
+        for lease in admitted:
+            self.running[lease] = asyncio.create_task(self._perform(lease))
+        await self._give_back([lease for lease in leases if lease not in admitted])
+
+    async def _give_back(self, leases: Sequence[Lease]) -> None:
+        """Release leases at once, so that a suspect never loses one because of its neighbours.
+
+        This worker claims the suspects again when nothing else runs, unless another worker was faster.
+        """
+        if not leases:
+            return
+        self.set_aside |= {(lease.kind, lease.subject): None for lease in leases if lease.is_suspect}
+        try:
+            async with self.database.engine() as connection:
+                await work.release(connection, leases)
+        except (DatabaseUnavailable, TransientError) as error:  # they expire instead
+            log.warning("worker.release_failed", error=error)
 
     async def _claim_set_aside(self) -> None:
         """Claim and start one work item that was set aside. Nothing else runs."""
@@ -266,12 +276,10 @@ class _Worker:
                 lease = await sqs_dispatches.claim_work(
                     connection, kind, subject, lease_seconds=self.limits.lease_seconds
                 )
-                admitted = await self._admit(connection, [lease] if lease else [])
         except (DatabaseUnavailable, TransientError) as error:  # it is due, like any other work
             log.warning("worker.claim_failed", error=error)
-            admitted = list[Lease]()
-        for lease in admitted:
-            self.running[lease] = asyncio.create_task(self._perform(lease))
+        else:
+            await self._start([lease] if lease else [])
         self.freed.set()  # the loop of the queue waits for it
 
     async def _wait_for(self, *events: asyncio.Event, timeout: float | None = None) -> None:  # noqa: ASYNC109
@@ -432,17 +440,17 @@ class _Worker:
                 received = await sqs_dispatch.claim_received(
                     self.database, queue, messages, lease_seconds=seconds
                 )
-                async with self.database.engine() as connection:
-                    admitted = await self._admit(connection, [lease for lease, _ in received])
             except (DatabaseUnavailable, TransientError, OperatorError) as error:
                 log.warning("queue.receive_failed", error=error)
                 await asyncio.sleep(self.limits.poll_seconds)
                 continue
+            admitted = self._admit([lease for lease, _ in received])
             for lease, receipt in received:
-                if lease not in admitted:
-                    continue  # its message is delivered again, and deleted if the work is done by then
-                self.receipts.add(receipt)
-                self.running[lease] = asyncio.create_task(self._perform_message(queue, lease, receipt))
+                if lease in admitted:
+                    self.receipts.add(receipt)
+                    self.running[lease] = asyncio.create_task(self._perform_message(queue, lease, receipt))
+            # Their messages are delivered again, and deleted if the work is done by then.
+            await self._give_back([lease for lease, _ in received if lease not in admitted])
 
     async def _perform_message(self, queue: SqsQueue, lease: Lease, receipt: str) -> None:
         """Delete the message after the outcome is written; after a crash the queue delivers it again."""
