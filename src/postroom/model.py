@@ -132,8 +132,9 @@ class Scope(StrEnum):
     READ = "read"  # mail, documents, records, events
     LEDGER = "ledger"  # the audit trail
     MAILBOXES = "mailboxes"  # pause, resume, sync, policy; retry failures
-    DOCUMENTS = "documents"  # uploads, reviews, orders, names of the organization
+    DOCUMENTS = "documents"  # uploads, reviews, orders
     WEBHOOKS = "webhooks"  # outgoing webhooks
+    ORGANIZATION = "organization"  # names of the organization
 
 
 class CredentialKind(StrEnum):

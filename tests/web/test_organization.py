@@ -6,8 +6,10 @@ from html import unescape
 import pytest
 
 from postroom.client import ApiError, Postroom
+from postroom.model import Role
 from web.api_client import build_client, create_key_header
 from web.push_server import serve
+from web.sign_in_support import create_session
 
 
 async def test_names_are_set_on_the_page_and_recorded(visitor, owner):
@@ -46,3 +48,11 @@ async def test_names_are_set_by_api_and_client(site, database, organization):
             assert postroom.set_organization_names([]) == []
 
         await asyncio.to_thread(act)
+
+
+async def test_reviewer_cannot_change_the_names_over_the_api(site, database, organization):
+    session = await create_session(database, organization, Role.REVIEWER)
+    headers = {"cookie": f"postroom_session={session}", "origin": "http://post.example"}
+    async with build_client(site, headers) as reviewer:
+        assert (await reviewer.get("/organization/names")).status_code == 200
+        assert (await reviewer.post("/organization/names", json={"names": []})).status_code == 403

@@ -25,5 +25,5 @@ async def set_organization_names(
 
 OPERATIONS = [
     Operation("GET", "/organization/names", get_organization_names, Scope.READ, "Documents"),
-    Operation("POST", "/organization/names", set_organization_names, Scope.DOCUMENTS, "Documents"),
+    Operation("POST", "/organization/names", set_organization_names, Scope.ORGANIZATION, "Documents"),
 ]
