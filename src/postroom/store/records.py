@@ -195,17 +195,21 @@ async def find_by_identifiers(
         return await cursor.fetchall()
 
 
-async def take_unidentified(connection: Connection, pipeline: str, kinds: Sequence[str]) -> list[Record]:
+async def take_unidentified(
+    connection: Connection, pipeline: str, kinds: Sequence[str], *, limit: int
+) -> list[Record]:
     """Records of earlier versions, without digests of their issuer. The caller adds all their identifiers."""
     async with connection.cursor(row_factory=class_row(Record)) as cursor:
         await cursor.execute(
             """
             UPDATE records SET issuer_pending = false
-            WHERE organization_id = current_organization() AND pipeline = %s AND issuer_pending
-                AND kind = ANY(%s)
+            WHERE id IN (SELECT id FROM records
+                WHERE organization_id = current_organization() AND pipeline = %s AND issuer_pending
+                    AND kind = ANY(%s)
+                LIMIT %s)
             RETURNING id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at
             """,
-            [pipeline, list(kinds)],
+            [pipeline, list(kinds), limit],
         )
         return await cursor.fetchall()
 

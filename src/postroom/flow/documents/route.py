@@ -28,6 +28,7 @@ from postroom.store.work import WorkRequest
 MACHINE: Final = "postroom"  # the actor, if no person confirmed
 UNKNOWN_SENDER: Final = "unknown@localhost"  # the sender, after a purge removed the name
 CERTAIN_CONFIDENCE: Final = 0.9  # from here on, a VAT ID or an IBAN identifies the supplier
+IDENTIFIED_AT_ONCE: Final = 1000  # records of earlier versions
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,18 +144,21 @@ async def look_up_record(
 
 
 async def identify_earlier_records(connection: Connection, context: RouteContext, pipeline: str) -> None:
-    """Add the identifiers of records that an earlier version confirmed without them."""
-    found = await records.take_unidentified(connection, pipeline, list(context.identities))
-    identifiers = [
-        (record.id, digest)
-        for record in found
-        for identity in [context.identities[record.kind]]
-        for digest in (
-            *identity.get_hashes(record.kind, record.fields),
-            *identity.get_issuer_hashes(record.kind, record.fields),
-        )
-    ]
-    if identifiers:
+    """Add the identifiers of records that an earlier version confirmed without them.
+
+    There may be many; in batches, so that the event loop and the extension of leases go on.
+    """
+    kinds = list(context.identities)
+    while found := await records.take_unidentified(connection, pipeline, kinds, limit=IDENTIFIED_AT_ONCE):
+        identifiers = [
+            (record.id, digest)
+            for record in found
+            for identity in [context.identities[record.kind]]
+            for digest in (
+                *identity.get_hashes(record.kind, record.fields),
+                *identity.get_issuer_hashes(record.kind, record.fields),
+            )
+        ]
         await records.add_identifiers(connection, pipeline, identifiers)
 
 
