@@ -3,6 +3,7 @@
 The operations and their definition are in the other modules.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
@@ -135,9 +136,19 @@ async def _record_call(operation: Operation, call: ApiCall[Any, Any, Any]) -> No
         call.caller.organization,
         call.caller.actor,
         f"{operation.method} {operation.path}",
-        path={name: str(value)[:MAX_RECORDED_CHARACTERS] for name, value in request.path_params.items()},
-        query={name: value[:MAX_RECORDED_CHARACTERS] for name, value in request.query_params.items()},
+        path=_to_recorded_values(request.path_params),
+        query=_to_recorded_values(request.query_params),
     )
+
+
+def _to_recorded_values(parameters: Mapping[str, Any]) -> dict[str, str]:
+    """Values of limited length, without NUL, which the database cannot store."""
+    return {
+        name.replace("\0", " ")[:MAX_RECORDED_CHARACTERS]: str(value).replace("\0", " ")[
+            :MAX_RECORDED_CHARACTERS
+        ]
+        for name, value in parameters.items()
+    }
 
 
 async def _respond(operation: Operation, call: ApiCall[Any, Any, Any]) -> Response:
