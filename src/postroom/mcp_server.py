@@ -40,7 +40,13 @@ def serve(url: str, key: str, *, max_characters: int = MAX_CHARACTERS) -> None:
     try:
         records_calls = postroom.key().records_calls
     except ApiError as error:
-        raise PermanentError(f"{url} did not accept the key. {error.detail}") from None
+        problem = "did not accept the key" if error.status else "cannot be reached"
+        raise PermanentError(f"{url} {problem}. {error.detail}") from None
+    except (ValueError, msgspec.DecodeError):
+        raise PermanentError(
+            f"{url} is not the URL of a Postroom, or the key file does not contain one key."
+            " Give a URL such as https://postroom.example.com."
+        ) from None
     if not records_calls:
         raise PermanentError(
             "The ledger does not record the calls of this key."
@@ -101,10 +107,10 @@ class _Tools:
             text = (found.content.body_plain if found.content else None) or ""
             end = offset + self.max_characters // 2
             return {
+                "next_offset": end if end < len(text) else None,  # first, since the end may be cut
+                "text": text[offset:end],
                 "message": found.message,
                 "attachments": found.attachments,
-                "text": text[offset:end],
-                "next_offset": end if end < len(text) else None,
             }
 
         return await self._read(read)

@@ -38,7 +38,7 @@ def mcp(
     settings = startup.load_command_settings("mcp")
     try:
         from postroom import mcp_server
-    except ModuleNotFoundError:
+    except ImportError:  # also if a version is installed that lacks what we need
         raise OperatorError("The MCP server requires mcp. Run `pip install 'postroom[mcp]'`.") from None
     try:
         key = key_file.read_text().strip()
