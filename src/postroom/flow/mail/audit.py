@@ -153,7 +153,8 @@ async def repair(
     """Have the next sync look up and fetch what the audit found, and record that in ledger and feed."""
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     await failures.resolve_by_messages(connection, mailbox, found.absent)
-    parked = await suspect_messages.list_parked(connection, mailbox)
+    # A parked message that the provider no longer has is looked up: the 404 settles its failure.
+    parked = await suspect_messages.list_parked(connection, mailbox) - set(found.extra)
     if not set(found.all_keys) - parked:
         return
     error = "An audit found this message missing or different."

@@ -94,7 +94,8 @@ async def fetch_page(sync_run: SyncRun, request: PageRequest) -> FetchedPage:
         async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
             await suspect_messages.finish(connection, sync_run.id)
         sync_run.suspects -= set(alone)
-    others = [each for each in request.observations if each.change.key not in set(alone)]
+    handled = set(alone)
+    others = [each for each in request.observations if each.change.key not in handled]
     fetched_page = await fetch_with_known_folders(sync_run, others, request.options)
     request.change(fetched_page, {each.change.key for each in others})
     fetched_page.shown += shown
@@ -113,7 +114,7 @@ async def _handle_alone(sync_run: SyncRun, key: str, request: PageRequest) -> Se
     except LeaseLost:
         raise  # it may have stalled
     except Exception:
-        with suppress(PostroomError):  # an error is no crash
+        with suppress(PostroomError):  # an error is not a crash
             async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
                 await suspect_messages.finish(connection, sync_run.id)
         raise
