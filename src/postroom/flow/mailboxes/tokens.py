@@ -53,11 +53,11 @@ CALL_SECONDS: Final = 40.0
 POLL_SECONDS: Final = 0.2
 _NOT_CONFIGURED: Final[Mapping[ProviderName, str]] = {
     ProviderName.GMAIL: (
-        "A Gmail mailbox is connected, but Gmail is not configured. Set POSTROOM_GOOGLE_CLIENT_ID,"
+        "Gmail is not configured. Set POSTROOM_GOOGLE_CLIENT_ID,"
         " POSTROOM_GOOGLE_CLIENT_SECRET and POSTROOM_PUBSUB_TOPIC, and restart Postroom."
     ),
     ProviderName.OUTLOOK: (
-        "A Microsoft 365 mailbox is connected, but Microsoft 365 is not configured. Set"
+        "Microsoft 365 is not configured. Set"
         " POSTROOM_MICROSOFT_CLIENT_ID and POSTROOM_MICROSOFT_CLIENT_SECRET, and restart Postroom."
     ),
 }
