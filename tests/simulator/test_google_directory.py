@@ -129,6 +129,7 @@ def test_only_administrators_with_the_scope_read_their_own_workspace(sim, google
     assert error["details"][0]["reason"] == "ACCESS_TOKEN_SCOPE_INSUFFICIENT"
     admin.expect_error(401, "/admin/directory/v1/users", headers={"authorization": "Bearer wrong"})
     assert admin.expect_error(501, "/admin/directory/v1/users", "POST")["status"] == "UNIMPLEMENTED"
+    admin.expect_error(501, "/admin/directory/v1/groups/all@example.com", "DELETE")
     sim.post(f"google/accounts/admin@{domain}/admin", admin=False)
     admin.expect_error(403, "/admin/directory/v1/users?customer=my_customer")
 

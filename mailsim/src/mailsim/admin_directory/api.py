@@ -82,7 +82,12 @@ class DirectoryApi:
                 _MEMBER,
                 _MEMBERS,
             ),
-            Route("/admin/{rest:path}", _reject_unsimulated, name="directory.unsimulated"),
+            Route(
+                "/admin/{rest:path}",
+                _reject_unsimulated,
+                name="directory.unsimulated",
+                methods=list(_METHODS),
+            ),
         ]
 
     def _route(
