@@ -7,9 +7,11 @@ Follows the discovery document `admin:directory_v1` and "Search for users"
 from contextlib import closing
 from itertools import count
 
+import google.auth.transport.requests
 import google.oauth2.credentials
 import httplib2
 import pytest
+from google.oauth2 import service_account
 from google_auth_httplib2 import AuthorizedHttp
 from googleapiclient.discovery import build
 from googleapiclient.errors import HttpError
@@ -132,6 +134,27 @@ def test_only_administrators_with_the_scope_read_their_own_workspace(sim, google
     admin.expect_error(501, "/admin/directory/v1/groups/all@example.com", "DELETE")
     sim.post(f"google/accounts/admin@{domain}/admin", admin=False)
     admin.expect_error(403, "/admin/directory/v1/users?customer=my_customer")
+
+
+@pytest.mark.parametrize("trouble", ["suspended", "account_deleted"])
+def test_a_token_ends_with_its_account(sim, admin, domain, trouble):
+    admin.get("/admin/directory/v1/users", customer="my_customer")
+    sim.post(f"google/accounts/admin@{domain}", trouble=trouble)
+    admin.expect_error(401, "/admin/directory/v1/users?customer=my_customer")
+
+
+def test_a_token_ends_with_its_service_account(sim, admin, domain):
+    key_file = sim.post("google/service-accounts", name=domain.partition(".")[0])
+    sim.post("google/delegations", client_id=key_file["client_id"], domain=domain, scopes=SCOPES)
+    credentials = service_account.Credentials.from_service_account_info(
+        key_file, scopes=SCOPES, subject=f"admin@{domain}"
+    )
+    credentials.refresh(google.auth.transport.requests.Request())
+    headers = {"authorization": f"Bearer {credentials.token}"}
+    path = "/admin/directory/v1/users?customer=my_customer"
+    assert admin.request("GET", path, headers=headers).status_code == 200
+    sim.delete(f"google/service-accounts/{key_file['client_email']}")
+    admin.expect_error(401, path, headers=headers)
 
 
 def test_groups_and_members_are_listed(sim, admin, directory, domain):

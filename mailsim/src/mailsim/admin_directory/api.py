@@ -58,6 +58,7 @@ _GROUPS = _PAGE | {
     "userKey": _TEXT,
 }
 _MEMBERS = _PAGE | {"includeDerivedMembership": QueryParameter("bool"), "roles": _TEXT}
+_ENDED = frozenset({"suspended", "account_deleted"})
 _FORBIDDEN = "Not Authorized to access this resource/api"
 Arguments = dict[str, Any]
 DirectoryMethod = Callable[["DirectoryApi", GoogleAccount, Arguments], dict[str, Any]]
@@ -107,6 +108,9 @@ class DirectoryApi:
                 common = dict(pairs)
                 token = self.gmail.find_token(request.headers, common)
                 get_exchange(request).mailbox = token.account.email
+                self.gmail.find_client(token)
+                if self.google.grants.account_problems.get(token.account.sub) in _ENDED:
+                    raise errors.bad_token()
                 if not scopes & token.scopes:
                     raise errors.missing_scope(name)
                 args = parameters.convert_arguments(pairs, known) | dict(request.path_params)

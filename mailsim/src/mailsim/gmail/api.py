@@ -160,7 +160,7 @@ class GmailApi:
         token = self.find_token(call.headers, common)
         mailbox = self.google.sim.registry.find_mailbox(token.account.email, "gmail")
         outcome.mailbox = token.account.email
-        client = self._find_client(token)
+        client = self.find_client(token)
         self._check_account(token, mailbox, matched.user)
         assert mailbox is not None
         _check_scope(method, token)
@@ -202,7 +202,7 @@ class GmailApi:
             raise errors.bad_token()
         return token
 
-    def _find_client(self, token: GoogleAccessToken) -> GoogleClient:
+    def find_client(self, token: GoogleAccessToken) -> GoogleClient:
         client = self.google.find_client(token.client_id)
         if client is None or client.problem == "deleted":
             raise errors.bad_token()
