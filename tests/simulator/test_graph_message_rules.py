@@ -140,3 +140,10 @@ def test_invalid_rules_are_refused(user, status, body):
 
 def test_only_the_inbox_has_rules(user):
     user.expect_error(400, "mailFolders/archive/messageRules")
+
+
+@pytest.mark.parametrize("action", ["moveToFolder", "copyToFolder"])
+def test_a_rule_cannot_fill_a_search_folder(user, action):
+    folder = user.post("mailFolders", {"displayName": "Unread", "filterQuery": "isRead eq false"})
+    rule = {"displayName": "Rule", "sequence": 1, "actions": {action: folder["id"]}}
+    assert user.expect_error(400, RULES, "POST", json=rule)["code"] == "ErrorInvalidOperation"

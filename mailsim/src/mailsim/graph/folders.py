@@ -53,6 +53,14 @@ def find(call: GraphCall, name: str) -> Folder:
     return call.mailbox.folders[key]
 
 
+def find_destination(call: GraphCall, name: str) -> Folder:
+    """Return a folder that can hold messages."""
+    folder = find(call, name)
+    if folder.kind == "search":
+        raise bad_request("A search folder holds no messages of its own.", "ErrorInvalidOperation")
+    return folder
+
+
 def _is_visible(folder: Folder, *, hidden: bool) -> bool:
     return hidden or not folder.hidden
 

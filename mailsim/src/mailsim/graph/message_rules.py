@@ -146,7 +146,7 @@ def _parse_part(
 def _check_value(call: GraphCall, name: str, value: Any, expected: Any) -> None:
     texts = cast("list[Any]", value) if isinstance(value, list) else []
     if expected == "folder":
-        folders.find(call, value if isinstance(value, str) else "")
+        folders.find_destination(call, value if isinstance(value, str) else "")
     elif expected == "recipients" and isinstance(value, list):
         for person in texts:
             message_composer.parse_address(person, name)

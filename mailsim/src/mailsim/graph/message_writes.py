@@ -157,10 +157,7 @@ def _get_destination(call: GraphCall) -> str:
     name = get_argument(call.json(), "destinationId")
     if not isinstance(name, str) or not name:
         raise bad_request("The parameter 'destinationId' is required.", "ErrorInvalidRequest")
-    folder = folders.find(call, name)
-    if folder.kind == "search":
-        raise bad_request("A search folder holds no messages of its own.", "ErrorInvalidOperation")
-    return folder.key
+    return folders.find_destination(call, name).key
 
 
 async def move(call: GraphCall) -> GraphResponse:
