@@ -162,3 +162,17 @@ def test_a_session_expires_unless_pieces_arrive(sim, user, draft):
 def test_an_upload_that_cannot_succeed_is_refused(user, draft, item):
     path = f"{draft}/attachments/createUploadSession"
     user.expect_error(400, path, "POST", json={"AttachmentItem": item})
+
+
+def test_an_upload_that_is_cancelled_during_its_last_piece_adds_nothing(user, draft):
+    size = 4 * MEGABYTE
+    url = start_upload(user, draft, size)["uploadUrl"]
+
+    def send():
+        yield bytes(size // 2)
+        assert httpx2.delete(url, trust_env=False).status_code == 204
+        yield bytes(size // 2)
+
+    spread = {"content-range": f"bytes 0-{size - 1}/{size}"}
+    assert httpx2.put(url, content=send(), headers=spread, trust_env=False).status_code == 404
+    assert names(user, draft) == []

@@ -98,6 +98,7 @@ async def upload(graph: GraphContext, request: Request) -> Response:
 
 
 async def _upload(graph: GraphContext, request: Request) -> Response:
+    piece = await request.body()  # first, because another request may cancel the session meanwhile
     named = _SESSION.search(request.url.path)
     session = graph.upload_sessions.get(named[1]) if named else None
     user = graph.entra.directory.find_user(session.oid) if session else None
@@ -112,7 +113,7 @@ async def _upload(graph: GraphContext, request: Request) -> Response:
     view = graph.make_view(user.mailbox, session.number, MessagePreferences())
     if view is None:
         raise not_found()
-    _accept(session, request.headers.get("content-range", ""), await request.body())
+    _accept(session, request.headers.get("content-range", ""), piece)
     session.expires = graph.sim.clock.time() + SESSION_SECONDS
     if len(session.content) < session.size:
         answer = {
