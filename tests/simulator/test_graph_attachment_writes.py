@@ -176,3 +176,11 @@ def test_an_upload_that_is_cancelled_during_its_last_piece_adds_nothing(user, dr
     spread = {"content-range": f"bytes 0-{size - 1}/{size}"}
     assert httpx2.put(url, content=send(), headers=spread, trust_env=False).status_code == 404
     assert names(user, draft) == []
+
+
+def test_an_upload_ends_with_its_mailbox(sim, user, draft, address):
+    size = 4 * MEGABYTE
+    url = start_upload(user, draft, size)["uploadUrl"]
+    sim.delete(f"mailboxes/{address}")
+    sim.create("outlook", address, messages=20)
+    assert put(url, 0, b"x", size).status_code == 404

@@ -71,10 +71,12 @@ class GraphContext:
         return self._profiles.setdefault(self.entra.directory.get_user(mailbox).oid, OutlookProfile())
 
     def forget_mailbox(self, mailbox: Mailbox) -> None:
-        """Forget the IDs and settings of a closed mailbox with the same address."""
+        """Forget the IDs, settings and uploads of a closed mailbox with the same address."""
         oid = self.entra.directory.get_user(mailbox).oid
         self._ids.pop(oid, None)
         self._profiles.pop(oid, None)
+        for identifier in [name for name, session in self.upload_sessions.items() if session.oid == oid]:
+            del self.upload_sessions[identifier]
 
     def make_view(self, mailbox: Mailbox, number: int, prefer: MessagePreferences) -> MessageView | None:
         state = mailbox.state(number)
