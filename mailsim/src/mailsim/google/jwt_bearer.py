@@ -74,11 +74,10 @@ def _find_issuer(google: GoogleContext, assertion: str) -> ServiceAccount:
 
 def _verify_signature(account: ServiceAccount, assertion: str) -> Mapping[str, Any]:
     """Verify the assertion with the key that its header names, or with any if it names none."""
-    key_id = jwt.get_unverified_header(assertion).get("kid")
     for known_id, key in account.keys.items():
-        if key_id not in {None, known_id}:
-            continue
         try:
+            if jwt.get_unverified_header(assertion).get("kid") not in {None, known_id}:
+                continue
             return jwt.decode(assertion, key.public_key(), algorithms=["RS256"], options=_CHECKED_HERE)
         except (jwt.PyJWTError, ValueError):
             continue
@@ -86,7 +85,7 @@ def _verify_signature(account: ServiceAccount, assertion: str) -> Mapping[str, A
 
 
 def _check_claims(claims: Mapping[str, Any], audiences: Collection[str], now: float) -> None:
-    if claims.get("aud") not in audiences:
+    if claims.get("aud") not in tuple(audiences):  # an array is not hashable
         text = f"Invalid JWT: Failed audience check. The right audience is {AUDIENCE}"
         raise OAuthError(400, "invalid_grant", text)
     # Clients sign with the machine's clock, which the simulator's clock may be ahead of.
