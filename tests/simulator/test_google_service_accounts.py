@@ -167,3 +167,10 @@ def test_consumer_domains_cannot_delegate(sim, key_file):
     answer = sim.control.post("google/delegations", json=body)
     assert answer.status_code == 400
     assert "not a Workspace" in answer.json()["error"]
+
+
+def test_consumer_domains_have_no_administrators(sim):
+    sim.create("gmail", "consumer.administrator@gmail.com")
+    answer = sim.control.post("google/accounts/consumer.administrator@gmail.com/admin", json={"admin": True})
+    assert answer.status_code == 400
+    assert "not a Workspace" in answer.json()["error"]

@@ -130,8 +130,7 @@ class WorkspaceControl:
     async def add_delegation(self, call: ControlCall) -> Delegation:
         delegation: Delegation = call.body
         domain = delegation.domain.lower()
-        if domain in CONSUMER_DOMAINS:
-            raise InvalidRequest(f"{domain} is not a Workspace: it has no administrator who could delegate")
+        _check_workspace(domain)
         self.google.service_accounts.delegations[delegation.client_id, domain] = frozenset(delegation.scopes)
         return delegation
 
@@ -144,6 +143,7 @@ class WorkspaceControl:
         account = self.google.find_account(call.path["address"])
         if account is None:
             raise NotFound(f"there is no Gmail mailbox {call.path['address']}")
+        _check_workspace(account.email.rpartition("@")[2].lower())
         admins = self.google.workspace.admins
         (admins.add if call.body.admin else admins.discard)(account.email.lower())
         return AffectedCount(1)
@@ -158,3 +158,8 @@ class WorkspaceControl:
     async def remove_group(self, call: ControlCall) -> None:
         if self.google.workspace.groups.pop(call.query.email.lower(), None) is None:
             raise NotFound(f"there is no group {call.query.email}")
+
+
+def _check_workspace(domain: str) -> None:
+    if domain in CONSUMER_DOMAINS:
+        raise InvalidRequest(f"{domain} is not a Workspace: it has no administrator")
