@@ -143,7 +143,7 @@ async def test_a_worker_that_stalls_ends_itself_and_its_work_goes_on(
     await box.wake()
     given = environment(sim, database_url, tmp_path)
     stuck = {"parsing": (PARSING[provider], 3)}
-    with PostroomProcess(tmp_path, "work", held=stuck, **given, POSTROOM_STALL_SECONDS="2") as program:
+    with PostroomProcess(tmp_path, "work", held=stuck, **given, POSTROOM_STALL_SECONDS="10") as program:
         program.line("inside parsing")
         assert program.wait() == 1
         assert any("paused_program" in line for line in program.said), "the traceback shows where it was"
