@@ -3,6 +3,7 @@
 from datetime import date, timedelta
 from decimal import Decimal
 from email.message import EmailMessage
+from hashlib import sha256
 
 from documents.files.sample_files import pdf
 
@@ -83,7 +84,7 @@ def attach(content: bytes, number: int = 1) -> bytes:
     message["From"] = "Xenon <billing@xenon.example>"
     message["To"] = "accounts@example.com"
     message["Subject"] = f"Invoice {number}"
-    message["Message-ID"] = f"<{number}.{hash(content)}@xenon.example>"
+    message["Message-ID"] = f"<{number}.{sha256(content).hexdigest()[:16]}@xenon.example>"
     message.set_content("Please find our invoice attached.")
     message.add_attachment(content, maintype="application", subtype="pdf", filename=f"{number}.pdf")
     return bytes(message)

@@ -42,7 +42,7 @@ def pack(seed):
 
 
 async def test_small_message_unpacks_to_a_limited_size(room, document_room, provider):
-    address = f"small-{provider}-{id(room)}@example.com"
+    address = f"small-{provider}@example.com"
     room.world.sim.create(provider, address, messages=0)
     box = await room.connect(provider, address, ConnectRequest(policy=ContentPolicy.DOCUMENTS))
     message = EmailMessage()

@@ -18,7 +18,7 @@ async def room(sim, database_url, owner, organization, tmp_path):
 
 
 async def test_sync_waits_at_the_storage_limit_and_completes_once_it_is_raised(room, provider, owner):
-    address = f"limit-{provider}-{id(room)}@example.com"
+    address = f"limit-{provider}@example.com"
     room.world.sim.create(provider, address, messages=40)
     box = await room.connect(provider, address, ConnectRequest(policy=ContentPolicy.FULL))
     unlimited = box.context
