@@ -50,7 +50,10 @@ def create(
     *,
     record_calls: Annotated[
         bool,
-        typer.Option("--record-calls", help="Record every call with this key in the ledger."),
+        typer.Option(
+            "--record-calls",
+            help="Record in the ledger every call with this key that passes the access checks.",
+        ),
     ] = False,
     json: JsonOption = False,
 ) -> None:
