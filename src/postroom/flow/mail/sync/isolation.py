@@ -25,8 +25,8 @@ from postroom.store.ledger import NewLedgerEntry
 log = Log()
 
 PARKED: Final = (
-    "Workers crashed or stalled while handling this message. The sync passes it."
-    " See the worker's output, fix the cause, then retry it."
+    "Workers crashed or stalled on this message, so the sync skips it."
+    " Check the worker's log, fix the cause, then retry."
 )
 # What else a page of these messages needs before it is committed.
 PageChange = Callable[[FetchedPage, Collection[str]], None]
