@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from postroom.errors import PermanentError
-from postroom.model import OrganizationId, WorkKind
+from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
     from postroom.api_types import FailureResource
@@ -69,14 +69,10 @@ def retry(
     """Retry a failed message or attachment now."""
 
     async def act(database: "Database", organization: OrganizationId) -> bool:
-        from postroom.store import failures, work
-        from postroom.store.work import WorkRequest
+        from postroom.flow.mail import failure_retry
 
         async with database.transaction(organization) as connection:
-            mailbox = await failures.retry(connection, failure)
-            if mailbox is not None:
-                await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
-        return mailbox is not None
+            return await failure_retry.retry(connection, organization, failure)
 
     from postroom.cli import startup
 

@@ -10,10 +10,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.model import Role, WorkKind
-from postroom.store import failures, mailboxes, parked_work, work
+from postroom.flow.mail import failure_retry
+from postroom.model import Role
+from postroom.store import mailboxes, parked_work
 from postroom.store.views import admin
-from postroom.store.work import WorkRequest
 from postroom.web import forms, pages
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
@@ -47,9 +47,7 @@ async def retry(site: SiteContext, request: Request) -> Response:
     organization = get_visitor(request).organization
     async with site.database.transaction(organization) as connection:
         if failure := forms.parse_number(form.get("failure")):
-            mailbox = await failures.retry(connection, failure)
-            if mailbox is not None:
-                await work.enqueue(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
+            await failure_retry.retry(connection, organization, failure)
         elif form.get("kind") and form.get("subject"):
             await parked_work.unpark(connection, form["kind"], form["subject"])
         else:

@@ -4,6 +4,7 @@
     push_rejections   count rejected notifications and record them in the ledger
     sync/             mirror a mailbox, page by page (its states are drawn there)
     audit             compare a mailbox at its provider with the store
+    failure_retry     retry what a sync could not store, when a person asks for it
     policy            apply a changed content policy to stored mail
     file_name_index   make attachments stored before an upgrade searchable by name
     retention         remove rows whose retention has passed

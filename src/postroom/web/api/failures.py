@@ -5,10 +5,9 @@ from uuid import UUID
 import msgspec
 
 from postroom.api_types import BigInt, FailureResource, ResultPage
-from postroom.model import Scope, WorkKind
-from postroom.store import failures, work
+from postroom.flow.mail import failure_retry
+from postroom.model import Scope
 from postroom.store.views import admin
-from postroom.store.work import WorkRequest
 from postroom.web.api import paging
 from postroom.web.api.operations import ApiCall, ApiProblem, NoParameters, Operation, PageQuery, require_found
 
@@ -41,11 +40,10 @@ async def get_failure(call: ApiCall[FailurePath, NoParameters, None]) -> Failure
 async def retry_failure(call: ApiCall[FailurePath, NoParameters, None]) -> FailureResource:
     """Retry a failed message or attachment now."""
     async with call.transaction() as connection:
-        mailbox = await failures.retry(connection, call.path.failure)
+        is_due = await failure_retry.retry(connection, call.caller.organization, call.path.failure)
         failure = require_found(await admin.get_failure(connection, call.path.failure), "failure")
-        if mailbox is None:
+        if not is_due:
             raise ApiProblem(409, "resolved", "This failure is already resolved. There is nothing to retry.")
-        await work.enqueue(connection, [WorkRequest(call.caller.organization, WorkKind.SYNC, str(mailbox))])
     return failure
 
 
