@@ -9,9 +9,9 @@ import pytest
 from postroom.errors import ChecksFailed, InvalidField
 from postroom.flow.access import organization_names
 from postroom.flow.documents import review
-from postroom.model import DocumentState, ProviderName
+from postroom.model import DocumentState
 from postroom.store import records, reviews
-from scenarios.document_postroom import bill, document_postroom
+from scenarios.document_postroom import bill
 from scenarios.invoice_writer import (
     IBAN,
     OTHER_IBAN,
@@ -22,17 +22,6 @@ from scenarios.invoice_writer import (
 )
 
 LANGUAGES = pytest.mark.parametrize("language", ["de", "en"])
-
-
-@pytest.fixture
-async def document_room(room, tmp_path):
-    async with document_postroom(room, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-async def box(room):
-    return await room.mailbox(ProviderName.GMAIL)
 
 
 @pytest.fixture

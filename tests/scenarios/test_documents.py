@@ -24,7 +24,6 @@ from postroom.model import DocumentState, ProviderName
 from postroom.store import documents, purge, records, reviews
 from scenarios import archive_contents
 from scenarios.document_postroom import bill, document_postroom, get_attachment
-from scenarios.mirrored_mailbox import postroom
 from simulator.driver import running
 
 SOURCES = {ProviderName.GMAIL: "gmail_push", ProviderName.OUTLOOK: "graph_webhook"}
@@ -35,23 +34,6 @@ def sim():
     with running("--clock", "manual", "--quota", "off") as simulation:
         simulation.post("google/topics", name=TOPIC)
         yield simulation
-
-
-@pytest.fixture
-async def room(sim, database_url, owner, organization, tmp_path):
-    async with postroom(sim, database_url, owner, organization, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-async def document_room(room, tmp_path):
-    async with document_postroom(room, tmp_path) as made:
-        yield made
-
-
-@pytest.fixture
-async def box(room):
-    return await room.mailbox(ProviderName.GMAIL)
 
 
 def today(document_room):

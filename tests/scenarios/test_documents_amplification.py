@@ -11,7 +11,6 @@ import pytest
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy
-from scenarios.document_postroom import document_postroom
 from scenarios.mirrored_mailbox import postroom
 
 CONTAINERS, FILES = 3, 12
@@ -22,12 +21,6 @@ async def room(sim, database_url, owner, organization, tmp_path):
     file = tmp_path / "pipelines.toml"
     file.write_text('[invoices]\nkind = "invoice"\n')
     async with postroom(sim, database_url, owner, organization, tmp_path, pipelines=file) as made:
-        yield made
-
-
-@pytest.fixture
-async def document_room(room, tmp_path):
-    async with document_postroom(room, tmp_path, **room.changed) as made:
         yield made
 
 

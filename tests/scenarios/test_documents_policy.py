@@ -15,7 +15,7 @@ from postroom.flow.mailboxes.connect_request import ConnectRequest
 from postroom.model import ContentPolicy, WorkKind
 from postroom.store import mailboxes, work
 from postroom.store.work import WorkRequest
-from scenarios.document_postroom import DocumentPostroom, document_postroom, get_attachment
+from scenarios.document_postroom import DocumentPostroom, get_attachment
 from scenarios.mirrored_mailbox import postroom
 
 SUPPLIER, STRANGER = "billing@supplier.example", "stranger@elsewhere.example"
@@ -28,12 +28,6 @@ async def room(sim, database_url, owner, organization, tmp_path):
     file = tmp_path / "pipelines.toml"
     file.write_text(PIPELINES)
     async with postroom(sim, database_url, owner, organization, tmp_path, pipelines=file) as made:
-        yield made
-
-
-@pytest.fixture
-async def document_room(room, tmp_path):
-    async with document_postroom(room, tmp_path, **room.changed) as made:
         yield made
 
 

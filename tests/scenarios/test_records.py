@@ -7,13 +7,7 @@ import pytest
 from postroom.errors import PermanentError
 from postroom.model import DocumentState
 from postroom.store import reviews
-from scenarios.document_postroom import TODAY, bill, document_postroom
-
-
-@pytest.fixture
-async def document_room(room, tmp_path):
-    async with document_postroom(room, tmp_path) as made:
-        yield made
+from scenarios.document_postroom import TODAY, bill
 
 
 async def test_what_has_a_records_number_but_another_amount_is_for_a_person(document_room):

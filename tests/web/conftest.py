@@ -58,14 +58,19 @@ async def visitor(site, database, organization):
 
 
 @pytest.fixture
-async def filled(owner, organization, other_organization):
+async def filling(owner, organization):
+    """A row in every table, for our organization."""
+    filler = TableFiller(owner, organization)
+    await filler.fill()
+    return filler
+
+
+@pytest.fixture
+async def filled(filling, owner, other_organization):
     """A row in every table, for our organization and another one."""
-    fillers = []
-    for tenant in (organization, other_organization):
-        filler = TableFiller(owner, tenant)
-        await filler.fill()
-        fillers.append(filler)
-    return fillers
+    other = TableFiller(owner, other_organization)
+    await other.fill()
+    return [filling, other]
 
 
 @pytest.fixture

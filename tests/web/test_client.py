@@ -9,16 +9,8 @@ import pytest
 from postroom.client import ApiError, Postroom
 from postroom.store import feed
 from postroom.store.feed import NewEvent
-from store.table_filler import TableFiller
 from web.api_client import create_key_header, open_api_application
 from web.push_server import serve
-
-
-@pytest.fixture
-async def filling(owner, organization):
-    made = TableFiller(owner, organization)
-    await made.fill()
-    return made
 
 
 @pytest.fixture

@@ -27,13 +27,6 @@ RESULT = re.compile(r"<untrusted-data id=([0-9a-f]{16})>\n(.*)\n</untrusted-data
 
 
 @pytest.fixture
-async def filling(owner, organization):
-    made = TableFiller(owner, organization)
-    await made.fill()
-    return made
-
-
-@pytest.fixture
 async def connect(database, organization, tmp_path):
     """Start `postroom mcp` as an assistant does, and talk to it."""
 
