@@ -3,7 +3,7 @@
 import re
 import secrets
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from uuid import UUID, uuid4
 
 from psycopg.rows import dict_row
@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from postroom.store.connection import Connection
 
 # Tables that belong to the installation, not to an organization.
-SHARED = {"schema_migrations", "clock_offset", "blob_location"}
+SHARED = {"schema_migrations", "clock_offset", "blob_location", "figure_steps"}
 # Values for constraints over several columns, which cannot be derived from the catalog.
 EXAMPLES: dict[str, dict[str, object]] = {
     "credentials": {"ssm_parameter": "/postroom/example"},
@@ -31,6 +31,7 @@ VALUES = {
     "double precision": lambda: 1.0,
     "boolean": lambda: True,
     "timestamp with time zone": lambda: datetime.now(UTC),
+    "interval": lambda: timedelta(minutes=1),
     "jsonb": lambda: Jsonb({}),
     "text[]": list,
     "tsvector": lambda: "",

@@ -192,7 +192,7 @@ async def test_an_organization_inserts_rows_for_itself(database_url, owner, orga
     async with session(database_url, APPLICATION, organization) as connection:
         filling = TableFiller(connection, organization)
         await filling.fill()
-        assert set(await organization_tables(owner)) - set(filling.rows) == {"ledger_boundaries"}
+        assert set(await organization_tables(owner)) - set(filling.rows) == {"figures", "ledger_boundaries"}
 
 
 async def test_without_an_organization_nothing_is_seen_and_nothing_is_written(owner, unassigned, ours):
@@ -305,4 +305,5 @@ async def test_only_a_few_functions_run_as_the_owner(owner):
         ("number_ledger", True, False),
         ("organizations_to_seal", False, True),
         ("quota_and_latency_metrics", False, True),
+        ("record_figures", False, True),
     ]

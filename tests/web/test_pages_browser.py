@@ -76,6 +76,24 @@ async def test_every_page_fits_a_phone_and_is_accessible(scheme, database_url, t
             assert (path, grave, complaints) == (path, [], [])
 
 
+async def test_charts_show_the_figures_of_the_chosen_interval(database_url, tmp_path):
+    async with browsing(database_url, tmp_path) as (page, _, complaints):
+        await page.goto("/?range=24h")
+        reading = page.locator("#mail .reading")
+        await expect(reading).to_have_text("Peak: 0 per 15 minutes")
+        await page.locator("#mail .slot").first.hover()
+        await expect(reading).to_have_text(re.compile(r"\d\d:\d\d\u2013\d\d:\d\d UTC: 0 messages"))
+        hovered = await reading.text_content()
+        await page.locator("#mail svg").focus()
+        await page.keyboard.press("ArrowRight")
+        await expect(reading).not_to_have_text(hovered)
+        await page.keyboard.press("ArrowLeft")
+        await expect(reading).to_have_text(hovered)
+        await page.get_by_role("link", name="7 d", exact=True).click()
+        await expect(reading).to_have_text("Peak: 0 per hour")
+        assert complaints == []
+
+
 async def test_admin_creates_an_api_key_and_adds_a_member(database_url, tmp_path):
     async with browsing(database_url, tmp_path) as (page, _, complaints):
         await page.goto("/keys")

@@ -28,7 +28,7 @@ from postroom.model import Role
 from postroom.store import health, mailboxes
 from postroom.store.embedded.crash_simulation import kill_server
 from postroom.store.mailboxes import Mailbox
-from postroom.store.views import overview
+from postroom.store.views import demo as demo_views
 from postroom.web import pages
 from postroom.web.mailboxes import PROVIDER_NAMES, describe_state
 from postroom.web.sessions import SiteContext, get_visitor, member_route
@@ -163,7 +163,7 @@ async def compare_mailboxes(context: DemoContext, request: Request) -> list[Mail
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
         connected = await mailboxes.list_all(connection)
         stored = {
-            mailbox.id: await overview.list_message_ids(connection, mailbox.id) for mailbox in connected
+            mailbox.id: await demo_views.list_message_ids(connection, mailbox.id) for mailbox in connected
         }
     simulated = set(await context.simulator.mailboxes())
     return [

@@ -1,12 +1,12 @@
-"""The overview page: charts of the last hour, and counts of mailboxes, documents and work.
+"""The overview page: charts of a range of time, and counts of mailboxes, documents and work.
 
-The queries are in `store.views.overview` and `store.backlogs`.
+The figures come from `store.figures`; `charts` turns them into geometry.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -14,48 +14,44 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from postroom.model import WorkKind
-from postroom.store import backlogs, documents, mailboxes
+from postroom.store import documents, figures, mailboxes
+from postroom.store.figures import Figures
 from postroom.store.mailboxes import Mailbox
-from postroom.store.views import overview
-from postroom.store.views.overview import MINUTES, LastHour
-from postroom.web import pages
+from postroom.web import charts, pages
+from postroom.web.charts import Chart, Tick
 from postroom.web.documents import STATE_NAMES
 from postroom.web.health import HealthMonitor
 from postroom.web.mailboxes import describe_state
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
-# Singular and plural nouns for the backlog; other kinds of work are counted together.
-_WORK_NOUNS: Final = {
-    WorkKind.SYNC: ("mailbox to sync", "mailboxes to sync"),
-    WorkKind.PROCESS_DOCUMENT: ("document to process", "documents to process"),
-    WorkKind.DELIVER: ("webhook to deliver to", "webhooks to deliver to"),
-}
-HEIGHT: Final = 60
-STEP: Final = 10
-
 
 @dataclass(frozen=True, slots=True)
-class ChartBar:
-    """One minute of a chart, in SVG units."""
-
-    x: int
-    y: int
-    height: int
-    tooltip: str
-
-
-@dataclass(frozen=True, slots=True)
-class Chart:
-    """The current value of a figure and its last hour, minute by minute."""
+class ChartRange:
+    """A range of time that the charts can show, in intervals of one length."""
 
     id: str
-    title: str
-    figure: str
-    unit: str
-    summary: str
-    scale: str  # the value at full height
-    bars: Sequence[ChartBar]
+    name: str
+    step: timedelta
+    count: int
+    step_name: str
+    marks: tuple[str, str]  # how long ago: at the start and in the middle
+
+    def describe(self, start: datetime) -> str:
+        """The interval that starts then, in UTC."""
+        end, day = start + self.step, "" if self.count * self.step <= timedelta(days=1) else f"{start:%d %b} "
+        until = "" if self.step <= timedelta(minutes=1) else f"\u2013{end:%H:%M}"
+        return f"{day}{start:%H:%M}{until} UTC"
+
+
+RANGES: Final = {
+    each.id: each
+    for each in (
+        ChartRange("1h", "hour", timedelta(minutes=1), 60, "minute", ("60 min ago", "30 min ago")),
+        ChartRange("24h", "24 hours", timedelta(minutes=15), 96, "15 minutes", ("24 h ago", "12 h ago")),
+        ChartRange("7d", "7 days", timedelta(hours=1), 168, "hour", ("7 d ago", "3½ d ago")),
+        ChartRange("30d", "30 days", timedelta(hours=6), 120, "6 hours", ("30 d ago", "15 d ago")),
+    )
+}
 
 
 def routes(site: SiteContext) -> list[Route]:
@@ -67,16 +63,19 @@ def routes(site: SiteContext) -> list[Route]:
 
 async def page(site: SiteContext, template: str, request: Request) -> Response:
     monitor: HealthMonitor = request.app.state.health_monitor
+    shown = RANGES.get(request.query_params.get("range", ""), RANGES["1h"])
     async with site.database.transaction(get_visitor(request).organization) as connection:
-        last_hour = await overview.read_last_hour(connection)
-        backlog = await backlogs.read_last_hour(connection, MINUTES)
+        measured = await figures.read(connection, shown.step, shown.count)
         connected = await mailboxes.list_all(connection)
         counts = await documents.count_by_state(connection)
     health = await monitor.report_for(get_visitor(request))
     return pages.render_page(
         request,
         template,
-        charts=[*build_charts(last_hour), build_backlog_chart(backlog)],
+        ranges=RANGES.values(),
+        shown=shown,
+        marks=_place_marks(shown),
+        charts=build_charts(shown, measured),
         mailboxes=connected,
         mailbox_states=_count_by_state(connected),
         documents=[(state, name, counts.get(state, 0)) for state, name in STATE_NAMES.items()],
@@ -87,95 +86,118 @@ async def page(site: SiteContext, template: str, request: Request) -> Response:
     )
 
 
-def build_charts(last_hour: LastHour) -> list[Chart]:
-    hour, peak = sum(last_hour.messages), max(last_hour.quota)
-    latest = next((seconds for seconds in reversed(last_hour.seconds) if seconds is not None), None)
-    median = "" if last_hour.median_seconds is None else pages.duration(last_hour.median_seconds)
-    used = [f"{share:.0%}" for share in last_hour.quota]
+def build_charts(shown: ChartRange, measured: Sequence[Figures]) -> list[Chart]:
+    newest, last = measured[-1], f"in the last {shown.name}"
+    messages, quota = [each.messages for each in measured], [each.quota for each in measured]
+    stored = sum(messages)
     return [
-        Chart(
-            "mail",
-            "Messages stored",
-            str(last_hour.messages[-1] + last_hour.messages[-2]),
-            "in the last two minutes",
-            f"{_with_count(hour, 'message')} in the last hour",
-            _with_count(max(last_hour.messages) or 1, "message"),
-            build_bars(last_hour.messages, [_with_count(count, "message") for count in last_hour.messages]),
+        _bar_chart(
+            ("mail", "Messages stored"),
+            (f"{stored:,}", f"{'message' if stored == 1 else 'messages'} {last}"),
+            f"Peak: {max(messages):,} per {shown.step_name}",
+            _describe_all(shown, measured, lambda each: _count(each.messages, "message", "messages")),
+            charts.scale_counts(messages),
+            messages,
         ),
-        Chart(
-            "latency",
-            "Delivery latency",
-            "No data" if latest is None else pages.duration(latest),
-            "for the newest message" if latest is not None else "yet",
-            f"median {median} in the last hour" if median else "no new mail in the last hour",
-            pages.duration(max((each or 0 for each in last_hour.seconds), default=0) or 1),
-            build_bars(last_hour.seconds, [pages.duration(each or 0) for each in last_hour.seconds]),
+        build_latency_chart(shown, measured),
+        _bar_chart(
+            ("quota", "Provider quota used"),
+            (f"{newest.quota:.0%}", "by the busiest mailbox"),
+            f"Peak: {max(quota):.0%} {last}",
+            _describe_all(shown, measured, lambda each: f"{each.quota:.0%}"),
+            charts.scale_shares(),
+            quota,
         ),
-        Chart(
-            "quota",
-            "Provider quota used",
-            used[-1],
-            "by the busiest mailbox",
-            f"peak {peak:.0%} in the last hour",
-            "100%",
-            build_bars(last_hour.quota, used, highest=1),
+        _count_chart(
+            shown, measured, ("reviews", "Needs review"), ("document", "documents"), lambda each: each.reviews
         ),
-        _document_count_chart("reviews", "Needs review", last_hour.reviews, "to review"),
-        _document_count_chart("backlog", "Waiting for processing", last_hour.backlog, "to process"),
+        _count_chart(
+            shown,
+            measured,
+            ("unprocessed", "Waiting for processing"),
+            ("document", "documents"),
+            lambda each: each.unprocessed,
+        ),
+        _count_chart(
+            shown, measured, ("due", "Backlog"), ("work item due", "work items due"), lambda each: each.due
+        ),
     ]
 
 
-def build_backlog_chart(backlog: Sequence[Mapping[str, int]]) -> Chart:
-    """Chart the work that is due and not started, of all kinds."""
-    counts = [sum(each.values()) for each in backlog]
+def build_latency_chart(shown: ChartRange, measured: Sequence[Figures]) -> Chart:
+    """Chart how long new mail took from the provider to the store: the median and the slowest percent."""
+    medians = [each.latency_median for each in measured]
+    slowest = [each.latency_p99 for each in measured]
+    values = [each for each in (*medians, *slowest) if each is not None]
+    newest = next((each for each in reversed(medians) if each is not None), None)
+    scale = charts.scale_seconds(values)
     return Chart(
-        "due",
-        "Backlog",
-        f"{counts[-1]:,}",
-        "work item due" if counts[-1] == 1 else "work items due",
-        f"peak {max(counts):,} in the last hour",
-        _with_count(max(counts) or 1, "item"),
-        build_bars(counts, [_describe_backlog(each) for each in backlog]),
+        "latency",
+        "Delivery latency",
+        "No data" if newest is None else charts.format_seconds(newest),
+        "yet" if newest is None else "median of the newest mail",
+        f"Highest p99: {charts.format_seconds(max(values))}" if values else "No new mail",
+        scale,
+        charts.place_slots(_describe_all(shown, measured, _describe_latency)),
+        series=[
+            charts.build_series("p99", scale, slowest),
+            charts.build_series("p50", scale, medians),
+        ],
     )
 
 
-def _describe_backlog(due: Mapping[str, int]) -> str:
-    """Count the due work by kind, as a sentence fragment."""
-    counted = [(due[kind], words) for kind, words in _WORK_NOUNS.items() if kind in due]
-    rest = sum(count for kind, count in due.items() if kind not in _WORK_NOUNS)
-    counted += [(rest, ("maintenance task", "maintenance tasks"))] if rest else []
-    return ", ".join(f"{count:,} {one if count == 1 else many}" for count, (one, many) in counted)
-
-
-def _document_count_chart(name: str, title: str, counts: Sequence[int], what: str) -> Chart:
-    return Chart(
+def _count_chart(
+    shown: ChartRange,
+    measured: Sequence[Figures],
+    name: tuple[str, str],
+    nouns: tuple[str, str],
+    get_count: Callable[[Figures], int],
+) -> Chart:
+    counts = [get_count(each) for each in measured]
+    return _bar_chart(
         name,
-        title,
-        str(counts[-1]),
-        "document" if counts[-1] == 1 else "documents",
-        f"peak {max(counts)} in the last hour",
-        _with_count(max(counts) or 1, "document"),
-        build_bars(counts, [f"{count:,} {what}" for count in counts]),
+        (f"{counts[-1]:,}", nouns[0] if counts[-1] == 1 else nouns[1]),
+        f"Peak: {max(counts):,} in the last {shown.name}",
+        _describe_all(shown, measured, lambda each: _count(get_count(each), *nouns)),
+        charts.scale_counts(counts),
+        counts,
     )
 
 
-def build_bars(
-    values: Sequence[float | None], tooltips: Sequence[str], *, highest: float | None = None
-) -> list[ChartBar]:
-    """Scale the minutes to the highest one; any value above zero stays visible."""
-    top, last = highest or max((each or 0 for each in values), default=0) or 1, len(values) - 1
-    bars: list[ChartBar] = []
-    for minute, value in enumerate(values):
-        if not value:
-            continue
-        height = min(HEIGHT, max(2, round(HEIGHT * value / top)))
-        when = "this minute" if minute == last else f"{last - minute} min ago"
-        bars.append(ChartBar(minute * STEP, HEIGHT - height, height, f"{tooltips[minute]}, {when}"))
-    return bars
+def _bar_chart(
+    name: tuple[str, str],
+    figure: tuple[str, str],
+    summary: str,
+    texts: Sequence[str],
+    scale: charts.ChartScale,
+    values: Sequence[float],
+) -> Chart:
+    bars = charts.build_bars(scale, values)
+    return Chart(*name, *figure, summary, scale, charts.place_slots(texts), bars)
 
 
-def _with_count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
+def _describe_all(
+    shown: ChartRange, measured: Sequence[Figures], describe: Callable[[Figures], str]
+) -> list[str]:
+    return [f"{shown.describe(each.start)}: {describe(each)}" for each in measured]
+
+
+def _describe_latency(each: Figures) -> str:
+    if each.latency_median is None or each.latency_p99 is None:
+        return "no new mail"
+    median, slowest = map(charts.format_seconds, (each.latency_median, each.latency_p99))
+    return f"p50 {median}, p99 {slowest}"
+
+
+def _count(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _place_marks(shown: ChartRange) -> list[Tick]:
+    """The labels of the horizontal axis."""
+    width = charts.WIDTH - charts.LEFT - charts.RIGHT
+    labels = (*shown.marks, "now")
+    return [Tick(charts.LEFT + width * at / 2, label) for at, label in enumerate(labels)]
 
 
 def _count_by_state(connected: Sequence[Mailbox]) -> list[tuple[str, bool, int]]:

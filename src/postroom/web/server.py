@@ -19,7 +19,7 @@ from postroom.config import Network
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.engine import Engine
 from postroom.logs import Log
-from postroom.store import backlogs, schema_migrations
+from postroom.store import figures, schema_migrations
 from postroom.store.connection import SessionLimits
 from postroom.web import (
     api,
@@ -68,7 +68,7 @@ async def serve(engine: Engine, listening: socket.socket) -> None:
     # uvicorn raises the signal again after its shutdown; a stop on request is not a failure.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: None)
-    recording = asyncio.create_task(backlogs.record_forever(engine.database))
+    recording = asyncio.create_task(figures.record_forever(engine.database))
     outdated = asyncio.create_task(schema_migrations.raise_when_newer(engine.database))
     try:
         async with open_application(engine) as (application, streams):

@@ -9,7 +9,8 @@ async function refresh() {
   if (!response.ok) throw new Error(String(response.status));
   const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
   for (const part of fresh.querySelectorAll("[data-part]")) {
-    document.getElementById(part.id)?.replaceChildren(...part.childNodes);
+    const old = document.getElementById(part.id);
+    if (old && old.innerHTML !== part.innerHTML && !old.querySelector(".chosen")) old.replaceChildren(...part.childNodes);
   }
 }
 
