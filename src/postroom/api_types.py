@@ -383,6 +383,7 @@ class WebhookResource(msgspec.Struct, frozen=True):
     id: UUID
     url: str
     kinds: list[str]
+    format: Literal["standard", "cloudevents"]
     position: int
     waiting: int
     given_up: int
@@ -397,6 +398,7 @@ class WebhookResource(msgspec.Struct, frozen=True):
 class NewWebhook(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     url: Url
     kinds: list[EventKindPattern] = []
+    format: Literal["standard", "cloudevents"] = "standard"
 
 
 class WebhookWithSecret(msgspec.Struct, frozen=True):

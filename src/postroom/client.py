@@ -259,8 +259,16 @@ class Postroom:
     def webhooks(self) -> Iterator[WebhookResource]:
         return self._list("/webhooks", WebhookResource)
 
-    def add_webhook(self, url: str, kinds: list[str] | None = None) -> WebhookWithSecret:
-        return self._send("POST", "/webhooks", {"url": url, "kinds": kinds or []}, WebhookWithSecret)
+    def add_webhook(
+        self,
+        url: str,
+        kinds: list[str] | None = None,
+        *,
+        style: Literal["standard", "cloudevents"] = "standard",
+    ) -> WebhookWithSecret:
+        return self._send(
+            "POST", "/webhooks", {"url": url, "kinds": kinds or [], "format": style}, WebhookWithSecret
+        )
 
     def remove_webhook(self, webhook: UUID | str) -> None:
         self._fetch("DELETE", f"/webhooks/{webhook}")

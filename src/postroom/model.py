@@ -114,6 +114,13 @@ class HealthCause(StrEnum):
         return self in {self.NO_SUBSCRIPTION, self.PUSH_SILENT, self.SUBSCRIPTION_DENIED}
 
 
+class WebhookFormat(StrEnum):
+    """The form of the events that an outgoing webhook receives."""
+
+    STANDARD = "standard"  # as Standard Webhooks recommends
+    CLOUDEVENTS = "cloudevents"  # CloudEvents 1.0, structured JSON
+
+
 class Role(StrEnum):
     """What a member may do. Each role includes the ones below it."""
 

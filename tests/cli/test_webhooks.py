@@ -35,10 +35,10 @@ def receiver():
 
 
 def test_webhooks_are_added_tested_replayed_and_removed(run, receiver):
-    added = run("webhooks", "add", receiver, "--kind", "document.*")
+    added = run("webhooks", "add", receiver, "--kind", "document.*", "--format", "cloudevents")
     assert added.stdout.startswith("whsec_"), added.stderr
     [listed] = json.loads(run("webhooks", "list", "--json").stdout)
-    assert (listed["url"], listed["kinds"]) == (receiver, ["document.*"])
+    assert (listed["url"], listed["kinds"], listed["format"]) == (receiver, ["document.*"], "cloudevents")
     assert " ok " in run("webhooks", "list").stdout
     assert run("webhooks", "test", listed["id"][:8]).stdout == "Accepted.\n"
     assert run("webhooks", "replay", receiver, "--after", "0").returncode == 0

@@ -56,7 +56,8 @@ async def test_client_writes_and_reports_errors(postroom, filling):
         assert postroom.pause(mailbox.id).paused_at is not None
         assert postroom.resume(mailbox.id).paused_at is None
         postroom.sync(mailbox.id)
-        made = postroom.add_webhook("https://app.example.org/hook", ["document.*"])
+        made = postroom.add_webhook("https://app.example.org/hook", ["document.*"], style="cloudevents")
+        assert made.webhook.format == "cloudevents"
         assert made.secret.startswith("whsec_")
         postroom.remove_webhook(made.webhook.id)
         with pytest.raises(ApiError, match="Mailbox not found") as refused:

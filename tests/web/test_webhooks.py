@@ -42,7 +42,9 @@ async def due(owner):
 async def test_webhook_is_added_tested_disabled_enabled_replayed_and_removed(visitor, owner, receiver):
     url, reported = receiver
     assert "Add one below" in (await visitor.get("/webhooks")).text
-    added = await visitor.post("/webhooks/add", data={"url": f"{url}?key=k", "about-document": "on"})
+    added = await visitor.post(
+        "/webhooks/add", data={"url": f"{url}?key=k", "about-document": "on", "cloudevents": "on"}
+    )
     secret = re.search(r"whsec_[^<]+", added.text)[0]
     assert "key=k" not in added.text
     webhook, _, kinds, _, _ = await stored(owner)
@@ -51,6 +53,7 @@ async def test_webhook_is_added_tested_disabled_enabled_replayed_and_removed(vis
 
     tried = await visitor.post(f"/webhooks/{webhook}/test")
     assert "Test succeeded" in tried.text
+    assert "· CloudEvents" in tried.text
     [(headers, body)] = reported
     Referee(secret).verify(body, headers)
 

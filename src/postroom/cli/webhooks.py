@@ -10,7 +10,7 @@ import typer
 
 from postroom.cli.exit_codes import ExitCode
 from postroom.errors import PermanentError
-from postroom.model import OrganizationId
+from postroom.model import OrganizationId, WebhookFormat
 
 if TYPE_CHECKING:
     from postroom.flow.outbound.deliver import DeliverContext
@@ -40,7 +40,8 @@ class CreatedWebhook(NamedTuple):
     epilog="""\b
 Examples:
   postroom webhooks add https://app.example.org/postroom
-  postroom webhooks add https://app.example.org/postroom --kind document.changed --kind 'mailbox.*'"""
+  postroom webhooks add https://app.example.org/postroom --kind document.changed --kind 'mailbox.*'
+  postroom webhooks add https://events.example.org/in --format cloudevents"""
 )
 def add(
     url: Annotated[str, typer.Argument(metavar="URL", help="https URL that receives the events.")],
@@ -50,6 +51,10 @@ def add(
             metavar="TYPE", help="Event type, or a pattern such as 'document.*'; repeatable [default: all]"
         ),
     ] = None,
+    style: Annotated[
+        WebhookFormat,
+        typer.Option("--format", help="Form of the events: Standard Webhooks or CloudEvents 1.0."),
+    ] = WebhookFormat.STANDARD,
     *,
     json: JsonOption = False,
 ) -> None:
@@ -60,7 +65,13 @@ def add(
 
         delivering = _build_context(database)
         created = await webhooks.add(
-            database, delivering.sealer, organization, url, kind or [], allows_http=delivering.allows_http
+            database,
+            delivering.sealer,
+            organization,
+            url,
+            kind or [],
+            style=style,
+            allows_http=delivering.allows_http,
         )
         return CreatedWebhook(*created)
 

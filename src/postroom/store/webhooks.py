@@ -11,6 +11,7 @@ from uuid import UUID
 
 from psycopg.rows import class_row
 
+from postroom.model import WebhookFormat
 from postroom.ports import SealedSecret
 from postroom.store.database import Connection
 
@@ -22,6 +23,7 @@ class Webhook:
     id: UUID
     url: str
     kinds: list[str]
+    format: WebhookFormat
     position: int
     replays: int
     failing_since: datetime | None
@@ -68,8 +70,8 @@ class DeliveryOutcome:
 
 # The 3 days are MAX_RETRY_DAYS.
 _READ: Final = """
-    SELECT id, url, kinds, position, replays, failing_since, last_error, last_delivered_at, disabled_at,
-        disabled_because, created_at,
+    SELECT id, url, kinds, format, position, replays, failing_since, last_error, last_delivered_at,
+        disabled_at, disabled_because, created_at,
         (SELECT count(*) FROM deliveries WHERE webhook_id = webhooks.id AND due_at IS NOT NULL) AS waiting,
         (SELECT count(*) FROM deliveries WHERE webhook_id = webhooks.id AND due_at IS NULL) AS given_up,
         coalesce(failing_since < postroom_now() - 3 * interval '1 day', false) AS failing_too_long
@@ -78,16 +80,21 @@ _READ: Final = """
 
 
 async def add(
-    connection: Connection, webhook: UUID, url: str, kinds: Sequence[str], secret: SealedSecret
+    connection: Connection,
+    webhook: UUID,
+    url: str,
+    kinds: Sequence[str],
+    secret: SealedSecret,
+    style: WebhookFormat = WebhookFormat.STANDARD,
 ) -> None:
     """Add a webhook. It receives events from now on, and earlier ones only by a replay."""
     await connection.execute(
         """
-        INSERT INTO webhooks (organization_id, id, url, kinds, key_id, sealed_secret, position)
-        VALUES (current_organization(), %s, %s, %s, %s, %s,
+        INSERT INTO webhooks (organization_id, id, url, kinds, format, key_id, sealed_secret, position)
+        VALUES (current_organization(), %s, %s, %s, %s, %s, %s,
             coalesce((SELECT last_position FROM feeds), 0))
         """,
-        [webhook, url, list(kinds), secret.key_id, secret.value],
+        [webhook, url, list(kinds), style, secret.key_id, secret.value],
     )
 
 

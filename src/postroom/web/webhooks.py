@@ -15,7 +15,7 @@ from starlette.routing import Route
 from postroom.errors import PermanentError
 from postroom.flow.outbound import webhooks as flow
 from postroom.flow.outbound.deliver import DeliverContext
-from postroom.model import Role, Secret
+from postroom.model import Role, Secret, WebhookFormat
 from postroom.store import feed, webhooks
 from postroom.store.webhooks import Webhook
 from postroom.web import forms, pages
@@ -100,6 +100,7 @@ async def add(context: WebhookPagesContext, request: Request) -> Response:
             visitor.organization,
             url,
             kinds,
+            style=WebhookFormat.CLOUDEVENTS if "cloudevents" in form else WebhookFormat.STANDARD,
             allows_http=context.deliver.allows_http,
             actor=visitor.actor,
         )

@@ -5,6 +5,7 @@ import json
 import random
 import re
 from collections import defaultdict
+from datetime import datetime
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from ledger_sealing import run_seal
 from postroom.errors import PermanentError, TransientError
 from postroom.flow.outbound import deliver, webhooks
 from postroom.flow.outbound.deliver import DeliverContext
-from postroom.model import WorkKind
+from postroom.model import WebhookFormat, WorkKind
 from postroom.providers import webhook_sender
 from postroom.providers.webhook_sender import WebhookSender
 from postroom.store import feed, ledger, work
@@ -91,9 +92,11 @@ def publish(database, organization):
 
 @pytest.fixture
 def add(database, organization, receiver):
-    async def add(*kinds, url=None):
+    async def add(*kinds, url=None, style=WebhookFormat.STANDARD):
         target = url or receiver.url
-        return await webhooks.add(database, SEALER, organization, target, kinds, allows_http=True)
+        return await webhooks.add(
+            database, SEALER, organization, target, kinds, style=style, allows_http=True
+        )
 
     return add
 
@@ -146,6 +149,30 @@ async def test_a_delivery_is_signed_as_the_standard_has_it(add, publish, step, r
         Referee(secret.reveal()).verify(body.replace(b"d1", b"d2"), headers)
     with pytest.raises(WebhookVerificationError):
         Referee("whsec_" + "A" * 43 + "=").verify(body, headers)
+
+
+async def test_a_webhook_can_receive_cloudevents(add, publish, step, receiver, delivering, organization):
+    """Required and optional attributes by CloudEvents 1.0.2, structured mode of its HTTP binding."""
+    webhook, secret = await add(style=WebhookFormat.CLOUDEVENTS)
+    await publish("d1")
+    assert await step() == 0
+    assert await webhooks.send_test(delivering, organization, webhook) is None
+    (headers, body, _), (test_headers, test_body, _) = receiver.requests
+    recorded = Referee(secret.reveal()).verify(body, headers)
+    assert headers["content-type"] == "application/cloudevents+json; charset=utf-8"
+    moment = recorded.pop("time")
+    assert datetime.fromisoformat(moment).tzinfo is not None
+    assert recorded == {
+        "specversion": "1.0",
+        "id": headers["webhook-id"].removeprefix("msg_"),
+        "source": f"urn:postroom:{organization}",
+        "type": "postroom.document.changed",
+        "subject": "document/d1",
+        "datacontenttype": "application/json",
+        "data": {"entity_type": "document", "entity_id": "d1", "position": 1, "number": 1},
+    }
+    tested = Referee(secret.reveal()).verify(test_body, test_headers)
+    assert (tested["type"], tested["data"], "subject" in tested) == ("postroom.webhook.test", {}, False)
 
 
 async def test_only_new_events_that_pass_the_filter_are_delivered(add, publish, step, receiver):

@@ -7,8 +7,8 @@
 
 Only a receiver that refuses events of several entities and accepts none counts as down. While nothing is
 accepted, a few entities probe it, the least tried first; after three days the webhook is disabled. The
-event's id is the idempotency key, so a receiver can recognize duplicates. Also builds and signs the requests;
-`providers.webhook_sender` sends them.
+event's id is the idempotency key, so a receiver can recognize duplicates. Also signs the requests, whose
+bodies `event_bodies` builds and `providers.webhook_sender` sends.
 """
 
 import asyncio
@@ -22,16 +22,14 @@ from hashlib import sha256
 from typing import Final
 from uuid import UUID
 
-import msgspec
-
 from postroom import __version__
 from postroom.errors import TransientError
-from postroom.model import OrganizationId, Secret, StepResult
+from postroom.flow.outbound.event_bodies import CONTENT_TYPES, build_event_body
+from postroom.model import OrganizationId, Secret, StepResult, WebhookFormat
 from postroom.ports import PostResult
 from postroom.store import feed, ledger, webhooks, work
 from postroom.store.connection import Connection
 from postroom.store.database import Database
-from postroom.store.feed import FeedEvent
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.webhooks import DeliveryOutcome, PendingDelivery, Webhook
 from postroom.store.work import FinishedWork, Lease
@@ -150,7 +148,12 @@ async def _load_batch(context: DeliverContext, lease: Lease) -> _DeliveryBatch |
         if (row.entity_type, row.entity_id) not in held
     ]
     items += [
-        _DeliveryItem(event.id, event.position, (event.entity_type, event.entity_id), build_body(event))
+        _DeliveryItem(
+            event.id,
+            event.position,
+            (event.entity_type, event.entity_id),
+            build_event_body(webhook.format, lease.organization, event),
+        )
         for event in events
         if matches_filter(webhook.kinds, event.kind) and event.id not in known
     ]
@@ -234,9 +237,8 @@ def _backoff_seconds(attempts: int) -> float:
 
 async def _send(context: DeliverContext, batch: _DeliveryBatch, item: _DeliveryItem) -> str | None:
     """Send one delivery; why it was not accepted, or None."""
-    posted = await context.post(
-        batch.webhook.url, build_headers(batch.secret, f"msg_{item.event_id}", item.body), item.body.encode()
-    )
+    headers = build_headers(batch.secret, f"msg_{item.event_id}", batch.webhook.format, item.body)
+    posted = await context.post(batch.webhook.url, headers, item.body.encode())
     return posted.failure
 
 
@@ -259,24 +261,13 @@ def matches_filter(kinds: Sequence[str], kind: str) -> bool:
     )
 
 
-def build_body(event: FeedEvent) -> str:
-    data = {
-        "entity_type": event.entity_type,
-        "entity_id": event.entity_id,
-        "position": event.position,
-        **event.data,
-    }
-    payload = {"type": event.kind, "timestamp": event.created_at, "data": data}
-    return msgspec.json.encode(payload).decode()
-
-
-def build_headers(secret: Secret, message: str, body: str) -> dict[str, str]:
+def build_headers(secret: Secret, message: str, style: WebhookFormat, body: str) -> dict[str, str]:
     """Build the headers of Standard Webhooks: id, timestamp, and a signature over both and the body."""
     now = str(int(time.time()))
     key = b64decode(secret.reveal().removeprefix(SECRET_PREFIX))
     signature = hmac.new(key, f"{message}.{now}.{body}".encode(), sha256).digest()
     return {
-        "content-type": "application/json",
+        "content-type": CONTENT_TYPES[style],
         "user-agent": f"Postroom/{__version__}",
         "webhook-id": message,
         "webhook-timestamp": now,

@@ -10,12 +10,11 @@ from secrets import token_bytes
 from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
-import msgspec
-
 from postroom.errors import PermanentError
 from postroom.flow.outbound import deliver
 from postroom.flow.outbound.deliver import SECRET_PREFIX, DeliverContext, build_headers, secret_context
-from postroom.model import OrganizationId, Secret, WorkKind
+from postroom.flow.outbound.event_bodies import EventContent, build_body
+from postroom.model import OrganizationId, Secret, WebhookFormat, WorkKind
 from postroom.store import feed, ledger, organizations, webhooks, work
 from postroom.store.connection import Connection
 from postroom.store.database import Database
@@ -32,6 +31,7 @@ async def add(
     url: str,
     kinds: Sequence[str],
     *,
+    style: WebhookFormat = WebhookFormat.STANDARD,
     allows_http: bool = False,
     actor: str | None = None,
 ) -> tuple[Webhook, Secret]:
@@ -48,7 +48,7 @@ async def add(
         while await feed.assign_positions(connection) == feed.BATCH:
             pass
         sealed = sealer.seal(secret_context(organization, webhook), secret)
-        await webhooks.add(connection, webhook, url, kinds, sealed)
+        await webhooks.add(connection, webhook, url, kinds, sealed, style)
         await _record_event(connection, organization, "WEBHOOK_ADDED", webhook, actor)
         added = await webhooks.get(connection, webhook)
     assert added is not None, "added in this transaction"
@@ -119,10 +119,11 @@ async def send_test(context: DeliverContext, organization: OrganizationId, webho
     if sealed is None:
         raise PermanentError("There is no such webhook.")
     secret = context.sealer.open(secret_context(organization, webhook.id), sealed)
-    body = msgspec.json.encode({"type": "webhook.test", "timestamp": datetime.now(UTC), "data": {}}).decode()
-    posted = await context.post(
-        webhook.url, build_headers(secret, f"msg_test_{uuid4()}", body), body.encode()
-    )
+    test_id = f"test_{uuid4()}"
+    content = EventContent(test_id, "webhook.test", None, datetime.now(UTC), {})
+    body = build_body(webhook.format, organization, content)
+    headers = build_headers(secret, f"msg_{test_id}", webhook.format, body)
+    posted = await context.post(webhook.url, headers, body.encode())
     return posted.failure
 
 

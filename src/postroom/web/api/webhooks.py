@@ -16,7 +16,7 @@ from postroom.api_types import (
     WebhookWithSecret,
 )
 from postroom.flow.outbound import webhooks as flow
-from postroom.model import Scope
+from postroom.model import Scope, WebhookFormat
 from postroom.store import webhooks as stored
 from postroom.store.views import admin
 from postroom.web.api import paging
@@ -46,6 +46,7 @@ async def add_webhook(call: ApiCall[NoParameters, NoParameters, NewWebhook]) -> 
         call.caller.organization,
         call.body.url,
         call.body.kinds,
+        style=WebhookFormat(call.body.format),
         allows_http=call.context.deliver.allows_http,
         actor=call.caller.actor,
     )
