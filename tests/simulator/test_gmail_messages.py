@@ -248,7 +248,7 @@ def test_sending_adds_missing_headers_and_hides_bcc_recipients(sim, google, owne
         raw = reader.raw(received["id"]).decode()
         assert raw.endswith(f"{rest}\r\nText")
         assert headers["Message-ID"] in raw
-        assert hidden.address not in raw
+        assert hidden.address not in raw.removeprefix(f"Delivered-To: {reader.address}\r\n")
     own = make_message(
         From=address, To=friend.address, Date="Sun, 01 Mar 2026 00:00:00 +0000", Message_ID="<a@x>"
     )

@@ -2,23 +2,23 @@
 
 import pytest
 
+from simulator.google_user import SCOPE
 
-@pytest.mark.parametrize(
-    "method, path",
-    [
-        ("GET", "settings/filters"),
-        ("DELETE", "settings/filters/ANe1Bmj"),
-        ("GET", "settings/sendAs/me@example.com/smimeInfo"),
-        ("POST", "settings/cse/identities"),
-    ],
-)
-def test_gmail_methods_that_are_not_simulated_say_so(sim, google, address, method, path):
-    user = google.connect(sim, address)
-    error = user.expect_error(501, path, method)
+FORWARDING = {"criteria": {"from": "amy@example.org"}, "action": {"forward": "other@example.com"}}
+
+
+def test_what_a_gmail_filter_cannot_do_says_so(sim, google, address):
+    sim.create("gmail", address)
+    key = sim.post("google/service-accounts", name="settings")
+    scopes = [SCOPE + "settings.basic", SCOPE + "settings.sharing"]
+    sim.post("google/delegations", client_id=key["client_id"], domain="example.com", scopes=scopes)
+    user = google.sign_in(sim, address, *scopes, client_id=key["client_id"])
+    user.post("settings/forwardingAddresses", {"forwardingEmail": "other@example.com"})
+    error = user.expect_error(501, "settings/filters", "POST", json=FORWARDING)
     assert error["status"] == "UNIMPLEMENTED"
     assert "mailsim does not simulate" in error["message"]
     for unknown in ("nothing", "settings", "settings/nothing", "settings/sendAs/me@example.com/nothing"):
-        assert user.request(method, unknown).status_code == 404
+        assert user.request("GET", unknown).status_code == 404
 
 
 @pytest.mark.parametrize(
@@ -68,15 +68,17 @@ def test_parts_of_a_batch_say_it_too(sim, microsoft, address):
 
 def test_each_endpoint_is_logged_once(start, google, microsoft):
     sim = start("--clock", "manual")
-    gmail, outlook = google.connect(sim, "a@example.com"), microsoft.connect(sim, "b@example.com", messages=2)
+    directory = "https://www.googleapis.com/auth/admin.directory.user.readonly"
+    gmail = google.connect(sim, "a@example.com", directory)
+    outlook = microsoft.connect(sim, "b@example.com", messages=2)
     for _ in range(2):
-        gmail.expect_error(501, "settings/filters")
+        gmail.request("GET", "/admin/directory/v1/customers")
     for message in outlook.get("messages")["value"]:
         outlook.expect_error(501, f"messages/{message['id']}/unsubscribe", "POST")
         part = {"id": "1", "method": "GET", "url": "/me/presence"}
         outlook.post("/$batch", {"requests": [part]}, 200)
     lines = sim.process.read_output()[1].splitlines()
     assert len(lines) == 3
-    assert "GET /gmail/v1/users/*/settings/filters" in lines[0]
+    assert "GET /admin/directory/v1/customers" in lines[0]
     assert "POST /v1.0/*/messages/*/unsubscribe" in lines[1]
     assert "GET /v1.0/*/presence" in lines[2]

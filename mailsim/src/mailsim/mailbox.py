@@ -29,6 +29,7 @@ from mailsim.message_state import (
 from mailsim.state_index import MessageStateIndex
 from mailsim.thread_index import ThreadIndex
 
+_INBOX = frozenset({"inbox", "INBOX"})
 Choice = TypeVar("Choice", bound=str)
 Listener = Callable[["Mailbox", MailboxChange], None]
 ArrivalSorter = Callable[[bytes, MessageState], tuple[MessageState, list[MessageState]]]
@@ -66,7 +67,7 @@ class Mailbox:
         self.sequence = 0  # of the newest change; 0: no change yet
         self.oldest_sequence = 0  # changes up to here were dropped: older cursors are expired
         self.listeners: list[Listener] = []
-        self.sort_arrival: ArrivalSorter | None = None  # applies the rules of an Outlook mailbox
+        self.sort_arrival: ArrivalSorter | None = None  # applies the user's rules or filters
         self._clock = clock
         self._cache = cache
         self._first = initial_states.draw_initial_states(
@@ -195,7 +196,7 @@ class Mailbox:
         """Deliver a message that arrives from outside: the user's rules decide where it goes."""
         state = state or initial_states.get_arrival_state(self.provider)
         copies: list[MessageState] = []
-        if self.sort_arrival is not None and state.folder_keys == frozenset({"inbox"}):
+        if self.sort_arrival is not None and state.folder_keys & _INBOX:
             raw = content if isinstance(content, bytes) else samples.write_message(content)
             state, copies = self.sort_arrival(raw, state)
         number = self.deliver(content, state)

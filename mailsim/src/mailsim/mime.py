@@ -23,6 +23,15 @@ _ONE_WORD = re.compile(r"=\?([\w-]+)\?[qQ]\?([!->@-~]*)\?=", re.ASCII)
 _NOTHING: tuple[str, Mapping[str, str]] = ("", {})
 # In these charsets and encodings, a line can be decoded without the lines before it.
 _BYTEWISE = frozenset({"", "us-ascii", "utf-8", "iso-8859-1", "iso-8859-15", "windows-1252"})
+# What machines read in bounces, receipts and complaints (RFC 3464, 6533, 8098, 5965).
+_REPORTS = frozenset(
+    {
+        "message/delivery-status",
+        "message/global-delivery-status",
+        "message/disposition-notification",
+        "message/feedback-report",
+    }
+)
 _LINEWISE = frozenset({"", "7bit", "8bit", "quoted-printable"})
 
 
@@ -109,14 +118,12 @@ class MimePart:
             return False
         if self.filename or self.disposition == "attachment" or self.content_type == "message/rfc822":
             return True
-        return (
-            not self.content_type.startswith(("text/", "multipart/"))
-            and self.content_type != "message/delivery-status"
-        )
+        return not self.content_type.startswith(("text/", "multipart/")) and self.content_type not in _REPORTS
 
 
-def parse(raw: bytes) -> MimePart:
-    return _parse_part(raw, 0, len(raw), 0, "text/plain")
+def parse(raw: bytes, levels: int = MAX_DEPTH) -> MimePart:
+    """Parse a message, with at most this many levels of parts inside it."""
+    return _parse_part(raw, 0, len(raw), MAX_DEPTH - levels, "text/plain")
 
 
 def parse_headers(raw: bytes) -> list[tuple[str, str]]:

@@ -42,9 +42,14 @@ def remove_bcc(raw: bytes) -> bytes:
 
 
 def deliver(registry: Registry, raw: bytes, *, except_address: str = "") -> None:
-    """Deliver a message to its recipients, without the one that has the sender's copy."""
+    """Deliver a message to its recipients, without the one that has the sender's copy.
+
+    Gmail records in Delivered-To for which mailbox it accepted a message.
+    """
     received = remove_bcc(raw)
     for address in list_recipients(raw):
         mailbox = registry.find_mailbox(address) if address != except_address.lower() else None
-        if mailbox is not None:
+        if mailbox is not None and mailbox.provider == "gmail":
+            mailbox.receive(f"Delivered-To: {mailbox.address}\r\n".encode() + received)
+        elif mailbox is not None:
             mailbox.receive(received)

@@ -200,7 +200,7 @@ def test_a_pgp_signature_covers_the_first_part():
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding, utils
 
-    from mailsim.samples.signed_messages import _make_key
+    from mailsim.samples.signed_messages import make_key
 
     content, armoured = covered_and_signature("pgp")
     lines = armoured.split(b"\r\n\r\n")[1].split(b"\r\n=")[0]
@@ -213,4 +213,4 @@ def test_a_pgp_signature_covers_the_first_part():
     rest = body[hashed_end + 2 + unhashed :]
     assert rest[:2] == digest[:2]
     signature = rest[4:].rjust(256, b"\0")
-    _make_key().public_key().verify(signature, digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA256()))
+    make_key().public_key().verify(signature, digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA256()))

@@ -4,11 +4,12 @@ Single requests and the calls inside a batch take the same path. It does no I/O 
 `request_handlers` does. The methods are in `methods`.
 """
 
+from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NamedTuple
-from urllib.parse import unquote
+from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
@@ -19,7 +20,8 @@ from mailsim.gmail.errors import GmailError
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import make_ids
 from mailsim.gmail.quota_usage import QuotaUsage
-from mailsim.gmail.upload import extract_metadata
+from mailsim.gmail.resumable import ResumableUpload, make_started_response
+from mailsim.gmail.upload import UploadBody, check_media_type, split_upload
 from mailsim.gmail.watches import WatchRegistry
 from mailsim.google.clients import GoogleClient
 from mailsim.google.context import GoogleContext
@@ -33,13 +35,15 @@ JSON = (("content-type", "application/json; charset=UTF-8"),)
 _HTML = (("content-type", "text/html; charset=UTF-8"),)
 _ALTS = frozenset({"", "json", "media", "proto"})
 _FALSE = frozenset({"false", "0"})
+_MAX_UPLOADS = 1000
 _ROOTS = ("/gmail/v1/users/", "/upload/gmail/v1/users/", "/resumable/upload/gmail/v1/users/")
 
 
 class GmailCall(NamedTuple):
     """A call. `path` is still percent-encoded; header names are in lower case.
 
-    `concurrency` is the number of concurrent calls of the user, this one included.
+    `concurrency` is the number of concurrent calls of the user, this one included. `metadata` is that of a
+    completed resumable upload, whose content is `body`.
     """
 
     http: str
@@ -48,6 +52,8 @@ class GmailCall(NamedTuple):
     headers: Mapping[str, str]
     body: bytes = b""
     concurrency: int = 1
+    scheme: str = "http"
+    metadata: bytes | None = None
 
 
 class MatchedMethod(NamedTuple):
@@ -79,6 +85,7 @@ class GmailApi:
     gmail_mailboxes: dict[str, GmailMailbox] = field(default_factory=dict[str, GmailMailbox])
     hidden_until: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
     nonces: "count[int]" = field(default_factory=count)
+    uploads: dict[str, ResumableUpload] = field(default_factory=dict[str, ResumableUpload])
 
     def __post_init__(self) -> None:
         sim = self.google.sim
@@ -94,7 +101,9 @@ class GmailApi:
         if gmail_mailbox is None or gmail_mailbox.mailbox is not mailbox:
             gmail_mailbox = GmailMailbox(
                 mailbox=mailbox,
-                ids=make_ids(mailbox.account.key, mailbox.initial_mail.count),
+                ids=make_ids(
+                    mailbox.account.key, mailbox.initial_mail.count, mailbox.received_ms, mailbox.__len__
+                ),
                 options=self.google.options,
                 now_ms=self.google.sim.clock.milliseconds,
                 next_nonce=self.nonces.__next__,
@@ -123,13 +132,17 @@ class GmailApi:
             common = dict(pairs)
             legacy = common.get("$.xgafv") != "2"
             pretty = common.get("prettyPrint", "true").lower() not in _FALSE
+            upload_id = common.get("upload_id", "")
+            if matched is not None and matched.upload and upload_id in self.uploads and call.metadata is None:
+                return self._continue_upload(call, matched, upload_id)
             if matched is None:
-                if is_unsimulated(call.path):
-                    raise errors.not_simulated(f"{call.http} {call.path[:200]}")
                 outcome.response = make_unknown_path_response(call.path)
                 return outcome
             outcome.endpoint = matched.method.endpoint
             _check_common(common)
+            if matched.upload and common.get("uploadType") == "resumable" and call.metadata is None:
+                outcome.response = self._start_upload(call, matched, pairs, common)
+                return outcome
             value = self._run_method(call, matched, pairs, common, outcome)
             if value is None:
                 outcome.response = self._make_empty_response(matched.method)
@@ -169,8 +182,8 @@ class GmailApi:
         if common.get("alt") in {"media", "proto"}:
             raise errors.bad_request(f'Unsupported alt type "{common["alt"]}" for non byte stream request.')
         mask = field_mask.parse_mask(common["fields"], method.response_type) if common.get("fields") else {}
-        content_type = call.headers.get("content-type", "")
-        json_body = extract_metadata(content_type, call.body) if matched.upload else call.body
+        upload = _read_upload(call) if matched.upload else None
+        json_body = call.body if upload is None else upload.metadata
         body = parameters.parse_json_body(json_body, method.properties)
         self._charge_quota(method, token, client, call.concurrency, outcome)
         context = GmailCallContext(
@@ -181,12 +194,67 @@ class GmailApi:
             client=client,
             args=args,
             body=body,
-            raw=call.body,
-            content_type=content_type,
-            upload=matched.upload,
+            upload=upload,
         )
         value = method.run(context)
         return field_mask.apply_mask(mask, value) if mask and value is not None else value
+
+    def _start_upload(
+        self,
+        call: GmailCall,
+        matched: MatchedMethod,
+        pairs: tuple[tuple[str, str], ...],
+        common: dict[str, str],
+    ) -> RawResponse:
+        """Start a resumable upload: check everything but the content, and return the URL for the pieces."""
+        _check_scope(matched.method, self.find_token(call.headers, common))
+        parameters.convert_arguments(pairs, matched.method.parameters)
+        parameters.parse_json_body(call.body, matched.method.properties)
+        media_type = call.headers.get("x-upload-content-type", "message/rfc822").partition(";")[0].strip()
+        check_media_type(media_type.lower())
+        token = self.google.sim.registry.new_bytes("upload", 48)
+        upload_id = "ABPtcP" + urlsafe_b64encode(token).decode()
+        authorization = call.headers.get("authorization", "")
+        self.uploads[upload_id] = ResumableUpload(
+            call.http, call.path, call.query, authorization, media_type.lower(), call.body
+        )
+        while len(self.uploads) > _MAX_UPLOADS:
+            del self.uploads[next(iter(self.uploads))]
+        host = call.headers.get("host", "gmail.googleapis.com")
+        location = f"{call.scheme}://{host}{call.path}?{call.query}&upload_id={upload_id}"
+        return make_started_response(location, upload_id)
+
+    def _continue_upload(self, call: GmailCall, matched: MatchedMethod, upload_id: str) -> GmailCallOutcome:
+        """Take a piece of a resumable upload, and run the method after the last one."""
+        outcome = GmailCallOutcome(RawResponse(500, b""), matched.method.endpoint)
+        upload = self.uploads[upload_id]
+        if upload.response is not None:
+            outcome.response = upload.response
+        elif not upload.add_piece(call.headers.get("content-range", ""), call.body):
+            outcome.response = upload.make_incomplete_response()
+        else:
+            headers = {"authorization": upload.authorization, "content-type": upload.media_type}
+            whole = GmailCall(
+                upload.http,
+                upload.path,
+                upload.query,
+                headers,
+                bytes(upload.content),
+                call.concurrency,
+                metadata=upload.metadata,
+            )
+            outcome = self.handle_call(whole, matched)
+            upload.response = outcome.response
+            upload.content.clear()
+        return outcome
+
+    def match_call(self, http: str, path: str, query: str) -> MatchedMethod | None:
+        """Match a request; the pieces of a resumable upload belong to the method that started it."""
+        if "upload_id=" not in query or not path.startswith(_ROOTS[1:]):
+            return match_method(http, path)
+        upload = self.uploads.get(dict(parse_qsl(query)).get("upload_id", ""))
+        is_piece = upload is not None and upload.path == path and http in {"PUT", "POST"}
+        return match_method(upload.http, path) if upload is not None and is_piece else None
 
     def find_token(self, headers: Mapping[str, str], common: Mapping[str, str]) -> GoogleAccessToken:
         """Find the access token of a call in its header or, as Google still allows, in its query."""
@@ -246,6 +314,13 @@ class GmailApi:
         return RawResponse(204, b"", JSON)
 
 
+def _read_upload(call: GmailCall) -> UploadBody:
+    content_type = call.headers.get("content-type", "")
+    if call.metadata is not None:
+        return UploadBody(content_type, call.body, call.metadata)
+    return split_upload(content_type, call.body)
+
+
 def match_method(http: str, path: str) -> MatchedMethod | None:
     for root in _ROOTS:
         if path.startswith(root):
@@ -258,16 +333,6 @@ def match_method(http: str, path: str) -> MatchedMethod | None:
                 return None
             return MatchedMethod(matched[0], user, matched[1], upload)
     return None
-
-
-def is_unsimulated(path: str) -> bool:
-    """Return whether Gmail has this path although mailsim does not: filters, S/MIME, encryption."""
-    for root in _ROOTS:
-        if path.startswith(root):
-            _user, *rest = path[len(root) :].split("/")
-            if rest[:1] == ["settings"]:
-                return rest[1:2] in (["cse"], ["filters"]) or rest[3:4] == ["smimeInfo"]
-    return False
 
 
 def encode_json(value: Any, *, pretty: bool) -> bytes:

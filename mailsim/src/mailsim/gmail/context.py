@@ -10,6 +10,7 @@ from typing import Any
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.mailbox_settings import MailboxSettings
 from mailsim.gmail.parameters import QueryParameter
+from mailsim.gmail.upload import UploadBody
 from mailsim.gmail.watches import WatchRegistry
 from mailsim.google.clients import GoogleClient
 from mailsim.google.context import GoogleContext
@@ -20,7 +21,7 @@ from mailsim.google.grants import GoogleAccessToken
 class GmailCallContext:
     """The input of a method.
 
-    `raw` is the body of an upload, `body` the properties of a JSON body.
+    `body` has the properties of the JSON body or, for an upload, of its metadata.
     """
 
     google: GoogleContext
@@ -30,9 +31,7 @@ class GmailCallContext:
     client: GoogleClient
     args: Mapping[str, Any]
     body: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    raw: bytes = b""
-    content_type: str = ""
-    upload: bool = False
+    upload: UploadBody | None = None
 
     @property
     def settings(self) -> MailboxSettings:

@@ -61,7 +61,7 @@ def send(context: GmailCallContext) -> dict[str, Any]:
     if not named:
         return messages.send_message(context, _read_draft_bytes(context))
     number = _find_number(gmail_mailbox, named)
-    if context.upload or context.body.get("message"):
+    if context.upload is not None or context.body.get("message"):
         number = gmail_mailbox.mailbox.edit_draft(number, _read_draft_bytes(context))
     return messages.send_message(context, gmail_mailbox.mailbox.raw(number), draft=number)
 

@@ -52,7 +52,7 @@ class GmailMailbox:
         if not is_message_id(message_id):
             raise bad_request("Invalid id value")
         number = self.ids.to_number(message_id)
-        if number >= len(self.mailbox) or self.mailbox.state(number) is None:
+        if self.mailbox.state(number) is None:
             raise not_found()
         if self.hidden_until and self.now_ms() < self.hidden_until.get((self.mailbox.address, number), 0):
             raise not_found()
@@ -66,7 +66,7 @@ class GmailMailbox:
         if not is_message_id(thread_id):
             raise bad_request("Invalid id value")
         root = self.ids.to_number(thread_id)
-        members = self.mailbox.thread_members(root) if root < len(self.mailbox) else []
+        members = self.mailbox.thread_members(root) if root >= 0 else []
         if not members or self.mailbox.thread_root(members[0]) != root:
             raise not_found()
         return root, members

@@ -1,18 +1,19 @@
 """Gmail's IDs, derived from message numbers and change sequence numbers, reversible without a table.
 
-Message IDs are scattered over 60 bits. History IDs increase with random gaps. Page tokens and attachment
-IDs are opaque.
+A message ID is the time of arrival in milliseconds and 20 more bits, so IDs sort by time. History IDs
+increase with random gaps. Page tokens and attachment IDs are opaque.
 """
 
 import base64
 import re
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from hashlib import blake2b
 
 _HEX = re.compile("[0-9a-fA-F]{1,16}")
 _SPACE = 1 << 60
-_TOP = 1 << 60  # IDs have 16 hex digits and start with 1
+_PER_MILLISECOND = 1 << 20  # message IDs
 _MASK = (1 << 64) - 1
 _GAP = 37
 _INITIAL_GAP = 11
@@ -31,7 +32,8 @@ def _mix(value: int) -> int:
 class GmailIds:
     """The IDs of one mailbox.
 
-    `key` is its 64-bit key, `initial_count` the size of its initial mail.
+    `key` is its 64-bit key, `initial_count` the size of its initial mail. `received_ms` gives the arrival of
+    a message, `count` how many numbers were assigned.
     """
 
     key: int
@@ -40,13 +42,21 @@ class GmailIds:
     inverse: int
     shift: int
     first_history: int
+    received_ms: Callable[[int], int]
+    count: Callable[[], int]
 
     def to_message_id(self, number: int) -> str:
-        return f"{_TOP | (number * self.factor + self.shift) % _SPACE:x}"
+        low = (number + self.shift) % _PER_MILLISECOND
+        return f"{max(self.received_ms(number), 0) * _PER_MILLISECOND + low:016x}"
 
     def to_number(self, message_id: str) -> int:
-        """Return the number that an ID encodes. The mailbox may have no such message."""
-        return (int(message_id, 16) - _TOP - self.shift) * self.inverse % _SPACE
+        """Return the number that an ID encodes, -1 if it is of no message."""
+        milliseconds, low = divmod(int(message_id, 16), _PER_MILLISECOND)
+        first = (low - self.shift) % _PER_MILLISECOND
+        for number in range(first, self.count(), _PER_MILLISECOND):
+            if max(self.received_ms(number), 0) == milliseconds:
+                return number
+        return -1
 
     def to_history_id(self, sequence: int) -> int:
         return self.first_history + sequence * _GAP + _mix(self.key ^ sequence) % (_GAP - 1)
@@ -118,7 +128,9 @@ class GmailIds:
         return number, part, milliseconds
 
 
-def make_ids(key: int, initial_count: int) -> GmailIds:
+def make_ids(
+    key: int, initial_count: int, received_ms: Callable[[int], int], count: Callable[[], int]
+) -> GmailIds:
     factor = _mix(key) % _SPACE | 1
     return GmailIds(
         key=key,
@@ -127,6 +139,8 @@ def make_ids(key: int, initial_count: int) -> GmailIds:
         inverse=pow(factor, -1, _SPACE),
         shift=_mix(key ^ 0x5A5A) % _SPACE,
         first_history=100_000 + initial_count * _INITIAL_GAP + key % 1_000_000,
+        received_ms=received_ms,
+        count=count,
     )
 
 

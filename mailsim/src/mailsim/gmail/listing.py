@@ -82,14 +82,11 @@ class MessageSelection:
 
     def matches(self, number: int) -> bool:
         """Apply the whole filter to one message; `list_page` applies it in steps."""
-        state = self.gmail_mailbox.mailbox.state(number)
-        moment = self.gmail_mailbox.mailbox.received_ms(number)
-        early, late = self.search.from_ms, self.search.to_ms
+        mailbox = self.gmail_mailbox.mailbox
+        state = mailbox.state(number)
         if state is None or not self.matches_state(state):
             return False
-        if (early is not None and moment < early) or (late is not None and moment >= late):
-            return False
-        return self.matches_content(number, state)
+        return self.search.accepts(MailboxMessage(mailbox, number, state))
 
     def matches_content(self, number: int, state: MessageState) -> bool:
         matches = self.search.matches
@@ -126,10 +123,7 @@ def list_page(
 def select_messages(
     gmail_mailbox: GmailMailbox, args: Mapping[str, Any], *, drafts: bool = False
 ) -> MessageSelection:
-    names = {to_search_name(folder.name): key for key, folder in gmail_mailbox.mailbox.folders.items()}
-    search = compile_search(
-        args.get("q", ""), gmail_mailbox.now_ms() / 1000, names, gmail_mailbox.mailbox.address
-    )
+    search = compile_mailbox_search(gmail_mailbox, args.get("q", ""))
     required = gmail_mailbox.validate_label_ids(args.get("labelIds", ()))
     shown = bool(args.get("includeSpamTrash")) or search.includes_spam_trash
     hidden = frozenset[str]() if shown else _HIDDEN - required
@@ -140,6 +134,13 @@ def select_messages(
         return fits and (state.draft or not drafts)
 
     return MessageSelection(gmail_mailbox, search, allows)
+
+
+def compile_mailbox_search(gmail_mailbox: GmailMailbox, query: str) -> CompiledSearch:
+    """Compile a search with the labels and the address of a mailbox."""
+    mailbox = gmail_mailbox.mailbox
+    names = {to_search_name(folder.name): key for key, folder in mailbox.folders.items()}
+    return compile_search(query, gmail_mailbox.now_ms() / 1000, names, mailbox.address)
 
 
 def _list_candidates(selection: MessageSelection, token: str) -> Iterator[int]:

@@ -14,7 +14,6 @@ from mailsim.gmail.errors import bad_request
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import is_message_id
 from mailsim.gmail.listing import list_page
-from mailsim.gmail.upload import extract_message
 from mailsim.initial_states import get_arrival_state
 from mailsim.message_state import MessageState, with_labels
 
@@ -150,8 +149,8 @@ def send_message(context: GmailCallContext, raw: bytes, draft: int | None = None
 
 def read_message_bytes(context: GmailCallContext, message: dict[str, Any] | None = None) -> bytes:
     """Read the message of a request: uploaded, or base64url in the property `raw`."""
-    if context.upload:
-        return extract_message(context.content_type, context.raw)
+    if context.upload is not None:
+        return context.upload.read_message()
     text = (message if message is not None else context.body).get("raw", "")
     if not isinstance(text, str) or not text:
         raise bad_request(

@@ -302,7 +302,10 @@ def find_method(
         ids: dict[str, str] = {}
         for pattern, part in zip(method.path, path, strict=True):
             if pattern[0] == "{":
-                ids[pattern[1:-1]] = part
+                name, _, verb = pattern[1:].partition("}")
+                if not part.endswith(verb):
+                    break
+                ids[name] = part.removesuffix(verb)
             elif pattern != part:
                 break
         else:

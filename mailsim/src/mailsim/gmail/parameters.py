@@ -17,7 +17,7 @@ from mailsim.gmail.errors import GmailError, bad_field, bad_request
 ParameterKind = Literal["text", "texts", "uint32", "uint64", "bool"]
 COMMON = frozenset(
     ("alt", "fields", "key", "quotaUser", "prettyPrint", "$.xgafv", "access_token", "oauth_token", "callback",
-     "uploadType", "upload_protocol", "$alt", "$fields", "$key", "$prettyPrint", "$callback")
+     "uploadType", "upload_protocol", "upload_id", "$alt", "$fields", "$key", "$prettyPrint", "$callback")
 )  # fmt: skip
 _UPPER = re.compile(r"([A-Z])")
 _TYPE = {"uint32": "TYPE_UINT32", "uint64": "TYPE_UINT64", "bool": "TYPE_BOOL"}
@@ -94,13 +94,18 @@ def parse_json_body(body: bytes, known: Mapping[str, type]) -> dict[str, Any]:
         raise _malformed_json_error() from error
     if not isinstance(value, dict):
         raise _malformed_json_error()
+    return check_properties(cast("dict[str, Any]", value), known)
+
+
+def check_properties(value: Mapping[str, Any], known: Mapping[str, type]) -> dict[str, Any]:
+    """Return the properties of a JSON object without nulls; reject unknown ones and wrong types."""
     checked: dict[str, Any] = {}
-    for name, item in value.items():  # pyright: ignore[reportUnknownVariableType]
-        wanted = known.get(str(name))  # pyright: ignore[reportUnknownArgumentType]
+    for name, item in value.items():
+        wanted = known.get(name)
         if wanted is None:
             text = f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
             raise bad_field("", text)
-        checked[str(name)] = _check_type(str(name), item, wanted)  # pyright: ignore[reportUnknownArgumentType]
+        checked[name] = _check_type(name, item, wanted)
     return {name: item for name, item in checked.items() if item is not None}
 
 

@@ -53,8 +53,9 @@ class SingleCallHandler:
             headers=_decode_headers(scope),
             body=body,
             concurrency=meter.in_flight,
+            scheme=scope["scheme"],
         )
-        outcome = self.gmail.handle_call(call, match_method(call.http, call.path))
+        outcome = self.gmail.handle_call(call, self.gmail.match_call(call.http, call.path, call.query))
         exchange.units = outcome.units
         meter.rejections += outcome.quota_exceeded
         await _send_response(send, outcome.response)
@@ -159,7 +160,8 @@ def identify_target(gmail: GmailApi, scope: Scope, endpoint: str) -> RequestTarg
     """Identify mailbox and endpoint of a request before its body is read."""
     if not endpoint.startswith("gmail"):
         return RequestTarget(_find_address(gmail, _decode_headers(scope)), endpoint)
-    matched = match_method(scope["method"], _get_raw_path(scope))
+    query = scope["query_string"].decode("latin-1")
+    matched = gmail.match_call(scope["method"], _get_raw_path(scope), query)
     return RequestTarget(
         _find_address(gmail, _decode_headers(scope)), matched.method.endpoint if matched else "unknown"
     )

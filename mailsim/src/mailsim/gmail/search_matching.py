@@ -84,6 +84,15 @@ class CompiledSearch:
     message_id: str  # the Message-ID that the search requires; "" if none
     includes_spam_trash: bool  # the search itself mentions spam or trash
 
+    def accepts(self, message: SearchableMessage) -> bool:
+        """Apply the whole search to one message."""
+        moment = message.milliseconds
+        if (self.from_ms is not None and moment < self.from_ms) or (
+            self.to_ms is not None and moment >= self.to_ms
+        ):
+            return False
+        return self.may_match_labels(message.labels) and (self.matches is None or self.matches(message))
+
 
 def compile_search(
     text: str, now: float, label_names: Mapping[str, str], address: str = ""

@@ -1,7 +1,10 @@
 """The rows of the method table for users.settings. `methods` adds them to its own."""
 
-from mailsim.gmail import settings
+from collections.abc import Mapping
+
+from mailsim.gmail import cse, filters, settings, smime
 from mailsim.gmail.context import GmailMethod, MethodFunction
+from mailsim.gmail.parameters import QueryParameter
 from mailsim.gmail.settings import by_service_account
 
 _PREFIX = "https://www.googleapis.com/auth/gmail."
@@ -50,10 +53,18 @@ def _method(
     function: MethodFunction,
     response_type: str = "",
     properties: dict[str, type] | None = None,
+    parameters: Mapping[str, QueryParameter] | None = None,
 ) -> GmailMethod:
     segments = ("settings", *path.split("/"))
     return GmailMethod(
-        f"users.settings.{id_}", http, segments, scopes, function, response_type, properties=properties or {}
+        f"users.settings.{id_}",
+        http,
+        segments,
+        scopes,
+        function,
+        response_type,
+        parameters or {},
+        properties or {},
     )
 
 
@@ -92,6 +103,92 @@ def _list_address_methods(
 
 _ALIAS = "sendAs/{sendAsEmail}"
 _CHANGE = frozenset({_BASIC, _SHARING})
+_SEE_SHARED = _SEE | _CHANGE
+_SMIME: dict[str, type] = {
+    "id": str,
+    "issuerCn": str,
+    "isDefault": bool,
+    "expiration": object,
+    "encryptedKeyPassword": str,
+    "pem": str,
+    "pkcs12": str,
+}
+_IDENTITY: dict[str, type] = {"emailAddress": str, "primaryKeyPairId": str, "signAndEncryptKeyPairs": dict}
+_KEY_PAIR: dict[str, type] = {
+    "keyPairId": str,
+    "pkcs7": str,
+    "pem": str,
+    "subjectEmailAddresses": list,
+    "enablementState": str,
+    "disableTime": str,
+    "privateKeyMetadata": object,
+}
+_PAGE = {"pageSize": QueryParameter("uint32"), "pageToken": QueryParameter()}
+
+
+def _list_filter_methods() -> list[GmailMethod]:
+    one, basic = "filters/{id}", frozenset({_BASIC})
+    properties: dict[str, type] = {"id": str, "criteria": dict, "action": dict}
+    return [
+        _method("filters.list", "GET", "filters", _SEE, filters.list_filters, "ListFiltersResponse"),
+        _method("filters.get", "GET", one, _SEE, filters.get_filter, "Filter"),
+        _method("filters.create", "POST", "filters", basic, filters.create_filter, "Filter", properties),
+        _method("filters.delete", "DELETE", one, basic, filters.delete_filter),
+    ]
+
+
+def _list_smime_methods() -> list[GmailMethod]:
+    name, path = "sendAs.smimeInfo", f"{_ALIAS}/smimeInfo"
+    one = f"{path}/{{id}}"
+    return [
+        _method(f"{name}.list", "GET", path, _SEE_SHARED, smime.list_smime_infos, "ListSmimeInfoResponse"),
+        _method(f"{name}.get", "GET", one, _SEE_SHARED, smime.get_smime_info, "SmimeInfo"),
+        _method(f"{name}.insert", "POST", path, _CHANGE, smime.insert_smime_info, "SmimeInfo", _SMIME),
+        _method(f"{name}.delete", "DELETE", one, _CHANGE, smime.delete_smime_info),
+        _method(f"{name}.setDefault", "POST", f"{one}/setDefault", _CHANGE, smime.set_default_smime_info),
+    ]
+
+
+def _list_cse_methods() -> list[GmailMethod]:
+    identities, pairs = "cse/identities", "cse/keypairs"
+    identity, pair = f"{identities}/{{cseEmailAddress}}", f"{pairs}/{{keyPairId}}"
+    chain = {"chainValidation": QueryParameter(choices=("all", "none"))}
+    rows: list[tuple[str, str, str, MethodFunction, str, dict[str, type], Mapping[str, QueryParameter]]] = [
+        ("identities.list", "GET", identities, cse.list_identities, "ListCseIdentitiesResponse", {}, _PAGE),
+        ("identities.get", "GET", identity, cse.get_identity, "CseIdentity", {}, {}),
+        ("identities.create", "POST", identities, cse.create_identity, "CseIdentity", _IDENTITY, {}),
+        (
+            "identities.patch",
+            "PATCH",
+            f"{identities}/{{emailAddress}}",
+            cse.patch_identity,
+            "CseIdentity",
+            _IDENTITY,
+            {},
+        ),
+        ("identities.delete", "DELETE", identity, cse.delete_identity, "", {}, {}),
+        ("keypairs.list", "GET", pairs, cse.list_key_pairs, "ListCseKeyPairsResponse", {}, _PAGE),
+        ("keypairs.get", "GET", pair, cse.get_key_pair, "CseKeyPair", {}, {}),
+        ("keypairs.create", "POST", pairs, cse.create_key_pair, "CseKeyPair", _KEY_PAIR, chain),
+        ("keypairs.enable", "POST", f"{pair}:enable", cse.set_enablement("enabled"), "CseKeyPair", {}, {}),
+        ("keypairs.disable", "POST", f"{pair}:disable", cse.set_enablement("disabled"), "CseKeyPair", {}, {}),
+        ("keypairs.obliterate", "POST", f"{pair}:obliterate", cse.obliterate_key_pair, "", {}, {}),
+    ]
+    return [
+        _method(
+            f"cse.{name}",
+            http,
+            path,
+            _SEE_SHARED if http == "GET" else _CHANGE,
+            by_service_account(function),
+            response_type,
+            properties,
+            parameters,
+        )
+        for name, http, path, function, response_type, properties, parameters in rows
+    ]
+
+
 SETTINGS_METHODS: tuple[GmailMethod, ...] = (
     *_list_value_methods(),
     *_list_address_methods(
@@ -127,4 +224,7 @@ SETTINGS_METHODS: tuple[GmailMethod, ...] = (
         (settings.create_delegate, settings.delete_delegate),
         {"delegateEmail": str, "verificationStatus": str},
     ),
+    *_list_filter_methods(),
+    *_list_smime_methods(),
+    *_list_cse_methods(),
 )

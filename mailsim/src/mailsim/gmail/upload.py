@@ -1,7 +1,7 @@
-"""Extracts message and metadata from an upload body: the message alone, or a multipart with both."""
+"""UploadBody: the body of an upload, split once into message and metadata."""
 
 import re
-from collections.abc import Sequence
+from typing import NamedTuple
 
 from mailsim import mime
 from mailsim.gmail.errors import bad_request
@@ -9,34 +9,36 @@ from mailsim.gmail.errors import bad_request
 _BOUNDARY = re.compile(r""";\s*boundary\s*=""", re.IGNORECASE)
 
 
-def _is_multipart(content_type: str) -> bool:
+class UploadBody(NamedTuple):
+    """An upload: the message alone, or with its metadata in JSON."""
+
+    media_type: str
+    media: bytes
+    metadata: bytes = b""
+
+    def read_message(self) -> bytes:
+        """Return the RFC 5322 bytes."""
+        check_media_type(self.media_type)
+        if not self.media.strip():
+            raise bad_request("Media upload is empty", "badContent")
+        return self.media
+
+
+def split_upload(content_type: str, body: bytes) -> UploadBody:
+    """Split a body that is the message alone, or a multipart/related of metadata and message."""
     kind = content_type.partition(";")[0].strip().lower()
-    return kind == "multipart/related" and _BOUNDARY.search(content_type) is not None
-
-
-def _split_parts(content_type: str, body: bytes) -> Sequence[mime.MimePart]:
-    tree = mime.parse(b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n" + body)
-    if len(tree.children) != 2:
+    if kind != "multipart/related" or _BOUNDARY.search(content_type) is None:
+        return UploadBody(kind, body)
+    head = b"Content-Type: " + content_type.encode("latin-1", "replace") + b"\r\n\r\n"
+    parts = mime.parse(head + body, levels=1).children
+    if len(parts) != 2:
         raise bad_request("Multipart upload needs two parts: metadata and media", "badContent")
-    return tree.children
+    metadata, media = parts
+    return UploadBody("message/rfc822", media.content, metadata.content)
 
 
-def extract_metadata(content_type: str, body: bytes) -> bytes:
-    """Extract the JSON of an upload; empty if it contains only the message."""
-    return _split_parts(content_type, body)[0].content if _is_multipart(content_type) else b""
-
-
-def extract_message(content_type: str, body: bytes) -> bytes:
-    """Extract the RFC 5322 bytes of an upload."""
-    kind = content_type.partition(";")[0].strip().lower()
-    if kind.startswith("message/"):
-        media = body
-    elif _is_multipart(content_type):
-        media = _split_parts(content_type, body)[1].content
-    else:
+def check_media_type(media_type: str) -> None:
+    if not media_type.startswith("message/"):
         raise bad_request(
-            f"Media type '{kind}' is not supported. Valid media types: [message/*]", "badContent"
+            f"Media type '{media_type}' is not supported. Valid media types: [message/*]", "badContent"
         )
-    if not media.strip():
-        raise bad_request("Media upload is empty", "badContent")
-    return media

@@ -47,20 +47,18 @@ def sign_smime(signed_bytes: bytes) -> bytes:
         pkcs7.PKCS7Options.DetachedSignature, pkcs7.PKCS7Options.Binary, pkcs7.PKCS7Options.NoAttributes,
     ]  # fmt: skip
     builder = pkcs7.PKCS7SignatureBuilder().set_data(signed_bytes)
-    builder = builder.add_signer(_make_certificate(), _make_key(), hashes.SHA256())
+    builder = builder.add_signer(make_certificate(), make_key(), hashes.SHA256())
     return builder.sign(serialization.Encoding.DER, options)
 
 
 @functools.cache
-def _make_certificate() -> x509.Certificate:
+def make_certificate() -> x509.Certificate:
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "mail signer"),
                       x509.NameAttribute(x509.NameOID.EMAIL_ADDRESS, "signer@example.org")])  # fmt: skip
-    builder = x509.CertificateBuilder(
-        subject_name=name, issuer_name=name, public_key=_make_key().public_key()
-    )
+    builder = x509.CertificateBuilder(subject_name=name, issuer_name=name, public_key=make_key().public_key())
     builder = builder.serial_number(1).not_valid_before(datetime(2020, 1, 1, tzinfo=UTC))
     builder = builder.not_valid_after(datetime(2040, 1, 1, tzinfo=UTC))
-    return builder.sign(_make_key(), hashes.SHA256())
+    return builder.sign(make_key(), hashes.SHA256())
 
 
 def sign_openpgp(signed_bytes: bytes, moment: int) -> bytes:
@@ -91,14 +89,14 @@ def _encode_public_key() -> bytes:
         b"\x04"
         + struct.pack(">I", 1_577_836_800)
         + b"\x01"
-        + _encode_integer(_make_key().public_key().public_numbers().n)
+        + _encode_integer(make_key().public_key().public_numbers().n)
         + _encode_integer(_EXPONENT)
     )
     return b"\x99" + struct.pack(">H", len(body)) + body
 
 
 def _sign_digest(digest: bytes) -> int:
-    signature = _make_key().sign(digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA256()))
+    signature = make_key().sign(digest, padding.PKCS1v15(), utils.Prehashed(hashes.SHA256()))
     return int.from_bytes(signature, "big")
 
 
@@ -127,7 +125,7 @@ def _armor(packet: bytes, title: str = "SIGNATURE") -> bytes:
 
 
 @functools.cache
-def _make_key() -> rsa.RSAPrivateKey:
+def make_key() -> rsa.RSAPrivateKey:
     """Make the 2048-bit key, which is the same in every process."""
     first, second = _find_prime(1), _find_prime(2)
     modulus, totient = first * second, (first - 1) * (second - 1)
