@@ -28,6 +28,30 @@ DIRECTORY = (
     "/admin/directory/v1/users", "/admin/directory/v1/users/x@y", "/admin/directory/v1/groups",
     "/admin/directory/v1/groups/x@y/members", "/admin/directory/v1/customers", "/admin/reports",
 )  # fmt: skip
+PUBSUB_SCOPE = "https://www.googleapis.com/auth/pubsub"
+PUBSUB = tuple(
+    f"/v1/projects/mailsim/{path}"
+    for path in (
+        "topics", "subscriptions", "snapshots", "schemas", "nothing", "topics/fuzz", "topics/fuzz:publish",
+        "topics/fuzz/subscriptions", "topics/fuzz:setIamPolicy", "topics/fuzz:testIamPermissions",
+        "subscriptions/fuzz", "subscriptions/fuzz:acknowledge", "subscriptions/fuzz:modifyAckDeadline",
+        "subscriptions/fuzz:modifyPushConfig", "subscriptions/fuzz:getIamPolicy", "subscriptions/fuzz:seek",
+    )
+)  # fmt: skip
+PUBSUB_NAMES = [
+    "topic", "labels", "messages", "data", "attributes", "ackIds", "ackDeadlineSeconds", "policy", "bindings",
+    "role", "members", "permissions", "pushConfig", "pushEndpoint", "oidcToken", "etag", "retryPolicy",
+    "minimumBackoff", "expirationPolicy", "deadLetterPolicy", "filter",
+]  # fmt: skip
+PUBSUB_BODIES = st.recursive(
+    st.one_of(
+        st.none(), st.booleans(), st.integers(), st.text(max_size=8), st.just("projects/mailsim/topics/fuzz")
+    ),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(PUBSUB_NAMES), inner, max_size=4)
+    ),
+    max_leaves=8,
+)
 FUZZING = settings(
     max_examples=examples(250),
     deadline=None,
@@ -49,6 +73,7 @@ NAMES = [
     *sorted({name for method in METHODS for name in method.parameters}),
     "alt", "fields", "prettyPrint", "$.xgafv", "access_token", "client_id", "client_secret", "redirect_uri",
     "response_type", "scope", "state", "code", "grant_type", "refresh_token", "token", "code_challenge",
+    "uploadType", "upload_id",
     "assertion", "customer", "domain", "query", "userKey", "orderBy", "projection", "roles", "showDeleted",
 ]  # fmt: skip
 QUERY = st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), WORD), WORD), max_size=4)
@@ -90,7 +115,9 @@ TOKENS = st.sampled_from(
 def user(shared: Simulation) -> Generator[GoogleUser]:
     shared.control.patch("google/options", json={"user_units": 10**9, "project_units": 10**9})
     with ExitStack() as stack:
-        user = GoogleUsers(stack).connect(shared, ADDRESS, FULL, *DIRECTORY_SCOPES, messages=40)
+        scopes = (FULL, *DIRECTORY_SCOPES, PUBSUB_SCOPE)
+        user = GoogleUsers(stack).connect(shared, ADDRESS, *scopes, messages=40)
+        shared.post("google/topics", name="projects/mailsim/topics/fuzz")
         shared.post(f"google/accounts/{ADDRESS}/admin", admin=True)
         yield user
 
@@ -112,6 +139,7 @@ def paths() -> st.SearchStrategy[str]:
             [
                 *SIGN_IN,
                 *DIRECTORY,
+                *PUBSUB,
                 "/batch",
                 "/batch/gmail/v1",
                 "/gmail",
@@ -166,6 +194,13 @@ def test_random_directory_requests_cause_no_server_errors(sim, user, query, path
     asked = [("customer", "my_customer"), *query]
     answer = user.request("GET", path, params=asked)
     assert answer.status_code in {200, 400, 401, 403, 404, 501}, answer.text
+
+
+@FUZZING
+@given(method=METHOD, path=st.sampled_from(PUBSUB), body=PUBSUB_BODIES)
+def test_random_pubsub_requests_cause_no_server_errors(sim, user, method, path, body):
+    answer = user.request(method, path, json=body)
+    assert answer.status_code in {200, 400, 404, 405, 409, 501}, answer.text
 
 
 @FUZZING

@@ -1,4 +1,4 @@
-"""The routes of Gmail, Google sign-in and the directory, and the simulator's Provider interface.
+"""The routes of Gmail, Google sign-in, directory and Pub/Sub, and the simulator's Provider interface.
 
 It connects the modules; the endpoints are elsewhere.
 """
@@ -9,6 +9,7 @@ from typing import Any
 from starlette.routing import Route
 
 from mailsim.admin_directory.api import DirectoryApi
+from mailsim.cloud_pubsub.api import PubSubApi
 from mailsim.errors import InvalidRequest
 from mailsim.gmail import errors, quota
 from mailsim.gmail.api import JSON, GmailApi, encode_json
@@ -40,8 +41,8 @@ def routes(sim: Simulator) -> list[Route]:
     gmail = GmailApi(google, PubSub(google))
     sim.registry.change_listeners.append(lambda mailbox, change: _handle_change(gmail, mailbox, change))
     sign_in = oauth.routes(google)
-    directory = DirectoryApi(gmail).routes()
-    names = {method.endpoint for method in METHODS} | {route.name for route in (*sign_in, *directory)}
+    other = [*DirectoryApi(gmail).routes(), *PubSubApi(gmail).routes()]
+    names = {method.endpoint for method in METHODS} | {route.name for route in (*sign_in, *other)}
     sim.providers["gmail"] = _make_provider(gmail, names | {"batch", "push", "unknown"})
     single, batched = SingleCallHandler(gmail), BatchHandler(gmail)
     return [
@@ -51,7 +52,7 @@ def routes(sim: Simulator) -> list[Route]:
         Route("/batch", batched, name="batch"),
         Route("/batch/gmail/v1", batched, name="batch"),
         *sign_in,
-        *directory,
+        *other,
     ]
 
 
@@ -110,7 +111,7 @@ def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:
         ],
         endpoints=frozenset(names),
         fault_codes=_FAULT_CODES,
-        prefixes=("/gmail/", "/o/oauth2/", "/oauth2/", "/batch/", "/admin/"),
+        prefixes=("/gmail/", "/o/oauth2/", "/oauth2/", "/batch/", "/admin/", "/v1/projects/"),
         revoke=partial(_revoke_access, gmail),
         expire_tokens=expire_tokens,
         expire_cursors=expire_cursors,

@@ -15,7 +15,7 @@ from mailsim.google.grants import AccountProblem, AuthorizedRequest
 from mailsim.google.oauth import to_token_json
 from mailsim.google.options import GoogleOptions
 from mailsim.google.pubsub import PubSub
-from mailsim.google.pubsub_resources import PubSubTopic, PushSubscription
+from mailsim.google.pubsub_resources import PubSubSubscription, PubSubTopic
 from mailsim.message_state import ProviderName
 
 READONLY = "https://www.googleapis.com/auth/gmail.readonly"
@@ -107,7 +107,10 @@ class GoogleControl:
 
     def _list_pubsub_endpoints(self) -> tuple[ControlEndpoint, ...]:
         at, topics, subscriptions = "/google", "/google/topics", "/google/subscriptions"
-        subscribe, end = "Create or replace a push subscription", "Delete a push subscription"
+        subscribe, end = (
+            "Create or replace a subscription; without push_endpoint, to pull",
+            "Delete a subscription",
+        )
         return (
             ControlEndpoint("GET", topics, "List Pub/Sub topics", self.list_topics, list[PubSubTopic]),
             ControlEndpoint(
@@ -123,17 +126,17 @@ class GoogleControl:
             ControlEndpoint(
                 "GET",
                 subscriptions,
-                "List push subscriptions",
+                "List subscriptions",
                 self.list_subscriptions,
-                list[PushSubscription],
+                list[PubSubSubscription],
             ),
             ControlEndpoint(
                 "POST",
                 subscriptions,
                 subscribe,
                 self.add_subscription,
-                PushSubscription,
-                PushSubscription,
+                PubSubSubscription,
+                PubSubSubscription,
                 status=201,
             ),
             ControlEndpoint("DELETE", subscriptions, end, self.remove_subscription, query=ResourceName),
@@ -180,10 +183,10 @@ class GoogleControl:
     async def remove_topic(self, call: ControlCall) -> None:
         self.pubsub.remove_topic(call.query.name)
 
-    async def list_subscriptions(self, _call: ControlCall) -> list[PushSubscription]:
+    async def list_subscriptions(self, _call: ControlCall) -> list[PubSubSubscription]:
         return list(self.pubsub.subscriptions.values())
 
-    async def add_subscription(self, call: ControlCall) -> PushSubscription:
+    async def add_subscription(self, call: ControlCall) -> PubSubSubscription:
         return self.pubsub.add_subscription(call.body)
 
     async def remove_subscription(self, call: ControlCall) -> None:

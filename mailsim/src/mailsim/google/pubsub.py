@@ -1,11 +1,14 @@
-"""PubSub: topics, push subscriptions, and delivery at least once and unordered, until acknowledged.
+"""PubSub: topics, subscriptions, and delivery by push or pull at least once and unordered.
 
-A message expires after its retention time. Pushes carry Google's token. Retry delays follow the simulator's
-clock; the endpoint's response timeout is real time. The data types are in `pubsub_resources`.
+A message is delivered until it is acknowledged or its retention time is over. Pushes carry Google's token.
+Retry delays follow the simulator's clock; the endpoint's response timeout is real time. The data types are in
+`pubsub_resources`.
 """
 
 import asyncio
+from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 
@@ -14,9 +17,10 @@ from mailsim.google.context import GoogleContext
 from mailsim.google.pubsub_resources import (
     NAME_RULES,
     TOPIC_NAME,
+    PendingMessage,
     PubSubMessage,
+    PubSubSubscription,
     PubSubTopic,
-    PushSubscription,
 )
 from mailsim.hashing import stable_hash
 from mailsim.push_client import PushOrigin, SubscriberUnreachable
@@ -34,8 +38,13 @@ _FIRST_ID = 10**15
 class PubSub:
     google: GoogleContext
     topics: dict[str, PubSubTopic] = field(default_factory=dict[str, PubSubTopic])
-    subscriptions: dict[str, PushSubscription] = field(default_factory=dict[str, PushSubscription])
+    subscriptions: dict[str, PubSubSubscription] = field(default_factory=dict[str, PubSubSubscription])
+    backlogs: dict[str, list[PendingMessage]] = field(
+        default_factory=dict[str, list[PendingMessage]]
+    )  # of pull subscriptions
+    policies: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # IAM, by name
     published: int = 0
+    pulled: int = 0
     overtaken: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
     tokens: dict[tuple[str, str, str], tuple[float, str]] = field(
         default_factory=dict[tuple[str, str, str], tuple[float, str]]
@@ -51,7 +60,7 @@ class PubSub:
         if self.topics.pop(name, None) is None:
             raise NotFound(f"there is no topic {name}")
 
-    def add_subscription(self, subscription: PushSubscription) -> PushSubscription:
+    def add_subscription(self, subscription: PubSubSubscription) -> PubSubSubscription:
         subscription.validate()
         if subscription.topic not in self.topics:
             raise NotFound(f"there is no topic {subscription.topic}")
@@ -61,21 +70,69 @@ class PubSub:
     def remove_subscription(self, name: str) -> None:
         if self.subscriptions.pop(name, None) is None:
             raise NotFound(f"there is no subscription {name}")
+        self.backlogs.pop(name, None)
 
-    def publish(self, topic: str, data: bytes, mailbox: str = "") -> None:
-        """Start delivering a message to the topic's subscriptions without waiting."""
+    def publish(
+        self,
+        topic: str,
+        data: bytes,
+        mailbox: str = "",
+        attributes: dict[str, str] | None = None,
+        ordering_key: str = "",
+    ) -> str:
+        """Start delivering a message to the topic's subscriptions without waiting; return its ID."""
         sim = self.google.sim
         self.published += 1
         now = sim.clock.now()
         moment = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z"
         number = _FIRST_ID + self.published * 7919
-        message = PubSubMessage(str(number), data, sim.clock.milliseconds(), moment, mailbox)
+        message = PubSubMessage(
+            str(number), data, sim.clock.milliseconds(), moment, mailbox, attributes or {}, ordering_key
+        )
         for subscription in [
             subscription for subscription in self.subscriptions.values() if subscription.topic == topic
         ]:
-            self._start_delivery(subscription, message)
+            if subscription.push_endpoint:
+                self._start_delivery(subscription, message)
+            else:
+                self.backlogs.setdefault(subscription.name, []).append(PendingMessage(message))
+        return message.id
 
-    def _start_delivery(self, subscription: PushSubscription, message: PubSubMessage) -> None:
+    def pull(self, subscription: PubSubSubscription, count: int) -> list[PendingMessage]:
+        """Lease up to `count` messages until the acknowledgement deadline."""
+        now, now_ms = self.google.now(), self.google.sim.clock.milliseconds()
+        leased: list[PendingMessage] = []
+        for pending in list(self.backlogs.get(subscription.name, ())):
+            message = pending.message
+            if len(leased) == count:
+                break
+            if pending.leased_until > now:
+                continue
+            is_dead = subscription.dead_letter_topic and pending.attempts >= subscription.max_attempts
+            if is_dead or now_ms >= message.published_ms + subscription.retention_seconds * 1000:
+                self.backlogs[subscription.name].remove(pending)
+                if is_dead:
+                    self.publish(subscription.dead_letter_topic, message.data, message.mailbox)
+                continue
+            self.pulled += 1
+            pending.attempts += 1
+            pending.leased_until = now + subscription.ack_seconds
+            pending.ack_id = f"{message.id}-{stable_hash('ack', message.id, self.pulled):016x}"
+            leased.append(pending)
+        return leased
+
+    def acknowledge(self, name: str, ack_ids: Collection[str]) -> None:
+        """Remove messages. Unknown IDs are ignored, as by Pub/Sub without exactly-once delivery."""
+        kept = [pending for pending in self.backlogs.get(name, ()) if pending.ack_id not in ack_ids]
+        self.backlogs[name] = kept
+
+    def extend_leases(self, name: str, ack_ids: Collection[str], seconds: int) -> None:
+        """Set the deadline of leased messages; 0 releases them at once."""
+        for pending in self.backlogs.get(name, ()):
+            if pending.ack_id and pending.ack_id in ack_ids:
+                pending.leased_until = self.google.now() + seconds
+
+    def _start_delivery(self, subscription: PubSubSubscription, message: PubSubMessage) -> None:
         faults, background = self.google.sim.faults, self.google.sim.background
         if faults.take("push_lost", message.mailbox, "push", "gmail"):
             self.google.sim.meters.get(message.mailbox).pushes_dropped += 1
@@ -96,7 +153,7 @@ class PubSub:
             background.start(self._deliver(subscription, message, wait), name)
 
     async def _deliver_after_next(
-        self, subscription: PushSubscription, message: PubSubMessage, next_sent: asyncio.Event
+        self, subscription: PubSubSubscription, message: PubSubMessage, next_sent: asyncio.Event
     ) -> None:
         """Deliver a message after the next one, or after a while if none follows."""
         clock, background = self.google.sim.clock, self.google.sim.background
@@ -108,7 +165,7 @@ class PubSub:
         await asyncio.sleep(0.05)  # let the overtaking message be sent first
         await self._deliver(subscription, message, 0.0)
 
-    async def _deliver(self, subscription: PushSubscription, message: PubSubMessage, wait: float) -> None:
+    async def _deliver(self, subscription: PubSubSubscription, message: PubSubMessage, wait: float) -> None:
         sim = self.google.sim
         clock, meter = sim.clock, sim.meters.get(message.mailbox)
         if wait:
@@ -129,7 +186,7 @@ class PubSub:
                 break
         meter.pushes_dropped += 1
 
-    async def _attempt(self, subscription: PushSubscription, message: PubSubMessage, attempt: int) -> bool:
+    async def _attempt(self, subscription: PubSubSubscription, message: PubSubMessage, attempt: int) -> bool:
         headers = {"content-type": "application/json", "user-agent": "CloudPubSub-Google"}
         if subscription.service_account:
             headers["authorization"] = f"Bearer {self.get_push_token(subscription, message.mailbox)}"
@@ -150,7 +207,7 @@ class PubSub:
             return False
         return answer.status in ACKNOWLEDGED
 
-    def get_push_token(self, subscription: PushSubscription, mailbox: str = "") -> str:
+    def get_push_token(self, subscription: PubSubSubscription, mailbox: str = "") -> str:
         """Return a token for the push endpoint, reused while fresh.
 
         A fault makes it invalid in one way.

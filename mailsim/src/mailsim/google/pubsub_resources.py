@@ -1,10 +1,11 @@
-"""The data types of Pub/Sub: topic, push subscription and message, with their name rules and JSON.
+"""The data types of Pub/Sub: topic, subscription and message, with their name rules and pushed JSON.
 
 `pubsub` stores and delivers them.
 """
 
 import base64
 import re
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -30,17 +31,19 @@ class PubSubTopic(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     publisher: bool = True
+    labels: dict[str, str] = {}
+    retention: str = ""  # as the client wrote it, such as `600s`
 
 
-class PushSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A push subscription.
+class PubSubSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A subscription: to push or, without `push_endpoint`, to pull.
 
     Without a `service_account`, no token is sent. The default `audience` is the endpoint's URL with query.
     """
 
     name: str
     topic: str
-    push_endpoint: str
+    push_endpoint: str = ""
     service_account: str = ""
     audience: str = ""
     ack_seconds: int = 10
@@ -53,13 +56,15 @@ class PushSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     retention_seconds: int = 7 * 86_400
     no_wrapper: bool = False
     write_metadata: bool = False
+    labels: dict[str, str] = {}
+    expires_after: str = "2678400s"  # without use; the simulator never deletes a subscription
 
     def validate(self) -> None:
         if not SUBSCRIPTION_NAME.match(self.name):
             raise InvalidRequest(
                 f"subscription name must be projects/PROJECT/subscriptions/NAME; {NAME_RULES}"
             )
-        if not self.push_endpoint.startswith(("http://", "https://")):
+        if self.push_endpoint and not self.push_endpoint.startswith(("http://", "https://")):
             raise InvalidRequest("push_endpoint must be an http or https URL")
         if not 10 <= self.ack_seconds <= 600:
             raise InvalidRequest("ack_seconds must be between 10 and 600")
@@ -82,19 +87,31 @@ class PubSubMessage(msgspec.Struct, frozen=True):
     published_ms: int
     published: str  # the same time in RFC 3339 format
     mailbox: str = ""
+    attributes: dict[str, str] = {}
+    ordering_key: str = ""
 
-    def to_envelope(self, subscription: PushSubscription, attempt: int) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
+        body: dict[str, Any] = {"data": base64.b64encode(self.data).decode()} if self.data else {}
+        if self.attributes:
+            body["attributes"] = self.attributes
+        if self.ordering_key:
+            body["orderingKey"] = self.ordering_key
+        return body | {"messageId": self.id, "publishTime": self.published}
+
+    def to_envelope(self, subscription: PubSubSubscription, attempt: int) -> dict[str, Any]:
         """Return the wrapped form with every name in both spellings, as Pub/Sub sends it."""
-        body: dict[str, Any] = {
-            "message": {
-                "data": base64.b64encode(self.data).decode(),
-                "messageId": self.id,
-                "message_id": self.id,
-                "publishTime": self.published,
-                "publish_time": self.published,
-            },
-            "subscription": subscription.name,
-        }
+        names = {"message_id": self.id, "publish_time": self.published}
+        body: dict[str, Any] = {"message": self.to_json() | names, "subscription": subscription.name}
         if subscription.dead_letter_topic:
             body["deliveryAttempt"] = attempt
         return body
+
+
+@dataclass(slots=True)
+class PendingMessage:
+    """A message that a pull subscription has not acknowledged; `leased_until` is in seconds since 1970."""
+
+    message: PubSubMessage
+    ack_id: str = ""
+    leased_until: float = 0.0
+    attempts: int = 0
