@@ -124,6 +124,23 @@ async def test_mail_of_a_purged_person_is_found(check, world, owner):
     assert await check(replace(world, purged_people=(earlier,))) == []
 
 
+async def test_a_document_is_archived_again_only_after_a_purge(check, world, owner):
+    await owner.execute(
+        """
+        INSERT INTO ledger (organization_id, event_type, entity_type, entity_id, actor_id, payload,
+            personal_sha256, sha256, mac, occurred_at)
+        SELECT organization_id, event_type, entity_type, entity_id, actor_id, payload, personal_sha256,
+            sha256, mac, occurred_at
+        FROM ledger WHERE event_type = 'DOCUMENT_ARCHIVED' ORDER BY id LIMIT 1
+        """
+    )
+    unsealed = {"ledger.purge", "ledger.unsealed"}
+    assert checks(await check(world, owner)) == {"documents.ledger", *unsealed}
+    ada, *others = world.mailboxes
+    purged = replace(world, mailboxes=(replace(ada, was_purged=True), *others))
+    assert checks(await check(purged, owner)) == unsealed
+
+
 async def test_mail_outside_the_first_listing_may_be_missing(check, world, owner):
     [subjects] = await fetch_rows(owner, SUBJECTS)
     query = "DELETE FROM messages WHERE id = %s RETURNING thread_id, received_at"

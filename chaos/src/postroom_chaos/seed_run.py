@@ -159,6 +159,7 @@ def _observe(state: RunState, healed: HealingResult, mailbox: ExpectedMailbox) -
         mailbox.address,
         mailbox.policy,
         state=mailbox.state,
+        was_purged=any(purged == mailbox.id for purged, _ in state.purged_ids),
         present_from=present,
         absent_before=absent,
     )

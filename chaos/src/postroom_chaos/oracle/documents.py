@@ -84,7 +84,9 @@ def _check_document(evidence: Evidence, document: Row) -> Iterator[Violation]:
 
 def _has_purges(evidence: Evidence) -> bool:
     """After a purge, the copy of a document is archived again under a path without the purged name."""
-    return bool(evidence.purged_people) or any(each.state == "purged" for each in evidence.mailboxes)
+    return bool(evidence.purged_people) or any(
+        each.was_purged or each.state == "purged" for each in evidence.mailboxes
+    )
 
 
 def _check_unique(documents: list[Row]) -> Iterator[Violation]:

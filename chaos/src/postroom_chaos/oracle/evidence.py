@@ -19,7 +19,7 @@ class ObservedMailbox:
     """A mailbox, and what must be stored of it in the end.
 
     `mirrored`: connected and synced to the end, so the store equals the simulator. `disconnected`: stored
-    mail stays as it was. `purged`: disconnected and removed.
+    mail stays as it was. `purged`: disconnected and removed. `was_purged`: and connected again, with its id.
 
     Mail received before `absent_before` must be gone (retention), mail received at or after `present_from`
     must be there; what lies between may be there or not, but if it is, it is right. None: no such limit.
@@ -31,6 +31,7 @@ class ObservedMailbox:
     address: str
     policy: Policy
     state: MailboxState = "mirrored"
+    was_purged: bool = False
     folder: str | None = None  # the provider's id of the only folder that is mirrored
     present_from: datetime | None = None
     absent_before: datetime | None = None
