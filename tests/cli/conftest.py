@@ -2,7 +2,7 @@
 
 import pytest
 
-from launcher import Launcher
+from postroom_chaos.launcher import Launcher
 from scenarios.postroom_process import environment
 
 

@@ -15,7 +15,6 @@ import httpx2
 import pytest
 
 from flow.simulated_world import settings
-from launcher import LaunchedProcess, Launcher
 from postroom.blobs import DiskBlobStore
 from postroom.flow.storage import blob_gc
 from postroom.flow.storage.blob_gc import BlobGcContext
@@ -23,6 +22,7 @@ from postroom.model import ProviderName, WorkKind
 from postroom.store import work
 from postroom.store.work import FinishedWork, WorkRequest
 from postroom.wiring.engine import build_engine
+from postroom_chaos.launcher import LaunchedProcess, Launcher
 from providers.receiver import Receiver
 from scenarios.crash_points import Effect
 from scenarios.crash_program import REACHED

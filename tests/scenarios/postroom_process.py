@@ -13,17 +13,11 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from launcher import IMPORTED, Launcher
+from postroom_chaos.launcher import IMPORTED, IMPORTED_BY_SERVERS, Launcher
 
 PATIENCE = 180  # seconds until a test is given up; nothing is asserted about how long it took
 SOURCES = Path(__file__).parents[2] / "src"
 PAUSED_PROGRAM = Path(__file__).with_name("paused_program.py")
-OF_SERVERS = (
-    "uvloop",
-    "postroom.documents.sandbox.file_sandbox",
-    "postroom.web.server",
-    "postroom.wiring.documents",
-)
 
 
 def environment(**settings):
@@ -35,7 +29,7 @@ def environment(**settings):
 @cache
 def server_launcher():
     """Starts servers as forks of one process for all tests."""
-    launcher = Launcher(environment(), (*IMPORTED, *OF_SERVERS))
+    launcher = Launcher(environment(), (*IMPORTED, *IMPORTED_BY_SERVERS))
     atexit.register(launcher.end)
     return launcher
 

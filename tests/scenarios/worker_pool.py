@@ -15,10 +15,10 @@ from uuid import UUID
 import psycopg
 
 import databases
-from launcher import LaunchedProcess
 from postroom.model import OrganizationId
 from postroom.store import work
 from postroom.store.connection import Connection
+from postroom_chaos.launcher import LaunchedProcess
 from scenarios.postroom_process import environment, server_launcher
 
 PROGRAM = Path(__file__).with_name("worker_process.py")

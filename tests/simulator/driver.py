@@ -16,7 +16,7 @@ from typing import IO, Any
 
 import httpx2
 
-from launcher import LaunchedProcess, Launcher
+from postroom_chaos.launcher import LaunchedProcess, Launcher
 from simulator import conformance
 
 START_SECONDS = 30

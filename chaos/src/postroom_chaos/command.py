@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from postroom_chaos.plan import DEFAULT_SECONDS, make_plan
+from postroom_chaos.plan import DEFAULT_SECONDS, FULL, SMALL, make_plan
 from postroom_chaos.processes import python_program
 from postroom_chaos.result import SeedResult, build_report, find_commit, read_result
 from postroom_chaos.system import write_json
@@ -51,6 +51,9 @@ def run(
         Path | None, typer.Option(metavar="FILE", help="Write the results of all seeds as JSON.")
     ] = None,
     *,
+    small: Annotated[
+        bool, typer.Option("--small", help="Two mailboxes, two workers and fewer disturbances.")
+    ] = False,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Keep the evidence of every seed.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print the plan of the seed and run nothing.")] = False,
 ) -> None:
@@ -62,10 +65,10 @@ def run(
     numbers = [seed] if seed is not None else list(range(first, first + seeds))
     if plan:
         for number in numbers:
-            typer.echo(str(make_plan(number, seconds)))
+            typer.echo(str(make_plan(number, seconds, SMALL if small else FULL)))
         return
     deadline = None if minutes is None else time.monotonic() + minutes * 60
-    batch = _Batch(iter(numbers), seconds, keep.absolute(), keep_all, deadline, report)
+    batch = _Batch(iter(numbers), seconds, small, keep.absolute(), keep_all, deadline, report)
     asyncio.run(batch.run(jobs))
     results = sorted(batch.results, key=lambda result: result.seed)
     _print_totals(results)
@@ -79,6 +82,7 @@ class _Batch:
 
     waiting: Iterator[int]
     seconds: float
+    small: bool
     keep: Path
     keep_all: bool
     deadline: float | None
@@ -93,20 +97,21 @@ class _Batch:
             if self.deadline is not None and time.monotonic() > self.deadline:
                 return
             folder = self.keep / f"seed-{seed}"
-            result = await run_seed(seed, self.seconds, folder)
+            result = await run_seed(seed, self.seconds, folder, small=self.small)
             self.results.append(result)
-            _print_result(result, folder, self.seconds)
+            _print_result(result, folder, self.seconds, small=self.small)
             if self.report is not None:
                 write_json(self.report, build_report(sorted(self.results, key=lambda each: each.seed)))
             if result.passed and not self.keep_all:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-async def run_seed(seed: int, seconds: float, folder: Path) -> SeedResult:
+async def run_seed(seed: int, seconds: float, folder: Path, *, small: bool = False) -> SeedResult:
     """Run one seed in a process of its own; its folder has everything about it."""
     shutil.rmtree(folder, ignore_errors=True)
+    size = ["small"] if small else []
     process = await asyncio.create_subprocess_exec(
-        *python_program("postroom_chaos.seed_run", str(seed), str(seconds), str(folder)),
+        *python_program("postroom_chaos.seed_run", str(seed), str(seconds), str(folder), *size),
         stdin=asyncio.subprocess.DEVNULL,
     )
     try:
@@ -129,7 +134,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _print_result(result: SeedResult, folder: Path, seconds: float) -> None:
+def _print_result(result: SeedResult, folder: Path, seconds: float, *, small: bool) -> None:
     verdict = "[green]passed[/]" if result.passed else "[red]FAILED[/]"
     slowest = f"{result.slowest_recovery_seconds:.1f} s"
     slow = " (slow)" if result.slowest_recovery_seconds > SLOW_RECOVERY_SECONDS else ""
@@ -145,6 +150,7 @@ def _print_result(result: SeedResult, folder: Path, seconds: float) -> None:
     if timeline.exists():
         console.print(timeline.read_text(encoding="utf-8"), markup=False, highlight=False)
     more = "" if seconds == DEFAULT_SECONDS else f" --seconds {seconds:g}"
+    more += " --small" if small else ""
     console.print(
         f"  evidence: {folder}\n  again:    postroom-chaos --seed {result.seed}{more}", markup=False
     )

@@ -8,9 +8,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
-PROVIDERS: Final = ("gmail", "outlook", "gmail", "outlook")
 POLICIES: Final = ("full", "documents", "metadata")
-PROGRAMS: Final = ("web", "worker 1", "worker 2", "worker 3")
 PERSON: Final = "pat.noord@example.net"  # whose mail may be purged
 DEFAULT_SECONDS: Final = 20.0
 MAX_JUMP_DAYS: Final = 20.0  # in all, so that sessions and the feed reach back to the beginning
@@ -21,6 +19,20 @@ MESSAGE_KINDS: Final = (
     "headers", "inline-image", "malformed", "meeting", "invoice-facturx", "invoice-zip", "nested", "signed",
     "auto-reply", "bounce", "reference", "invoice-xrechnung", "invoice-forwarded",
 )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class WorldSize:
+    """How much runs and happens. `messages`, `disturbances`: at least and at most."""
+
+    providers: tuple[str, ...]  # of the mailboxes
+    messages: tuple[int, int]
+    workers: int
+    disturbances: tuple[int, int]  # beside the two that every plan has
+
+
+FULL: Final = WorldSize(("gmail", "outlook", "gmail", "outlook"), (5, 30), 3, (8, 13))
+SMALL: Final = WorldSize(("gmail", "outlook"), (3, 8), 2, (3, 5))  # for many runs in a short time
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +68,7 @@ class Plan:
     actions: tuple[Action, ...]
     backfill_days: int
     retention: Mapping[str, int]  # settings by name
+    workers: int
 
     def __str__(self) -> str:
         header = [f"seed {self.seed}: {len(self.actions)} actions in {self.seconds:.0f} s"]
@@ -67,32 +80,36 @@ class Plan:
         return "\n".join([*header, *map(str, self.actions)])
 
 
-def make_plan(seed: int, seconds: float = DEFAULT_SECONDS) -> Plan:
+def make_plan(seed: int, seconds: float = DEFAULT_SECONDS, size: WorldSize = FULL) -> Plan:
     dice = Random(f"postroom-chaos {seed}")
-    mailboxes = _make_mailboxes(dice, seed, seconds)
-    drawing = _Drawing(dice, mailboxes, seconds)
+    mailboxes = _make_mailboxes(dice, seed, seconds, size)
+    drawing = _Drawing(dice, mailboxes, seconds, size)
     drawing.draw_activity()
     drawing.draw_disturbances()
     actions = tuple(sorted(drawing.actions, key=lambda action: action.at))
     backfill = dice.choice((60, 60, 10))
     days = dice.choice((0, 0, 15))
     retention = {f"keep_{policy}_days": days for policy in POLICIES}
-    return Plan(seed, seconds, mailboxes, actions, backfill, retention if days else {})
+    return Plan(seed, seconds, mailboxes, actions, backfill, retention if days else {}, size.workers)
 
 
-def _make_mailboxes(dice: Random, seed: int, seconds: float) -> tuple[PlannedMailbox, ...]:
-    names = dice.sample(_NAMES, len(PROVIDERS))
+def _make_mailboxes(dice: Random, seed: int, seconds: float, size: WorldSize) -> tuple[PlannedMailbox, ...]:
+    names = dice.sample(_NAMES, len(size.providers))
     return tuple(
         PlannedMailbox(
             address=f"{name}.s{seed}@example.com",
             provider=provider,
             policy=dice.choice(("full", "full", *POLICIES)),
-            messages=dice.randint(5, 30),
+            messages=dice.randint(*size.messages),
             days=20,
             connected_at=0.0 if number < 3 else _round(dice.uniform(0.5, seconds / 2)),
         )
-        for number, (name, provider) in enumerate(zip(names, PROVIDERS, strict=True))
+        for number, (name, provider) in enumerate(zip(names, size.providers, strict=True))
     )
+
+
+def name_workers(count: int) -> list[str]:
+    return [f"worker {number + 1}" for number in range(count)]
 
 
 def _round(value: float) -> float:
@@ -102,8 +119,11 @@ def _round(value: float) -> float:
 class _Drawing:
     """Draws the actions of one plan."""
 
-    def __init__(self, dice: Random, mailboxes: tuple[PlannedMailbox, ...], seconds: float) -> None:
+    def __init__(
+        self, dice: Random, mailboxes: tuple[PlannedMailbox, ...], seconds: float, size: WorldSize
+    ) -> None:
         self.dice = dice
+        self.size = size
         self.mailboxes = mailboxes
         self.seconds = seconds
         self.actions: list[Action] = []
@@ -156,7 +176,8 @@ class _Drawing:
             (self._draw_reader_fault, 2),
         ]
         draws = [draw for draw, _ in table]
-        for draw in self.dice.choices(draws, [weight for _, weight in table], k=self.dice.randint(8, 13)):
+        count = self.dice.randint(*self.size.disturbances)
+        for draw in self.dice.choices(draws, [weight for _, weight in table], k=count):
             draw()
 
     def _draw_answer_fault(self) -> None:
@@ -197,7 +218,7 @@ class _Drawing:
         self.add("freeze", program=self._program(), **{"for": _round(self.dice.uniform(3.5, 7))})
 
     def _program(self) -> str:
-        return self.dice.choice(PROGRAMS)
+        return self.dice.choice(("web", *name_workers(self.size.workers)))
 
     def _draw_database_fault(self) -> None:
         kind = self.dice.choice(("database_kill", "sessions_end", "database_freeze"))

@@ -21,7 +21,8 @@ from typing import Any, Final, LiteralString
 import psycopg
 import psycopg.sql
 
-from postroom_chaos.processes import die_with_parent, read_start_ticks
+from postroom_chaos.launcher import die_with_parent
+from postroom_chaos.processes import read_start_ticks
 
 START_SECONDS: Final = 60
 STOP_SECONDS: Final = 10

@@ -1,10 +1,8 @@
 """Programs that a run starts: one log file each, kill, freeze, restart; none survives the run."""
 
 import asyncio
-import ctypes
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -13,16 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from postroom_chaos.launcher import LaunchedProcess, Launcher
 from postroom_chaos.oracle.evidence import MemorySample, ObservedProcess
 
 RESTART_SECONDS: Final = 0.5
-_PR_SET_PDEATHSIG: Final = 1
-_LIBC: Final = ctypes.CDLL(None)
-
-
-def die_with_parent() -> None:
-    """Called in a new process: the kernel kills it when the run's process ends, however that ends."""
-    _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
+KILL_SECONDS: Final = 60.0
 
 
 def python_program(module: str, *arguments: str) -> list[str]:
@@ -31,13 +24,18 @@ def python_program(module: str, *arguments: str) -> list[str]:
 
 @dataclass
 class Program:
-    """One program of the system under test, restarted like a service whenever it ends and is wanted."""
+    """One program of the system under test, restarted like a service whenever it ends and is wanted.
+
+    It is `postroom ARGUMENTS`, or `script` with these arguments.
+    """
 
     name: str
-    command: Sequence[str]
+    launcher: Launcher
+    arguments: Sequence[str]
     environment: Mapping[str, str]
     log: Path
-    process: "subprocess.Popen[bytes] | None" = None
+    script: Path | None = None
+    process: LaunchedProcess | None = None
     wanted: bool = False
     frozen: bool = False
     unexpected_exits: list[int] = field(default_factory=list[int])
@@ -49,15 +47,15 @@ class Program:
         if self.is_running:
             return
         self.frozen = False
+        if self.process is not None:
+            self.process.close()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(  # noqa: S603  # our own programs
-                self.command,
-                env=dict(self.environment),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                preexec_fn=die_with_parent,  # noqa: PLW1509  # one system call
+            self.process = self.launcher.start(
+                self.arguments,
+                self.log.parent,
+                dict(self.environment),
+                [str(self.script)] if self.script else [],
+                output=(log.fileno(), log.fileno()),
             )
         self.history.append(ObservedProcess(self.process.pid, self.name, read_start_ticks(self.process.pid)))
 
@@ -69,7 +67,7 @@ class Program:
         """Send a signal, if the program runs."""
         if self.process is None or self.process.poll() is not None:
             return False
-        self.process.send_signal(number)
+        self.process.signal(number)
         return True
 
     def kill(self) -> bool:
@@ -77,7 +75,7 @@ class Program:
         self.wanted = False
         killed = self.send(signal.SIGKILL)
         if self.process is not None:
-            self.process.wait()
+            self.process.wait(KILL_SECONDS)
         return killed
 
     async def stop(self, seconds: float = 15) -> None:
@@ -98,7 +96,8 @@ class Program:
         if self.process is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.wait()
+            self.send(signal.SIGKILL)  # it may not have a session of its own yet
+            self.process.wait(KILL_SECONDS)
 
     def freeze(self) -> bool:
         self.frozen = self.send(signal.SIGSTOP)
@@ -133,8 +132,7 @@ async def keep_running(programs: Sequence[Program]) -> None:
     while True:
         for program in programs:
             if program.wanted and not program.is_running:
-                code = program.process.returncode if program.process else 0
-                program.unexpected_exits.append(code)
+                program.unexpected_exits.append(program.process.poll() or 0 if program.process else 0)
                 program.start()
         await asyncio.sleep(RESTART_SECONDS)
 

@@ -1,6 +1,6 @@
 """One seed in a process of its own: start the system, perform the plan, heal, check, write the result.
 
-python -m postroom_chaos.seed_run SEED SECONDS FOLDER
+python -m postroom_chaos.seed_run SEED SECONDS FOLDER [small]
 """
 
 import asyncio
@@ -24,11 +24,11 @@ from postroom_chaos.oracle.evidence import (
     ObservedProcess,
     ObservedWebhook,
 )
-from postroom_chaos.plan import MESSAGE_KINDS, Plan, make_plan
+from postroom_chaos.plan import FULL, MESSAGE_KINDS, SMALL, Plan, make_plan
 from postroom_chaos.result import SeedResult, find_commit
 from postroom_chaos.run_state import ExpectedMailbox, RunState, new_state
 from postroom_chaos.small_disk import SmallDisk
-from postroom_chaos.system import ORGANIZATION, WORKERS, System, open_system, write_json
+from postroom_chaos.system import ORGANIZATION, System, open_system, write_json
 
 RECEIVER_SECONDS = 10.0
 
@@ -39,7 +39,7 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     disk = SmallDisk(folder / "home")
     disk.open()  # before any thread exists
-    plan = make_plan(seed, seconds)
+    plan = make_plan(seed, seconds, SMALL if "small" in sys.argv[4:] else FULL)
     (folder / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
     state = new_state(plan)
     result = SeedResult(seed, find_commit(), 0.0)
@@ -175,7 +175,7 @@ async def _fill(
     meters = await system.control.call("GET", "meters")
     result.actions = dict(state.counts)
     result.faults = dict(state.faults)
-    result.kills = state.counts["kill"] + WORKERS * state.counts["kill_workers"]
+    result.kills = state.counts["kill"] + state.plan.workers * state.counts["kill_workers"]
     result.freezes = state.counts["freeze"]
     result.database_kills = state.counts["database_kill"]
     result.pushes_sent = sum(meter["pushes_sent"] for meter in meters)

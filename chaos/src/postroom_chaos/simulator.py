@@ -12,7 +12,8 @@ from urllib.parse import quote
 
 import aiohttp
 
-from postroom_chaos.processes import clean_environment, die_with_parent, python_program, read_start_ticks
+from postroom_chaos.launcher import die_with_parent
+from postroom_chaos.processes import clean_environment, python_program, read_start_ticks
 
 START_SECONDS: Final = 60
 PROJECT: Final = "mailsim"

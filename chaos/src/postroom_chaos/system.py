@@ -1,13 +1,12 @@
 """The whole system of one seed as real processes, and where everything is.
 
-PostgreSQL, the simulator, one web process, three workers, a webhook receiver and a feed follower. Leases and
+PostgreSQL, the simulator, one web process, workers, a webhook receiver and a feed follower. Leases and
 intervals are short, so that a minute shows what takes hours in production.
 """
 
 import asyncio
 import json
 import secrets
-import subprocess
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -18,19 +17,21 @@ from uuid import UUID
 
 import aiohttp
 
+from postroom_chaos import feed_follower, webhook_receiver
+from postroom_chaos.launcher import IMPORTED, IMPORTED_BY_SERVERS, Launcher
 from postroom_chaos.operator_client import ActionFailed, OperatorClient
-from postroom_chaos.plan import Plan
+from postroom_chaos.plan import Plan, name_workers
 from postroom_chaos.postgres import PostgresServer, free_port
-from postroom_chaos.processes import Program, clean_environment, keep_running, python_program
+from postroom_chaos.processes import Program, clean_environment, keep_running
 from postroom_chaos.simulator import SimulatorControl, SimulatorProcess, start_simulator
 from postroom_chaos.small_disk import SmallDisk
 
-WORKERS: Final = 3
 LEASE_SECONDS: Final = 3
 SWEEP_MINUTES: Final = {"gmail": 5, "outlook": 15}
 ORGANIZATION: Final = UUID("00000000-0000-4000-8000-000000000001")
 HTTP_SECONDS: Final = 20.0
 READY_SECONDS: Final = 60.0
+COMMAND_SECONDS: Final = 180.0
 _SCOPES: Final = ("read", "mailboxes", "documents", "webhooks", "ledger")
 
 
@@ -44,6 +45,7 @@ class System:
     simulator: SimulatorProcess
     control: SimulatorControl
     operator: OperatorClient
+    launcher: Launcher
     environment: dict[str, str]
     web_url: str
     receiver_url: str
@@ -76,17 +78,12 @@ class System:
 
     async def run_command(self, *arguments: str) -> str:
         """Run a `postroom …` command and return its output."""
-        process = await asyncio.create_subprocess_exec(
-            *python_program("postroom", *arguments),
-            env=self.environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+        done = await asyncio.to_thread(
+            self.launcher.run, arguments, self.folder, self.environment, COMMAND_SECONDS
         )
-        output, errors = await process.communicate()
-        if process.returncode:
-            raise ActionFailed(f"postroom {arguments[0]}: {errors.decode(errors='replace')[-500:]}")
-        return output.decode()
+        if done.returncode:
+            raise ActionFailed(f"postroom {arguments[0]}: {done.stderr[-500:]}")
+        return done.stdout
 
     async def set_receiver(self, mode: str) -> None:
         async with (
@@ -132,6 +129,10 @@ async def open_system(plan: Plan, folder: Path, disk: SmallDisk) -> AsyncGenerat
     started = time.monotonic()
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     (folder / "tmp").mkdir(exist_ok=True)
+    # The home in its environment is by what the oracle finds processes that outlived their parents.
+    launcher = Launcher(
+        clean_environment(POSTROOM_HOME=str(disk.root)), (*IMPORTED, *IMPORTED_BY_SERVERS, "aiohttp.web")
+    )
     database = PostgresServer(log_path(folder, "postgres"))
     simulator: SimulatorProcess | None = None
     system: System | None = None
@@ -141,17 +142,22 @@ async def open_system(plan: Plan, folder: Path, disk: SmallDisk) -> AsyncGenerat
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=300)) as control_session,
     ):
         try:
-            simulator, _ = await asyncio.gather(
-                start_simulator(plan.seed, log_path(folder, "simulator")), database.create()
+            simulator, _, _ = await asyncio.gather(
+                start_simulator(plan.seed, log_path(folder, "simulator")),
+                database.create(),
+                asyncio.to_thread(launcher.wait_until_ready),
             )
             control = SimulatorControl(control_session, simulator.url)
-            system = await _start(plan, folder, disk, database, simulator, control, session, started)
+            system = await _start(
+                plan, folder, disk, database, simulator, control, session, launcher, started
+            )
             keeper = asyncio.create_task(keep_running(list(system.programs.values())))
             yield system
             keeper.cancel()
         finally:
             for program in system.programs.values() if system else ():
                 program.end()
+            launcher.end()
             if simulator is not None:
                 simulator.end()
             database.remove()
@@ -165,6 +171,7 @@ async def _start(
     simulator: SimulatorProcess,
     control: SimulatorControl,
     session: aiohttp.ClientSession,
+    launcher: Launcher,
     started: float,
 ) -> System:
     port, pubsub_token = free_port(), secrets.token_urlsafe(16)
@@ -176,10 +183,20 @@ async def _start(
     receiver_url = f"http://127.0.0.1:{free_port()}"
     operator = OperatorClient(session, web_url, "")
     system = System(
-        folder, disk, database, simulator, control, operator, environment, web_url, receiver_url, started
+        folder,
+        disk,
+        database,
+        simulator,
+        control,
+        operator,
+        launcher,
+        environment,
+        web_url,
+        receiver_url,
+        started,
     )
     await system.run_command("db", "migrate")
-    system.programs = build_programs(system)
+    system.programs = build_programs(system, plan.workers)
     for program in system.programs.values():
         program.start()
     key, link, _ = await asyncio.gather(
@@ -201,22 +218,31 @@ async def _start(
     return system
 
 
-def build_programs(system: System) -> dict[str, Program]:
-    commands = {"web": python_program("postroom", "serve")}
-    commands |= {f"worker {number + 1}": python_program("postroom", "work") for number in range(WORKERS)}
+def build_programs(system: System, workers: int) -> dict[str, Program]:
+    commands = {"web": "serve"} | dict.fromkeys(name_workers(workers), "work")
     programs = {
-        name: Program(name, command, system.environment, log_path(system.folder, name))
+        name: Program(name, system.launcher, [command], system.environment, log_path(system.folder, name))
         for name, command in commands.items()
     }
     port, name = system.receiver_url.rpartition(":")[2], "webhook receiver"
-    command = python_program("postroom_chaos.webhook_receiver", port, str(system.received_webhooks))
-    return programs | {name: Program(name, command, clean_environment(), log_path(system.folder, name))}
+    return programs | {
+        name: _build_reader(
+            system, name, Path(webhook_receiver.__file__), [port, str(system.received_webhooks)]
+        )
+    }
 
 
 def build_follower(system: System, key: str) -> Program:
-    command = python_program("postroom_chaos.feed_follower", system.web_url, str(system.feed))
-    name, environment = "feed follower", clean_environment(CHAOS_API_KEY=key)
-    return Program(name, command, environment, log_path(system.folder, name))
+    arguments = [system.web_url, str(system.feed)]
+    return _build_reader(system, "feed follower", Path(feed_follower.__file__), arguments, CHAOS_API_KEY=key)
+
+
+def _build_reader(
+    system: System, name: str, script: Path, arguments: list[str], **environment: str
+) -> Program:
+    """A program of the harness itself, which reads what Postroom sends."""
+    log = log_path(system.folder, name)
+    return Program(name, system.launcher, arguments, clean_environment(**environment), log, script)
 
 
 async def wait_until_ready(session: aiohttp.ClientSession, web_url: str) -> None:

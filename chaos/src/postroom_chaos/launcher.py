@@ -2,9 +2,12 @@
 
 Each command is a process with its own arguments, environment and working directory, as a user starts it.
 Only the imports, which take most of a short command's time, happen once. Postroom's own supervisors start
-their children as `python -m postroom`.
+their children as `python -m postroom`. A command ends with the launcher, however that ends.
+
+This module is also the launcher's program, so it imports nothing but the standard library.
 """
 
+import ctypes
 import gc
 import json
 import os
@@ -20,10 +23,12 @@ from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from select import select
-from typing import IO
+from typing import IO, Any, Final
 
+_PR_SET_PDEATHSIG: Final = 1
+_LIBC: Final = ctypes.CDLL(None)
 # Modules that Postroom's commands import. None of them starts a thread, which would not survive a fork.
-IMPORTED = (
+IMPORTED: Final = (
     "postroom.cli.startup",
     "postroom.cli.output",
     "postroom.cli.progress",
@@ -33,6 +38,17 @@ IMPORTED = (
     "postroom.providers.gmail.adapter",
     "postroom.providers.graph.adapter",
 )
+IMPORTED_BY_SERVERS: Final = (
+    "uvloop",
+    "postroom.documents.sandbox.file_sandbox",
+    "postroom.web.server",
+    "postroom.wiring.documents",
+)
+
+
+def die_with_parent() -> None:
+    """Called in a new process: the kernel kills it when its parent ends, however that ends."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL))
 
 
 class LaunchedProcess:
@@ -42,6 +58,7 @@ class LaunchedProcess:
         self._connection, self._files = connection, files
         self._answers = connection.makefile()
         self._code: int | None = None
+        self.output: tuple[str, ...] = ()
         self.pid = int(self._answers.readline())
 
     def wait(self, seconds: float) -> int:
@@ -62,7 +79,7 @@ class LaunchedProcess:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
-    def read_output(self) -> tuple[str, str]:
+    def read_output(self) -> tuple[str, ...]:
         """What it has written to stdout and stderr so far. It writes on at the end of the files."""
         return tuple(
             os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode() for file in self._files
@@ -78,7 +95,7 @@ class LaunchedProcess:
 
 
 class Launcher:
-    """The client of the launcher process, used by tests. `imported`: the modules to import once."""
+    """The client of the launcher process. `imported`: the modules to import once."""
 
     def __init__(
         self, environment: dict[str, str], imported: Sequence[str] = IMPORTED, package: str = "postroom"
@@ -86,12 +103,19 @@ class Launcher:
         self._package = package
         self._folder = tempfile.TemporaryDirectory()
         self._address = str(Path(self._folder.name, "socket"))
-        command = [sys.executable, __file__, self._address, *imported]
-        self._process = subprocess.Popen(
+        # -P: the modules beside this one have names of their own package only.
+        command = [sys.executable, "-P", __file__, self._address, *imported]
+        self._process = subprocess.Popen(  # noqa: S603  # this module
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )
-        assert self._process.stdout is not None
-        assert self._process.stdout.readline() == b"ready\n"
+        self._is_ready = False
+
+    def wait_until_ready(self) -> None:
+        """Wait until everything is imported. `start` does it, too."""
+        if not self._is_ready:
+            assert self._process.stdout is not None
+            assert self._process.stdout.readline() == b"ready\n"
+            self._is_ready = True
 
     def start(
         self,
@@ -106,6 +130,7 @@ class Launcher:
 
         Its output goes to files, which do not keep it waiting, or to `output`, for stdout and stderr.
         """
+        self.wait_until_ready()
         files = [tempfile.TemporaryFile("w+") for _ in range(0 if output else 2)]  # noqa: SIM115  # the caller's
         launch = socket.socket(socket.AF_UNIX)
         launch.connect(self._address)
@@ -124,7 +149,7 @@ class Launcher:
         return LaunchedProcess(launch, files)
 
     def run(
-        self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str], seconds: float
+        self, arguments: Sequence[str], folder: Path, environment: dict[str, str], seconds: float
     ) -> subprocess.CompletedProcess[str]:
         """Run one command to its end."""
         started = self.start(arguments, folder, environment)
@@ -146,8 +171,9 @@ def main(address: str, *imported: str) -> None:
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # answering processes are not waited for
     gc.freeze()  # the forks share these objects; without this, each would walk through them when it ends
     with socket.create_server(address, family=socket.AF_UNIX) as listening:
-        print("ready", flush=True)
-        while listening in select([listening, sys.stdin], [], [])[0]:  # else the tests have ended
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        while listening in select([listening, sys.stdin], [], [])[0]:  # else the client has ended
             launch, _ = listening.accept()
             if os.fork() == 0:
                 listening.close()
@@ -158,6 +184,7 @@ def main(address: str, *imported: str) -> None:
 
 def _answer(launch: socket.socket) -> None:
     """Run the command in a process of its own, and send its process id and its exit code."""
+    die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     length, files, _, _ = socket.recv_fds(launch, 9, 2)
     order = json.loads(launch.makefile().read(int(length)))
@@ -174,7 +201,8 @@ def _answer(launch: socket.socket) -> None:
     os._exit(0)
 
 
-def _become(order: dict, out: int, err: int) -> None:
+def _become(order: dict[str, Any], out: int, err: int) -> None:
+    die_with_parent()
     os.setsid()
     nothing = os.open(os.devnull, os.O_RDONLY)
     for given, number in ((nothing, 0), (out, 1), (err, 2)):
