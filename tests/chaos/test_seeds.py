@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from postroom_chaos.command import run_seed
-from postroom_chaos.plan import DEFAULT_SECONDS, SMALL, make_plan
+from postroom_chaos.plan import SeedOptions
 
 SOURCES = [str(Path(__file__).parents[2] / folder) for folder in ("src", "mailsim/src", "chaos/src")]
 # Each kills processes and loses pushes. Together they have every kind of disturbance but a purged mailbox.
 HARD_SEEDS = (7, 9, 11, 16, 36, 42, 68, 81, 107, 303)
-SHORT_SECONDS = 5.0
+SHORT = SeedOptions(seconds=5, small=True)
+# The last versions with schemas 48 and 51.
+EARLIER_VERSIONS = ("97d4106^", "1b0ae01^")
 
 
 @pytest.fixture
@@ -20,8 +22,8 @@ def run(tmp_path, monkeypatch):
     """Run one seed, which must pass."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(SOURCES))
 
-    def run(seed, seconds, *, small):
-        result = asyncio.run(run_seed(seed, seconds, tmp_path / "run", small=small))
+    def run(seed, options):
+        result = asyncio.run(run_seed(seed, tmp_path / "run", options))
         timeline = tmp_path / "run/timeline.txt"
         assert result.passed, "\n".join(
             [*map(str, result.violations), result.error, timeline.read_text() if timeline.exists() else ""]
@@ -33,7 +35,7 @@ def run(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("seed", HARD_SEEDS)
 def test_nothing_is_lost_doubled_or_wrong_after_a_short_disturbance(run, seed):
-    result = run(seed, SHORT_SECONDS, small=True)
+    result = run(seed, SHORT)
     assert result.kills
     assert result.recoveries
 
@@ -41,11 +43,19 @@ def test_nothing_is_lost_doubled_or_wrong_after_a_short_disturbance(run, seed):
 @pytest.mark.soak  # most of a minute each; how the processes interleave differs from run to run
 @pytest.mark.parametrize("seed", [1, 2])
 def test_nothing_is_lost_doubled_or_wrong_after_everything_failed(run, seed):
-    run(seed, DEFAULT_SECONDS, small=False)
+    run(seed, SeedOptions())
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", [3, 5])
+@pytest.mark.parametrize("version", EARLIER_VERSIONS)
+def test_nothing_is_lost_while_workers_of_an_earlier_version_still_run(run, version, seed):
+    result = run(seed, SeedOptions(upgrade_from=version))
+    assert result.actions["upgrade"] == 1
 
 
 def test_hard_seeds_kill_processes_and_lose_pushes():
     for seed in HARD_SEEDS:
-        actions = make_plan(seed, SHORT_SECONDS, SMALL).actions
+        actions = SHORT.make_plan(seed).actions
         assert {"kill", "kill_workers"} & {action.kind for action in actions}
         assert "push_lost" in {action.details["fault"] for action in actions if action.kind == "fault"}

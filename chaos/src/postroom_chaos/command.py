@@ -1,11 +1,12 @@
 """The command `postroom-chaos`: run seeds, show progress and totals, keep the evidence of those that fail."""
 
 import asyncio
+import json
 import shutil
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -13,7 +14,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from postroom_chaos.plan import DEFAULT_SECONDS, FULL, SMALL, make_plan
+from postroom_chaos.plan import DEFAULT_SECONDS, SeedOptions
 from postroom_chaos.processes import python_program
 from postroom_chaos.result import SeedResult, build_report, find_commit, read_result
 from postroom_chaos.system import write_json
@@ -44,6 +45,9 @@ def run(
         float,
         typer.Option(min=5, metavar="SECONDS", help="Seconds of faults in each seed; part of the plan."),
     ] = DEFAULT_SECONDS,
+    upgrade_from: Annotated[
+        str, typer.Option(metavar="COMMIT", help="Start with this version, and upgrade it during the faults.")
+    ] = "",
     keep: Annotated[
         Path, typer.Option(metavar="FOLDER", help="Folder for the evidence of failed seeds.")
     ] = Path(".chaos"),
@@ -63,12 +67,13 @@ def run(
     several runs of its seed. Exit code 1 if anything was lost, doubled or wrong.
     """
     numbers = [seed] if seed is not None else list(range(first, first + seeds))
+    options = SeedOptions(seconds, small, upgrade_from)
     if plan:
         for number in numbers:
-            typer.echo(str(make_plan(number, seconds, SMALL if small else FULL)))
+            typer.echo(str(options.make_plan(number)))
         return
     deadline = None if minutes is None else time.monotonic() + minutes * 60
-    batch = _Batch(iter(numbers), seconds, small, keep.absolute(), keep_all, deadline, report)
+    batch = _Batch(iter(numbers), options, keep.absolute(), keep_all, deadline, report)
     asyncio.run(batch.run(jobs))
     results = sorted(batch.results, key=lambda result: result.seed)
     _print_totals(results)
@@ -81,8 +86,7 @@ class _Batch:
     """Seeds to run, and their results so far, which are in the report after each one."""
 
     waiting: Iterator[int]
-    seconds: float
-    small: bool
+    options: SeedOptions
     keep: Path
     keep_all: bool
     deadline: float | None
@@ -97,21 +101,20 @@ class _Batch:
             if self.deadline is not None and time.monotonic() > self.deadline:
                 return
             folder = self.keep / f"seed-{seed}"
-            result = await run_seed(seed, self.seconds, folder, small=self.small)
+            result = await run_seed(seed, folder, self.options)
             self.results.append(result)
-            _print_result(result, folder, self.seconds, small=self.small)
+            _print_result(result, folder, self.options)
             if self.report is not None:
                 write_json(self.report, build_report(sorted(self.results, key=lambda each: each.seed)))
             if result.passed and not self.keep_all:
                 shutil.rmtree(folder, ignore_errors=True)
 
 
-async def run_seed(seed: int, seconds: float, folder: Path, *, small: bool = False) -> SeedResult:
+async def run_seed(seed: int, folder: Path, options: SeedOptions) -> SeedResult:
     """Run one seed in a process of its own; its folder has everything about it."""
     shutil.rmtree(folder, ignore_errors=True)
-    size = ["small"] if small else []
     process = await asyncio.create_subprocess_exec(
-        *python_program("postroom_chaos.seed_run", str(seed), str(seconds), str(folder), *size),
+        *python_program("postroom_chaos.seed_run", str(seed), str(folder), json.dumps(asdict(options))),
         stdin=asyncio.subprocess.DEVNULL,
     )
     try:
@@ -134,7 +137,7 @@ async def _stop(process: asyncio.subprocess.Process) -> None:
         await process.wait()
 
 
-def _print_result(result: SeedResult, folder: Path, seconds: float, *, small: bool) -> None:
+def _print_result(result: SeedResult, folder: Path, options: SeedOptions) -> None:
     verdict = "[green]passed[/]" if result.passed else "[red]FAILED[/]"
     slowest = f"{result.slowest_recovery_seconds:.1f} s"
     slow = " (slow)" if result.slowest_recovery_seconds > SLOW_RECOVERY_SECONDS else ""
@@ -149,10 +152,8 @@ def _print_result(result: SeedResult, folder: Path, seconds: float, *, small: bo
     timeline = folder / "timeline.txt"
     if timeline.exists():
         console.print(timeline.read_text(encoding="utf-8"), markup=False, highlight=False)
-    more = "" if seconds == DEFAULT_SECONDS else f" --seconds {seconds:g}"
-    more += " --small" if small else ""
     console.print(
-        f"  evidence: {folder}\n  again:    postroom-chaos --seed {result.seed}{more}", markup=False
+        f"  evidence: {folder}\n  again:    postroom-chaos --seed {result.seed} {options}", markup=False
     )
 
 

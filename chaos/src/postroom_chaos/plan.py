@@ -93,6 +93,27 @@ def make_plan(seed: int, seconds: float = DEFAULT_SECONDS, size: WorldSize = FUL
     return Plan(seed, seconds, mailboxes, actions, backfill, retention if days else {}, size.workers)
 
 
+@dataclass(frozen=True, slots=True)
+class SeedOptions:
+    """How a seed is run. `upgrade_from`: the commit of an earlier version to start with."""
+
+    seconds: float = DEFAULT_SECONDS
+    small: bool = False
+    upgrade_from: str = ""
+
+    def make_plan(self, seed: int) -> Plan:
+        return make_plan(seed, self.seconds, SMALL if self.small else FULL)
+
+    def __str__(self) -> str:
+        """The options of the command, where they differ from its defaults."""
+        given = [
+            f"--seconds {self.seconds:g}" if self.seconds != DEFAULT_SECONDS else "",
+            "--small" if self.small else "",
+            f"--upgrade-from {self.upgrade_from}" if self.upgrade_from else "",
+        ]
+        return " ".join(option for option in given if option)
+
+
 def _make_mailboxes(dice: Random, seed: int, seconds: float, size: WorldSize) -> tuple[PlannedMailbox, ...]:
     names = dice.sample(_NAMES, len(size.providers))
     return tuple(

@@ -22,6 +22,14 @@ def python_program(module: str, *arguments: str) -> list[str]:
     return [sys.executable, "-m", module, *arguments]
 
 
+@dataclass(frozen=True)
+class ProgramVersion:
+    """What programs are started with: the imported modules, and the environment of their processes."""
+
+    launcher: Launcher
+    environment: Mapping[str, str]
+
+
 @dataclass
 class Program:
     """One program of the system under test, restarted like a service whenever it ends and is wanted.
@@ -30,9 +38,8 @@ class Program:
     """
 
     name: str
-    launcher: Launcher
+    version: ProgramVersion
     arguments: Sequence[str]
-    environment: Mapping[str, str]
     log: Path
     script: Path | None = None
     process: LaunchedProcess | None = None
@@ -50,10 +57,10 @@ class Program:
         if self.process is not None:
             self.process.close()
         with self.log.open("ab") as log:
-            self.process = self.launcher.start(
+            self.process = self.version.launcher.start(
                 self.arguments,
                 self.log.parent,
-                dict(self.environment),
+                dict(self.version.environment),
                 [str(self.script)] if self.script else [],
                 output=(log.fileno(), log.fileno()),
             )

@@ -1,9 +1,10 @@
 """One seed in a process of its own: start the system, perform the plan, heal, check, write the result.
 
-python -m postroom_chaos.seed_run SEED SECONDS FOLDER [small]
+python -m postroom_chaos.seed_run SEED FOLDER OPTIONS, the last as JSON of `plan.SeedOptions`
 """
 
 import asyncio
+import json
 import shutil
 import signal
 import sys
@@ -24,27 +25,29 @@ from postroom_chaos.oracle.evidence import (
     ObservedProcess,
     ObservedWebhook,
 )
-from postroom_chaos.plan import FULL, MESSAGE_KINDS, SMALL, Plan, make_plan
+from postroom_chaos.plan import MESSAGE_KINDS, Plan, SeedOptions
 from postroom_chaos.result import SeedResult, find_commit
 from postroom_chaos.run_state import ExpectedMailbox, RunState, new_state
 from postroom_chaos.small_disk import SmallDisk
 from postroom_chaos.system import ORGANIZATION, System, open_system, write_json
+from postroom_chaos.upgrade import unpack_sources, upgrade_after
 
 RECEIVER_SECONDS = 10.0
 
 
 def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # clean up when it is asked to stop
-    seed, seconds, folder = int(sys.argv[1]), float(sys.argv[2]), Path(sys.argv[3])
+    seed, folder, options = int(sys.argv[1]), Path(sys.argv[2]), SeedOptions(**json.loads(sys.argv[3]))
     folder.mkdir(parents=True, exist_ok=True)
     disk = SmallDisk(folder / "home")
     disk.open()  # before any thread exists
-    plan = make_plan(seed, seconds, SMALL if "small" in sys.argv[4:] else FULL)
+    plan = options.make_plan(seed)
     (folder / "plan.txt").write_text(f"{plan}\n", encoding="utf-8")
     state = new_state(plan)
     result = SeedResult(seed, find_commit(), 0.0)
     try:
-        asyncio.run(_run(plan, folder, disk, state, result))
+        earlier = unpack_sources(options.upgrade_from, folder / "earlier") if options.upgrade_from else None
+        asyncio.run(_run(plan, folder, disk, state, result, earlier))
     except Exception:  # noqa: BLE001  # whatever it is belongs into the result
         result.error = traceback.format_exc()
     result.seconds = round(time.monotonic() - state.started, 1)
@@ -53,8 +56,15 @@ def main() -> None:
     sys.exit(0 if result.passed else 1)
 
 
-async def _run(plan: Plan, folder: Path, disk: SmallDisk, state: RunState, result: SeedResult) -> None:
-    async with open_system(plan, folder, disk) as system:
+async def _run(
+    plan: Plan,
+    folder: Path,
+    disk: SmallDisk,
+    state: RunState,
+    result: SeedResult,
+    earlier_sources: Path | None,
+) -> None:
+    async with open_system(plan, folder, disk, earlier_sources) as system:
         state.note("the system is ready")
         try:
             for mailbox in plan.mailboxes:
@@ -70,7 +80,10 @@ async def _run(plan: Plan, folder: Path, disk: SmallDisk, state: RunState, resul
                     await mailbox_actions.connect(system, state, mailbox.address)
             _measure_memory(system, state)
             begun = await system.control.now()
-            await actions.perform_plan(actions.ActionContext(system, state), plan)
+            await asyncio.gather(
+                actions.perform_plan(actions.ActionContext(system, state), plan),
+                upgrade_after(system, state, plan.seconds / 3),
+            )
             healed = await healing.heal(system, state)
             _measure_memory(system, state)
             evidence = await _collect(system, state, healed)

@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
@@ -22,7 +22,7 @@ from postroom_chaos.launcher import IMPORTED, IMPORTED_BY_SERVERS, Launcher
 from postroom_chaos.operator_client import ActionFailed, OperatorClient
 from postroom_chaos.plan import Plan, name_workers
 from postroom_chaos.postgres import PostgresServer, free_port
-from postroom_chaos.processes import Program, clean_environment, keep_running
+from postroom_chaos.processes import Program, ProgramVersion, clean_environment, keep_running
 from postroom_chaos.simulator import SimulatorControl, SimulatorProcess, start_simulator
 from postroom_chaos.small_disk import SmallDisk
 
@@ -37,7 +37,10 @@ _SCOPES: Final = ("read", "mailboxes", "documents", "webhooks", "ledger")
 
 @dataclass
 class System:
-    """Everything of one run. `programs`: by name, such as `web` and `worker 1`."""
+    """Everything of one run. `programs`: by name, such as `web` and `worker 1`.
+
+    `versions` of Postroom: the one in use, and after it the one to upgrade to, if any.
+    """
 
     folder: Path
     disk: SmallDisk
@@ -45,14 +48,17 @@ class System:
     simulator: SimulatorProcess
     control: SimulatorControl
     operator: OperatorClient
-    launcher: Launcher
-    environment: dict[str, str]
+    versions: list[ProgramVersion]
     web_url: str
     receiver_url: str
     started: float
     programs: dict[str, Program] = field(default_factory=dict[str, Program])
     webhook: dict[str, Any] = field(default_factory=dict[str, Any])
     secrets: list[str] = field(default_factory=list[str])
+
+    @property
+    def version(self) -> ProgramVersion:
+        return self.versions[0]
 
     @property
     def home(self) -> Path:
@@ -79,7 +85,11 @@ class System:
     async def run_command(self, *arguments: str) -> str:
         """Run a `postroom …` command and return its output."""
         done = await asyncio.to_thread(
-            self.launcher.run, arguments, self.folder, self.environment, COMMAND_SECONDS
+            self.version.launcher.run,
+            arguments,
+            self.folder,
+            dict(self.version.environment),
+            COMMAND_SECONDS,
         )
         if done.returncode:
             raise ActionFailed(f"postroom {arguments[0]}: {done.stderr[-500:]}")
@@ -124,15 +134,15 @@ def build_environment(plan: Plan, folder: Path, home: Path, more: dict[str, str]
 
 
 @asynccontextmanager
-async def open_system(plan: Plan, folder: Path, disk: SmallDisk) -> AsyncGenerator[System]:
+async def open_system(
+    plan: Plan, folder: Path, disk: SmallDisk, earlier_sources: Path | None = None
+) -> AsyncGenerator[System]:
     """Start everything, ready to connect mailboxes; at the end, end everything."""
     started = time.monotonic()
     (folder / "logs").mkdir(parents=True, exist_ok=True)
     (folder / "tmp").mkdir(exist_ok=True)
-    # The home in its environment is by what the oracle finds processes that outlived their parents.
-    launcher = Launcher(
-        clean_environment(POSTROOM_HOME=str(disk.root)), (*IMPORTED, *IMPORTED_BY_SERVERS, "aiohttp.web")
-    )
+    versions = [_open_version(disk.root, {"PYTHONPATH": str(earlier_sources)})] if earlier_sources else []
+    versions.append(_open_version(disk.root, {}))
     database = PostgresServer(log_path(folder, "postgres"))
     simulator: SimulatorProcess | None = None
     system: System | None = None
@@ -145,11 +155,11 @@ async def open_system(plan: Plan, folder: Path, disk: SmallDisk) -> AsyncGenerat
             simulator, _, _ = await asyncio.gather(
                 start_simulator(plan.seed, log_path(folder, "simulator")),
                 database.create(),
-                asyncio.to_thread(launcher.wait_until_ready),
+                asyncio.gather(*(asyncio.to_thread(each.launcher.wait_until_ready) for each in versions)),
             )
             control = SimulatorControl(control_session, simulator.url)
             system = await _start(
-                plan, folder, disk, database, simulator, control, session, launcher, started
+                plan, folder, disk, database, simulator, control, session, versions, started
             )
             keeper = asyncio.create_task(keep_running(list(system.programs.values())))
             yield system
@@ -157,10 +167,18 @@ async def open_system(plan: Plan, folder: Path, disk: SmallDisk) -> AsyncGenerat
         finally:
             for program in system.programs.values() if system else ():
                 program.end()
-            launcher.end()
+            for version in versions:
+                version.launcher.end()
             if simulator is not None:
                 simulator.end()
             database.remove()
+
+
+def _open_version(home: Path, environment: dict[str, str]) -> ProgramVersion:
+    """By the home in its environment, the oracle finds processes that outlived their parents."""
+    imported = (*IMPORTED, *IMPORTED_BY_SERVERS, "aiohttp.web")
+    launcher = Launcher(clean_environment(POSTROOM_HOME=str(home)) | environment, imported)
+    return ProgramVersion(launcher, environment)
 
 
 async def _start(
@@ -171,7 +189,7 @@ async def _start(
     simulator: SimulatorProcess,
     control: SimulatorControl,
     session: aiohttp.ClientSession,
-    launcher: Launcher,
+    versions: list[ProgramVersion],
     started: float,
 ) -> System:
     port, pubsub_token = free_port(), secrets.token_urlsafe(16)
@@ -182,18 +200,9 @@ async def _start(
     environment = build_environment(plan, folder, disk.root, more)
     receiver_url = f"http://127.0.0.1:{free_port()}"
     operator = OperatorClient(session, web_url, "")
+    installed = [replace(each, environment={**environment, **each.environment}) for each in versions]
     system = System(
-        folder,
-        disk,
-        database,
-        simulator,
-        control,
-        operator,
-        launcher,
-        environment,
-        web_url,
-        receiver_url,
-        started,
+        folder, disk, database, simulator, control, operator, installed, web_url, receiver_url, started
     )
     await system.run_command("db", "migrate")
     system.programs = build_programs(system, plan.workers)
@@ -209,19 +218,23 @@ async def _start(
     system.operator = OperatorClient(session, web_url, key.strip())
     system.secrets += [key.strip(), pubsub_token, *simulator.client_secrets]
     await system.operator.sign_in(link.strip())
-    await control.push_to(f"{web_url}/webhooks/gmail?token={pubsub_token}")
-    await control.call("PATCH", "google/options", {"auto_consent": True})
-    await control.call("PATCH", "microsoft/options", {"auto_consent": True})
+    await _configure_simulator(control, f"{web_url}/webhooks/gmail?token={pubsub_token}")
     answer = await system.operator.api("POST", "webhooks", {"url": f"{receiver_url}/events"})
     system.webhook = answer
     system.secrets.append(answer["secret"])
     return system
 
 
+async def _configure_simulator(control: SimulatorControl, push_url: str) -> None:
+    await control.push_to(push_url)
+    await control.call("PATCH", "google/options", {"auto_consent": True})
+    await control.call("PATCH", "microsoft/options", {"auto_consent": True})
+
+
 def build_programs(system: System, workers: int) -> dict[str, Program]:
     commands = {"web": "serve"} | dict.fromkeys(name_workers(workers), "work")
     programs = {
-        name: Program(name, system.launcher, [command], system.environment, log_path(system.folder, name))
+        name: Program(name, system.version, [command], log_path(system.folder, name))
         for name, command in commands.items()
     }
     port, name = system.receiver_url.rpartition(":")[2], "webhook receiver"
@@ -242,7 +255,8 @@ def _build_reader(
 ) -> Program:
     """A program of the harness itself, which reads what Postroom sends."""
     log = log_path(system.folder, name)
-    return Program(name, system.launcher, arguments, clean_environment(**environment), log, script)
+    version = replace(system.version, environment=clean_environment(**environment))
+    return Program(name, version, arguments, log, script)
 
 
 async def wait_until_ready(session: aiohttp.ClientSession, web_url: str) -> None:
