@@ -43,13 +43,14 @@ async def fill(owner: psycopg.AsyncConnection, organization: UUID, count: int, *
 
 async def ours(url: str) -> int:
     done = 0
-    async with (
-        open_database(url, pool_size=4, name="bench", entry_macs=ENTRY_MACS) as database,
-        database.engine() as connection,
-    ):
-        while leases := (await work.claim(connection, ["bench"], batch=BATCH, lease_seconds=60)).leases:
-            done += len(await work.finish(connection, [FinishedWork(lease) for lease in leases]))
-    return done
+    async with open_database(url, pool_size=4, name="bench", entry_macs=ENTRY_MACS) as database:
+        while True:
+            async with database.engine() as connection:
+                claim = await work.claim(connection, ["bench"], batch=BATCH, lease_seconds=60)
+            if not claim.leases:
+                return done
+            async with database.engine() as connection:
+                done += len(await work.finish(connection, [FinishedWork(each) for each in claim.leases]))
 
 
 async def bare(url: str) -> int:

@@ -17,9 +17,10 @@ from uuid import UUID
 
 import psycopg
 
+import poolers
 from postroom.config import Settings
 from postroom.store import roles
-from postroom.store.connection import COMMAND_LIMITS, Connection, SessionLimits, connect
+from postroom.store.connection import COMMAND_LIMITS, Connection, TransactionLimits, connect
 from postroom.store.database import Database, open_database
 from postroom.store.embedded import start_or_join
 from postroom.store.embedded.stale_processes import find_server_processes
@@ -33,6 +34,9 @@ os.environ["TEST_DATABASE_URL"] = GIVEN
 MAJORS = (18,) if GIVEN else (18, 16)
 _PREFIX = "postroom-tests-"
 _MEMORY = Path("/dev/shm")
+# The socket directory of a connection pooler through which pools connect, and their URLs past it.
+pooler: Path | None = None
+_direct_urls: dict[str, str] = {}
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,18 @@ def open_pools(
     *,
     pool_size: int = 12,
     name: str = "postroom tests",
-    limits: SessionLimits = COMMAND_LIMITS,
+    limits: TransactionLimits = COMMAND_LIMITS,
     entry_macs: EntryMacs = ENTRY_MACS,
 ) -> AbstractAsyncContextManager[Database]:
     """Open a database as a process does; connections beyond the first of each pool are made when needed."""
-    return open_database(url, pool_size=pool_size, name=name, limits=limits, entry_macs=entry_macs)
+    return open_database(
+        url,
+        direct_url=_direct_urls.get(url),
+        pool_size=pool_size,
+        name=name,
+        limits=limits,
+        entry_macs=entry_macs,
+    )
 
 
 def with_database(url: str, name: str) -> str:
@@ -91,13 +102,20 @@ def with_database(url: str, name: str) -> str:
 
 
 def to_service(url: str) -> str:
-    """The URL with the login of pools, which a given server may not have."""
-    return url if GIVEN else urlsplit(url)._replace(netloc="postroom_service@").geturl()
+    """The URL with the login of pools, which a given server may not have; through the pooler, if one runs."""
+    service = url if GIVEN else urlsplit(url)._replace(netloc="postroom_service@").geturl()
+    if pooler is None:
+        return service
+    pooled = poolers.through(pooler, service)
+    _direct_urls[pooled] = service
+    return pooled
 
 
 def login_settings(url: str) -> dict[str, str]:
     """The settings of processes that log in as a role that owns nothing, and migrate as the owner."""
-    return {"POSTROOM_DATABASE_URL": to_service(url), "POSTROOM_DATABASE_OWNER_URL": url}
+    service = to_service(url)
+    direct = {"POSTROOM_DATABASE_DIRECT_URL": _direct_urls[service]} if service in _direct_urls else {}
+    return {"POSTROOM_DATABASE_URL": service, "POSTROOM_DATABASE_OWNER_URL": url, **direct}
 
 
 @contextmanager

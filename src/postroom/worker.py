@@ -31,7 +31,7 @@ from postroom.logs import Log
 from postroom.model import WorkKind
 from postroom.sqs import SqsQueue
 from postroom.store import sqs_dispatches, work
-from postroom.store.connection import SessionLimits
+from postroom.store.connection import TransactionLimits
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
 from postroom.store.work import FinishedWork, Lease
@@ -92,13 +92,13 @@ def worker_limits(settings: Settings) -> WorkerLimits:
     )
 
 
-def session_limits(lease_seconds: float) -> SessionLimits:
-    """Limits of a worker's database sessions: a frozen worker's locks end before its leases do.
+def transaction_limits(lease_seconds: float) -> TransactionLimits:
+    """Limits of a worker's database transactions: a frozen worker's locks end before its leases do.
 
     A lease has at least two thirds of its time left, since it is extended after each third.
     """
     seconds = max(lease_seconds / 2, SHORTEST_IDLE_SECONDS)
-    return SessionLimits(lock_seconds=seconds, idle_seconds=seconds)
+    return TransactionLimits(lock_seconds=seconds, idle_seconds=seconds)
 
 
 def find_outcome(error: Exception) -> WorkOutcome:

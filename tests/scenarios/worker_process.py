@@ -18,7 +18,7 @@ from postroom.engine import WorkHandler
 from postroom.errors import OperatorError, PermanentError, TransientError
 from postroom.model import StepResult
 from postroom.store import work
-from postroom.store.connection import SessionLimits
+from postroom.store.connection import TransactionLimits
 from postroom.store.database import Database, open_database
 from postroom.store.entry_macs import EntryMacs
 from postroom.store.work import FinishedWork, Lease
@@ -113,7 +113,7 @@ async def main() -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     seconds = options.get("idle_seconds", 60)
     key = bytes.fromhex(options["mac_key"])
-    session = SessionLimits(lock_seconds=seconds, idle_seconds=seconds)
+    session = TransactionLimits(lock_seconds=seconds, idle_seconds=seconds)
     async with open_database(
         options["url"],
         pool_size=10,

@@ -1,14 +1,16 @@
-"""Pools recover from lost connections, and their sessions have limits and forget the organization."""
+"""Pools recover from lost connections; transactions have limits and leave nothing in their session."""
 
 import asyncio
+from contextlib import suppress
 
+import psycopg
 import pytest
 
 import databases
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.model import WorkKind
 from postroom.store import blobs, work
-from postroom.store.connection import SessionLimits
+from postroom.store.connection import TransactionLimits
 from postroom.store.work import WorkRequest
 from scenarios.worker_pool import until
 
@@ -48,7 +50,7 @@ async def test_one_failure_drops_all_dead_connections(service_url, owner, organi
             await connection.execute("SELECT 1")
 
 
-BRIEF = SessionLimits(lock_seconds=0.2, idle_seconds=0.5, statement_seconds=1)
+BRIEF = TransactionLimits(lock_seconds=0.2, idle_seconds=0.5, statement_seconds=1)
 
 
 async def test_an_idle_transaction_is_ended_and_its_locks_with_it(database_url, owner, organization):
@@ -114,20 +116,41 @@ async def test_the_removal_lock_is_held_however_long_its_holder_is_frozen(servic
                 assert not await blobs.try_removal_lock(other, organization)
 
 
-async def test_a_connection_forgets_the_organization_of_its_last_transaction(
-    database_url, owner, organization
-):
-    await work.enqueue(owner, [WorkRequest(organization, WorkKind.SYNC, "a")])
-    async with databases.open_pools(database_url, pool_size=3, name=NAME) as database:
+async def test_nothing_of_a_transaction_stays_in_the_session(service_url, organization):
+    """A connection pooler gives the session to another process, whose next transaction may be any."""
+    async with databases.open_pools(service_url, pool_size=3, name=NAME) as database:
+        for pool, transaction in (
+            (database.application_pool, database.transaction(organization)),
+            (database.engine_pool, database.engine()),
+        ):
+            async with pool.connection() as connection:
+                before, backend = await list_parameters(connection), connection.info.backend_pid
+            async with transaction as connection:
+                assert connection.info.backend_pid == backend, "the pool has one"
+                changed = {name for name, _ in await list_parameters(connection) ^ before}
+                assert {"role", "search_path", "lock_timeout"} <= changed
+            async with pool.connection() as connection:
+                assert await list_parameters(connection) == before
+
+
+async def list_parameters(connection):
+    cursor = await connection.execute(
+        """
+        SELECT name, setting FROM pg_settings UNION SELECT 'role', current_user::text
+        UNION SELECT 'organization', coalesce(current_setting('postroom.organization', true), '')
+        """
+    )
+    return set(await cursor.fetchall())
+
+
+async def test_a_suppressed_error_does_not_look_like_a_commit(database, organization):
+    async def fail_silently():
         async with database.transaction(organization) as connection:
-            backend = connection.info.backend_pid
-            assert (await (await connection.execute("SELECT count(*) FROM work")).fetchone()) == (1,)
-        async with database.application_pool.connection() as connection:
-            assert connection.info.backend_pid == backend, "the pool has one"
-            cursor = await connection.execute(
-                "SELECT current_setting('postroom.organization', true), (SELECT count(*) FROM work)"
-            )
-            assert await cursor.fetchone() == ("", 0)
+            with suppress(psycopg.errors.DivisionByZero):
+                await connection.execute("SELECT 1 / 0")
+
+    with pytest.raises(psycopg.InternalError, match="failed earlier"):
+        await fail_silently()
 
 
 async def test_listening_catches_up_after_a_lost_connection(service_url, owner):

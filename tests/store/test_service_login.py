@@ -62,9 +62,9 @@ async def test_pool_connection_cannot_act_as_the_owner(database, organization, s
                     await connection.execute(statement)
 
 
-async def test_service_login_reads_the_status_of_the_schema_and_the_processes(database, owner):
-    assert (await schema_migrations.read_status(database.url)).current
-    assert await schema_migrations.migrate(database.url) == []
+async def test_service_login_reads_the_status_of_the_schema_and_the_processes(database, service_url):
+    assert (await schema_migrations.read_status(service_url)).current
+    assert await schema_migrations.migrate(service_url) == []
     assert [each.role for each in (await health.read_health(database)).processes] == ["web"]
 
 

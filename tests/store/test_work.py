@@ -4,16 +4,18 @@ import asyncio
 
 import pytest
 
+import databases
 from postroom.errors import LeaseLost
 from postroom.model import WorkKind
-from postroom.store import parked_work, work
+from postroom.store import parked_work, roles, work
 from postroom.store.work import ExtensionResult, FinishedWork, WorkRequest
 from scenarios.worker_pool import until
 
 
 @pytest.fixture
-async def engine(database):
-    async with database.engine() as connection:
+async def engine(service_url):
+    """A session of the engine role in which each statement commits."""
+    async with databases.session(service_url, roles.ENGINE) as connection:
         yield connection
 
 
@@ -162,14 +164,14 @@ async def test_organization_with_less_running_work_is_served_first(engine, organ
 
 
 async def test_claim_skips_rows_locked_by_another_claim(database, organization):
-    async with database.engine() as first, database.engine() as second:
+    async with database.engine() as connection:
         await work.enqueue(
-            first, [WorkRequest(organization, WorkKind.SYNC, str(number)) for number in range(20)]
+            connection, [WorkRequest(organization, WorkKind.SYNC, str(number)) for number in range(20)]
         )
-        async with first.transaction():
-            taken = await claim(first, batch=10)
-            async with asyncio.timeout(30):  # it would wait for ever otherwise
-                others = await claim(second, batch=10)
+    async with database.engine() as first, database.engine() as second:
+        taken = await claim(first, batch=10)
+        async with asyncio.timeout(30):  # it would wait for ever otherwise
+            others = await claim(second, batch=10)
     assert len({lease.id for lease in [*taken, *others]}) == 20
 
 

@@ -9,7 +9,7 @@ from psycopg.types.json import Jsonb
 import databases
 from postroom.client import ApiError, NewOrder, Postroom
 from postroom.model import Scope
-from postroom.store.connection import SessionLimits
+from postroom.store.connection import TransactionLimits
 from web.api_client import build_client, create_key_header, open_api_application
 from web.push_server import serve
 
@@ -75,7 +75,7 @@ async def test_a_change_that_waits_too_long_for_a_lock_is_answered_with_try_agai
 ):
     """The process that holds it may be frozen. The client may retry with the same key: nothing changed."""
     mailbox = await make_mailbox(organization)
-    brief = SessionLimits(lock_seconds=0.1, idle_seconds=60)
+    brief = TransactionLimits(lock_seconds=0.1, idle_seconds=60)
     async with (
         databases.open_pools(database_url, limits=brief) as database,
         open_api_application(database, organization, tmp_path) as (made, _),

@@ -13,7 +13,7 @@ from postroom.flow.mail.push import VERIFIED_PER_TURN, ReceivedPush, Subscriptio
 from postroom.flow.mail.push_rejections import PushRejections
 from postroom.model import Notification, ProviderName, Secret, WorkKind
 from postroom.providers.graph.push import MAX_ITEMS
-from postroom.store import health, notifications, work
+from postroom.store import health, notifications, roles, work
 from postroom.store.work import FinishedWork
 from postroom.web.health import find_problems
 from web.push_server import insert_subscription, list_due_mailboxes, list_hinted_messages, open_push_server
@@ -323,9 +323,9 @@ async def test_hints_are_limited_and_a_sync_deletes_only_those_it_used(
     assert not full.complete
 
 
-async def test_notification_during_a_sync_queues_another_sync(server, web, owner, subscription):
+async def test_notification_during_a_sync_queues_another_sync(server, service_url, subscription):
     await server.push(subscription.path, subscription.item("m1"))
-    async with web.engine() as connection:
+    async with databases.session(service_url, roles.ENGINE) as connection:
         [lease] = (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases
         assert await server.push(subscription.path, subscription.item("m2")) == 202
         assert (await work.claim(connection, [WorkKind.SYNC], batch=5, lease_seconds=60)).leases == []

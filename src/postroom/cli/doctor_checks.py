@@ -30,7 +30,7 @@ from postroom.model import MailboxHealth, OrganizationId
 from postroom.store import blobs as stored_blobs
 from postroom.store import health, mailboxes, parked_work, roles, schema_migrations
 from postroom.store import mailbox_health as stored_health
-from postroom.store.connection import connect
+from postroom.store.connection import connect, is_pooled
 from postroom.store.embedded import binaries, server_account
 from postroom.store.embedded.database_home import DatabaseHome, account_name
 from postroom.vault import Sealer
@@ -219,6 +219,8 @@ def check_database(settings: Settings) -> Iterator[DoctorCheck]:
             if status.current:
                 yield from interrupts.run_async(_check_server_and_clock(settings, url))
                 yield interrupts.run_async(check_login(url))
+                if (pooler := interrupts.run_async(check_pooler(settings, url))) is not None:
+                    yield pooler
                 yield interrupts.run_async(check_blobs(settings, url))
                 if (storage_use := interrupts.run_async(check_storage(settings, url))) is not None:
                     yield storage_use
@@ -251,6 +253,28 @@ async def check_login(url: str) -> DoctorCheck:
     found = f"the database role {role} {risk}: row-level security does not bind it"
     remedy = "Let Postroom log in as a role that owns nothing; see docs/how-to/database.md."
     return DoctorCheck("login", DoctorCheckState.WARN, found, remedy)
+
+
+async def check_pooler(settings: Settings, url: str) -> DoctorCheck | None:
+    """Check, behind a connection pooler, that LISTEN, migrations and backups can go past it."""
+    if not await _is_pooled(url):
+        return None
+    found = "POSTROOM_DATABASE_URL leads to a connection pooler"
+    direct, owner = settings.database_direct_url, settings.database_owner_url
+    if direct is None:
+        remedy = "Set POSTROOM_DATABASE_DIRECT_URL to the server itself; see docs/scaling.md."
+        return DoctorCheck("pooler", DoctorCheckState.WARN, f"{found}: processes poll for changes", remedy)
+    for name, past in (("DIRECT", direct), ("OWNER", owner)):
+        if past is not None and await _is_pooled(past.reveal()):
+            remedy = f"Set POSTROOM_DATABASE_{name}_URL to the server itself; see docs/scaling.md."
+            found += f", and so does POSTROOM_DATABASE_{name}_URL"
+            return DoctorCheck("pooler", DoctorCheckState.FAIL, found, remedy)
+    return DoctorCheck("pooler", DoctorCheckState.OK, f"{found}; LISTEN, migrations and backups go past it")
+
+
+async def _is_pooled(url: str) -> bool:
+    async with await connect(url, name=health.process_name("doctor")) as connection:
+        return await is_pooled(connection)
 
 
 def check_server(server: health.DatabaseServer) -> DoctorCheck:

@@ -82,7 +82,7 @@ async def _serve(settings: "Settings", url: str, listening: socket.socket) -> No
     from postroom.wiring.engine import open_engine
 
     public = settings.public_url or listener.get_local_url(listening)
-    size, limits = settings.database_pool_size, server.SESSION_LIMITS
+    size, limits = settings.database_pool_size, server.TRANSACTION_LIMITS
     async with (
         open_process_database(settings, url, "web", pool_size=size, limits=limits) as opened,
         open_engine(settings, opened, url=public) as engine,

@@ -77,7 +77,8 @@ class DatabaseUrls(NamedTuple):
 def database_urls(settings: Settings) -> Generator[DatabaseUrls]:
     """The URLs of the database. The embedded one runs until this exits."""
     if settings.database_url is not None:
-        owner = settings.database_owner_url or settings.database_url
+        # Migrations and backups need a session of their own, which a connection pooler may not give.
+        owner = settings.database_owner_url or settings.database_direct_url or settings.database_url
         yield DatabaseUrls(owner.reveal(), settings.database_url.reveal())
         return
     from postroom.store import embedded

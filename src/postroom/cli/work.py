@@ -71,7 +71,7 @@ async def _work(settings: "Settings", url: str) -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     await startup.require_ready_database(url)
-    size, limits = settings.database_pool_size, worker.session_limits(settings.lease_seconds)
+    size, limits = settings.database_pool_size, worker.transaction_limits(settings.lease_seconds)
     async with (
         open_process_database(settings, url, "worker", pool_size=size, listeners=2, limits=limits) as opened,
         open_engine(settings, opened) as engine,

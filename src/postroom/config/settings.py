@@ -63,6 +63,11 @@ class Settings(BaseSettings):
         _POSTGRESQL_URL,
         None,
     )
+    database_direct_url: PostgresqlUrl | None = _setting(
+        "URL of the same database past a connection pooler. Default: POSTROOM_DATABASE_URL",
+        _POSTGRESQL_URL,
+        None,
+    )
     database_pool_size: int = _setting(
         "Maximum number of database connections per process", "a whole number from 4 to 500", 10, ge=4, le=500
     )
@@ -461,9 +466,9 @@ class Settings(BaseSettings):
         le=600,
     )
 
-    @field_validator("database_owner_url")
+    @field_validator("database_owner_url", "database_direct_url")
     @classmethod
-    def _require_database_url_with_owner(cls, value: Secret | None, info: ValidationInfo) -> Secret | None:
+    def _require_database_url_too(cls, value: Secret | None, info: ValidationInfo) -> Secret | None:
         if value is not None and info.data.get("database_url") is None:
             raise ValueError("must be set together with POSTROOM_DATABASE_URL")
         return value

@@ -1,4 +1,4 @@
-"""The class of connections, the limits of their sessions, and `connect`, which opens a single one.
+"""The class of connections, the limits of their transactions, and `connect`, which opens a single one.
 
 Single connections have the URL's role and are for migrations, backup and health checks; everything else uses
 the pools of `database`. Checked are the URL and the version of the server.
@@ -44,8 +44,8 @@ class Connection(AsyncConnection[TupleRow]):
 
 
 @dataclass(frozen=True, slots=True)
-class SessionLimits:
-    """How long a session may wait for a lock, run one statement, and leave a transaction idle.
+class TransactionLimits:
+    """How long a transaction may wait for a lock, run one statement, and be idle.
 
     The server enforces them, so they also end the transaction of a process that is frozen or cut off: no lock
     is held or waited for without limit. Statements of `None` seconds may take any time.
@@ -55,26 +55,20 @@ class SessionLimits:
     idle_seconds: float
     statement_seconds: float | None = 600
 
-    async def apply(self, connection: Connection) -> None:
-        """Set the limits with a statement: a connection pooler in session mode passes it on."""
-        await connection.execute(
-            """
-            SELECT set_config('lock_timeout', %s, false), set_config('statement_timeout', %s, false),
-                set_config('idle_in_transaction_session_timeout', %s, false),
-                set_config('tcp_user_timeout', %s, false)
-            """,
-            [
-                _milliseconds(self.lock_seconds),
-                _milliseconds(self.statement_seconds or 0),
-                _milliseconds(self.idle_seconds),
-                # For a server that is sending a result which a frozen process does not read.
-                _milliseconds(self.idle_seconds),
-            ],
-        )
+    @property
+    def parameters(self) -> dict[str, str]:
+        """The server's parameters and their values."""
+        return {
+            "lock_timeout": _milliseconds(self.lock_seconds),
+            "statement_timeout": _milliseconds(self.statement_seconds or 0),
+            "idle_in_transaction_session_timeout": _milliseconds(self.idle_seconds),
+            # For a server that is sending a result which a frozen process does not read.
+            "tcp_user_timeout": _milliseconds(self.idle_seconds),
+        }
 
 
 # For commands that end by themselves.
-COMMAND_LIMITS: Final = SessionLimits(lock_seconds=30, idle_seconds=60, statement_seconds=None)
+COMMAND_LIMITS: Final = TransactionLimits(lock_seconds=30, idle_seconds=60, statement_seconds=None)
 
 
 def _milliseconds(seconds: float) -> str:
@@ -109,6 +103,12 @@ async def connect(url: str, *, name: str = "postroom") -> Connection:
             " Upgrade the server, or point POSTROOM_DATABASE_URL to another one."
         )
     return connection
+
+
+async def is_pooled(connection: Connection) -> bool:
+    """Whether a connection pooler is in between: it hands out process ids of its own."""
+    cursor = await connection.execute("SELECT pg_backend_pid()", prepare=False)
+    return await cursor.fetchone() != (connection.info.backend_pid,)
 
 
 async def wait_until_ready(url: str, *, seconds: float, say: Callable[[str], None]) -> None:

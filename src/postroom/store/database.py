@@ -1,25 +1,35 @@
-"""The `Database`: one connection pool per role, transactions of one organization, and LISTEN.
+"""The `Database`: transactions of the engine or of one organization, and LISTEN.
 
-Connections of the engine role find work across organizations and see nothing else. Connections of the
-application role see the rows of one organization, set when the transaction begins; outside a transaction
-they see nothing. The statements on tables are in the other modules.
+Transactions of the engine role find work across organizations and see nothing else. Transactions of the
+application role see the rows of one organization. The first statement of each sets the role, the search path,
+the organization and the limits for this transaction only: nothing is kept in a session, so a connection
+pooler may give each transaction another one. The statements on tables are in the other modules.
 """
 
 import asyncio
 import logging
+import math
 import select
-from collections.abc import AsyncGenerator, Sized
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sized
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import LiteralString
 from uuid import UUID
 
-from psycopg import OperationalError, sql
+from psycopg import InternalError, OperationalError, errors, sql
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.store import roles
-from postroom.store.connection import COMMAND_LIMITS, Connection, SessionLimits, build_conninfo, connect
+from postroom.store.connection import (
+    COMMAND_LIMITS,
+    Connection,
+    TransactionLimits,
+    build_conninfo,
+    connect,
+    is_pooled,
+)
 from postroom.store.database_errors import translate_errors
 from postroom.store.entry_macs import EntryMacs
 
@@ -29,52 +39,68 @@ Pool = AsyncConnectionPool[Connection]
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 RECONNECT_SECONDS = 1
+POLL_SECONDS = 0.3
+_PREPARE_THRESHOLD = 5  # the driver's default
 MANY_ROWS = 50
 
 
 @dataclass(frozen=True)
 class Database:
-    url: str
     name: str
     engine_pool: Pool
     application_pool: Pool
+    limits: TransactionLimits
     entry_macs: EntryMacs
+    listen_url: str | None  # None behind a pooler, which may pass notifications to another process
 
     @asynccontextmanager
     async def engine(self) -> AsyncGenerator[Connection]:
-        """A connection of the engine role, in autocommit mode."""
-        try:
-            with translate_errors():
-                async with self.engine_pool.connection() as connection:
-                    yield connection
-        except DatabaseUnavailable:
-            await _drop_dead_connections(self.engine_pool)
-            raise
+        """A transaction of the engine role."""
+        async with self._begin(self.engine_pool, roles.ENGINE, {}) as connection:
+            yield connection
 
     @asynccontextmanager
     async def transaction(self, organization: UUID) -> AsyncGenerator[Connection]:
         """A transaction that sees the rows of this organization and no others."""
+        own = {"postroom.organization": str(organization)}
+        async with self._begin(self.application_pool, roles.APPLICATION, own) as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def _begin(
+        self, pool: Pool, role: LiteralString, parameters: Mapping[str, str]
+    ) -> AsyncGenerator[Connection]:
+        begin = _build_begin({**self.limits.parameters, **parameters}, role)
         try:
             with translate_errors():
-                async with self.application_pool.connection() as connection, connection.transaction():
-                    await connection.execute(
-                        "SELECT set_config('postroom.organization', %s, true)", [str(organization)]
-                    )
+                async with pool.connection() as connection:  # commits at the end, or rolls back
+                    connection.entry_macs = self.entry_macs
+                    try:
+                        await connection.execute(begin, prepare=False)
+                    except (errors.InsufficientPrivilege, errors.InvalidParameterValue) as error:
+                        raise roles.build_refusal(connection, role) from error
                     yield connection
+                    if connection.info.transaction_status is TransactionStatus.INERROR:
+                        # The server would answer COMMIT with a silent rollback.
+                        raise InternalError("the transaction failed earlier, and its error was suppressed")
         except DatabaseUnavailable:
-            await _drop_dead_connections(self.application_pool)
+            await _drop_dead_connections(pool)
             raise
 
     async def listen(self, channel: LiteralString, *, every_seconds: float) -> AsyncGenerator[str | None]:
         """Yield the payloads of a channel's notifications, forever, on a separate connection.
 
         None means that notifications may have been missed: at the start, after a reconnect, and after
-        `every_seconds` without a notification.
+        `every_seconds` without a notification. Without a connection that can listen, it polls.
         """
+        if self.listen_url is None:
+            async for _ in self._poll(every_seconds=every_seconds):
+                yield None
+            return
         while True:
             try:
                 with translate_errors():
-                    async with await connect(self.url, name=f"{self.name} listen") as connection:
+                    async with await connect(self.listen_url, name=f"{self.name} listen") as connection:
                         await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(channel)))
                         yield None
                         while True:
@@ -84,6 +110,31 @@ class Database:
                             yield None
             except (DatabaseUnavailable, TransientError):
                 await asyncio.sleep(RECONNECT_SECONDS)
+
+    async def _poll(self, *, every_seconds: float) -> AsyncGenerator[None]:
+        """Yield after the server has written something, which a commit does, and after `every_seconds`."""
+        loop = asyncio.get_running_loop()
+        seen, yielded_at = None, -math.inf
+        while True:
+            with suppress(DatabaseUnavailable, TransientError):
+                async with self.engine() as connection:
+                    cursor = await connection.execute("SELECT pg_current_wal_insert_lsn()::text")
+                    written = await cursor.fetchone()
+                if written != seen or loop.time() - yielded_at >= every_seconds:
+                    seen, yielded_at = written, loop.time()
+                    yield
+            await asyncio.sleep(POLL_SECONDS)
+
+
+def _build_begin(parameters: Mapping[str, str], role: LiteralString) -> sql.Composed:
+    """BEGIN, and all parameters of the transaction, for one round trip. The role comes last."""
+    values = {**parameters, "search_path": roles.SEARCH_PATH, "role": role}
+    return sql.SQL("BEGIN; SELECT {}").format(
+        sql.SQL(", ").join(
+            sql.SQL("set_config({}, {}, true)").format(sql.Literal(name), sql.Literal(value))
+            for name, value in values.items()
+        )
+    )
 
 
 async def _drop_dead_connections(pool: Pool) -> None:
@@ -136,44 +187,44 @@ async def open_database(
     pool_size: int,
     name: str,
     entry_macs: EntryMacs,
+    direct_url: str | None = None,
     listeners: int = 1,
-    limits: SessionLimits = COMMAND_LIMITS,
+    limits: TransactionLimits = COMMAND_LIMITS,
 ) -> AsyncGenerator[Database]:
     """Open the pools. An unreachable database is an error here, not at the first use.
 
     Uses at most `pool_size` connections: the listeners, and of the rest a third for the engine's claims.
     `name` appears in the server's list of connections and shows which processes are alive.
     `entry_macs` authenticates the ledger entries that are written through these pools.
+    `direct_url` leads past a connection pooler and is for LISTEN.
     """
     engine_size = max(1, (pool_size - listeners) // 3)
     # A plain connection first: its error names the cause, which the pool would hide behind a timeout.
-    await (await connect(url, name=name)).close()
+    async with await connect(url, name=name) as connection:
+        pooled = await is_pooled(connection)
+    application_size = pool_size - listeners - engine_size
     async with (
-        _open_pool(url, roles.ENGINE, limits, entry_macs, size=engine_size, name=name) as engine,
-        _open_pool(
-            url, roles.APPLICATION, limits, entry_macs, size=pool_size - listeners - engine_size, name=name
-        ) as application,
+        _open_pool(url, roles.ENGINE, pooled=pooled, size=engine_size, name=name) as engine,
+        _open_pool(url, roles.APPLICATION, pooled=pooled, size=application_size, name=name) as application,
     ):
-        yield Database(url, name, engine, application, entry_macs)
+        listen_url = direct_url or (None if pooled else url)
+        yield Database(name, engine, application, limits, entry_macs, listen_url)
 
 
 @asynccontextmanager
-async def _open_pool(
-    url: str, role: str, limits: SessionLimits, entry_macs: EntryMacs, *, size: int, name: str
-) -> AsyncGenerator[Pool]:
-    async def configure(connection: Connection) -> None:
-        connection.entry_macs = entry_macs
-        await limits.apply(connection)
-        await roles.assume(connection, role)
-
+async def _open_pool(url: str, role: str, *, pooled: bool, size: int, name: str) -> AsyncGenerator[Pool]:
     async def check(connection: Connection) -> None:
         await _require_alive(pool, connection)
 
     pool: Pool = AsyncConnectionPool(
         build_conninfo(url),
         connection_class=Connection,
-        kwargs={"autocommit": True, "application_name": name},
-        configure=configure,
+        # A pooler may run the next transaction on a session that lacks what was prepared.
+        kwargs={
+            "autocommit": True,
+            "application_name": name,
+            "prepare_threshold": None if pooled else _PREPARE_THRESHOLD,
+        },
         check=check,
         min_size=1,
         max_size=size,

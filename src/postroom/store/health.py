@@ -106,7 +106,7 @@ async def _read_server(connection: Connection) -> DatabaseServer:
 
 async def _list_processes(connection: Connection) -> list[ConnectedProcess]:
     # The server shows connection names only to the user who opened them, not to our assumed role.
-    async with connection.transaction():
+    async with connection.transaction(force_rollback=True):  # which restores the role
         await connection.execute("SET LOCAL ROLE NONE")
         cursor = await connection.execute(
             """

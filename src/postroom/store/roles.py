@@ -1,9 +1,12 @@
-"""The database roles: their names, their creation, and how a connection assumes one.
+"""The database roles: their names, their creation, and how a single connection assumes one.
 
 The owner migrates and backs up. The application role sees the rows of one organization at a time. The engine
 role sees `work` and lookup columns of all organizations. The last two cannot log in. What they may do is
-granted by the migrations. Pools log in as a role that owns and inherits nothing, and assume one of these two.
+granted by the migrations. Pools log in as a role that owns and inherits nothing; each transaction assumes one
+of these two.
 """
+
+from typing import LiteralString
 
 from psycopg import AsyncConnection, errors, sql
 from psycopg.rows import TupleRow
@@ -15,26 +18,33 @@ SCHEMA = "postroom"
 SHARED_SCHEMA = "bo_airflow"
 # Only our schema, and temporary objects last, so that no other table can shadow one of ours.
 SEARCH_PATH = "postroom, pg_temp"
-APPLICATION = "postroom_application"
-ENGINE = "postroom_engine"
+APPLICATION: LiteralString = "postroom_application"
+ENGINE: LiteralString = "postroom_engine"
 
 Connection = AsyncConnection[TupleRow]
 
 
-async def assume(connection: Connection, role: str | None = None) -> None:
-    """Switch this connection to the role (default: the one that logged in) and to our search path."""
+async def assume(connection: Connection, role: LiteralString | None = None, *, local: bool = False) -> None:
+    """Switch to the role (default: the one that logged in) and to our search path.
+
+    For the session; with `local`, for the transaction. Behind a connection pooler, only the latter is safe.
+    """
     try:
         await connection.execute(
-            "SELECT set_config('search_path', %s, false), set_config('role', %s, false)",
-            [SEARCH_PATH, role or "none"],
+            "SELECT set_config('search_path', %(path)s, %(local)s), set_config('role', %(role)s, %(local)s)",
+            {"path": SEARCH_PATH, "role": role or "none", "local": local},
         )
     except (errors.InsufficientPrivilege, errors.InvalidParameterValue) as error:
-        user = connection.info.user
-        raise SchemaError(
-            f"The database role {user} cannot assume the role {role}. If that role does not exist, run"
-            " `postroom db migrate`. Otherwise ask a database administrator to run:\n"
-            + _grant_statement(user)
-        ) from error
+        raise build_refusal(connection, role or "none") from error
+
+
+def build_refusal(connection: Connection, role: str) -> SchemaError:
+    """The error for a login that cannot assume the role."""
+    user = connection.info.user
+    return SchemaError(
+        f"The database role {user} cannot assume the role {role}. If that role does not exist, run"
+        " `postroom db migrate`. Otherwise ask a database administrator to run:\n" + _grant_statement(user)
+    )
 
 
 def setup_statements(owner: str) -> list[str]:

@@ -141,10 +141,11 @@ async def raise_when_newer(database: Database) -> None:
 
 async def _read_status(connection: Connection) -> SchemaStatus:
     owner = await roles.find_foreign_owner(connection)
-    if owner is not None:
-        await roles.assume(connection, roles.ENGINE)
     try:
-        applied = await _list_applied(connection)
+        async with connection.transaction():
+            if owner is not None:
+                await roles.assume(connection, roles.ENGINE, local=True)
+            applied = await _list_applied(connection)
     except errors.InsufficientPrivilege as error:  # the schema is older than the right to read these rows
         raise SchemaError(
             "The schema is not current. Run `postroom db migrate`; on your own server, with"

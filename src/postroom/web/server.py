@@ -20,7 +20,7 @@ from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.engine import Engine
 from postroom.logs import Log
 from postroom.store import figures, schema_migrations
-from postroom.store.connection import SessionLimits
+from postroom.store.connection import TransactionLimits
 from postroom.web import (
     api,
     api_keys,
@@ -53,7 +53,7 @@ from postroom.web.webhooks import WebhookPagesContext
 
 # A client gets 503 after waiting for a lock for so long. Its retry finds the lock released: the server ends
 # the transaction of a frozen process.
-SESSION_LIMITS: Final = SessionLimits(lock_seconds=5, idle_seconds=15)
+TRANSACTION_LIMITS: Final = TransactionLimits(lock_seconds=5, idle_seconds=15)
 # A reverse proxy or a tunnel on this machine connects for all its clients.
 _LOOPBACK: Final = (IPv4Network("127.0.0.0/8"), IPv6Network("::1/128"))
 

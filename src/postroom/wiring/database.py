@@ -4,7 +4,7 @@ from contextlib import AbstractAsyncContextManager
 
 from postroom.config import Settings
 from postroom.store import health
-from postroom.store.connection import COMMAND_LIMITS, SessionLimits
+from postroom.store.connection import COMMAND_LIMITS, TransactionLimits
 from postroom.store.database import Database, open_database
 from postroom.wiring import secrets
 
@@ -18,11 +18,13 @@ def open_process_database(
     *,
     pool_size: int = COMMAND_POOL_SIZE,
     listeners: int = 1,
-    limits: SessionLimits = COMMAND_LIMITS,
+    limits: TransactionLimits = COMMAND_LIMITS,
 ) -> AbstractAsyncContextManager[Database]:
     """Open the pools of a process. `role` appears in the server's list of connections."""
+    direct_url = settings.database_direct_url
     return open_database(
         url,
+        direct_url=direct_url.reveal() if direct_url is not None else None,
         pool_size=pool_size,
         name=health.process_name(role),
         entry_macs=secrets.build_entry_macs(settings),

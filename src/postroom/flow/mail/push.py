@@ -120,11 +120,10 @@ class PushReceiver:
 
     async def _flush(self, pushes: Sequence[ReceivedPush]) -> Sequence[PushVerdict]:
         try:
-            async with self._database.engine() as connection:
-                try:
-                    group = await _process_group(connection, pushes)
-                except TransientError:  # a deadlock, or a mailbox was removed concurrently
-                    group = await _process_group(connection, pushes)
+            try:
+                group = await _process_group(self._database, pushes)
+            except TransientError:  # a deadlock, or a mailbox was removed concurrently
+                group = await _process_group(self._database, pushes)
         except asyncio.CancelledError:  # timed out
             log.warning("push.not_stored", count=len(pushes))
             raise
@@ -136,11 +135,12 @@ class PushReceiver:
         return group.verdicts
 
 
-async def _process_group(connection: Connection, pushes: Sequence[ReceivedPush]) -> PushGroup:
-    index = await _load_subscriptions(connection, pushes)
-    group = await verify_pushes(pushes, index, await _load_addresses(connection, pushes))
-    if group.hints:
-        await _write_group(connection, group)
+async def _process_group(database: Database, pushes: Sequence[ReceivedPush]) -> PushGroup:
+    async with database.engine() as connection:
+        index = await _load_subscriptions(connection, pushes)
+        group = await verify_pushes(pushes, index, await _load_addresses(connection, pushes))
+        if group.hints:
+            await _write_group(connection, group)
     return group
 
 
@@ -253,17 +253,11 @@ async def _load_addresses(
 
 
 async def _write_group(connection: Connection, group: PushGroup) -> None:
-    """Commit a group: one statement, or one transaction if there are lifecycle events."""
     hints = [
         MailboxNotification(mailbox, ids, mailbox in group.missed) for mailbox, ids in group.hints.items()
     ]
-    if not group.lifecycle:
-        await notifications.record_notifications(
-            connection, hints, group.subscriptions, group.build_work_requests()
-        )
-        return
-    async with connection.transaction():
+    if group.lifecycle:
         await notifications.record_lifecycle_events(connection, group.lifecycle)
-        await notifications.record_notifications(
-            connection, hints, group.subscriptions, group.build_work_requests()
-        )
+    await notifications.record_notifications(
+        connection, hints, group.subscriptions, group.build_work_requests()
+    )
