@@ -178,4 +178,4 @@ async def test_a_container_is_opened_once_whenever_its_worker_is_killed(
         program.end()
     query = "SELECT count(*), count(DISTINCT (document_id, part)), count(DISTINCT document_id) FROM arrivals"
     [(arrivals, different, documents)] = await (await owner.execute(query)).fetchall()
-    assert arrivals == different == documents == 2 * len(samples.get_document_facts(zipped)["documents"])
+    assert arrivals == different == documents == len(samples.get_document_facts(zipped)["documents"])

@@ -5,7 +5,7 @@ The command and its options are in `pipelines`.
 
 import textwrap
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -145,7 +145,7 @@ async def run_stages(
     *,
     use_exact: bool,
 ) -> list[dict[str, Any]]:
-    """Run all stages on each file and describe the results.
+    """Run all stages on each file and describe the results, those of an accepted file in one pipeline.
 
     An unreadable file does not stop the others.
     """
@@ -156,31 +156,45 @@ async def run_stages(
         return sum(each.cost_usd for each in usage)
 
     model = build_model(spent) if build_model else None
-    readings: dict[bytes, FileReading | str] = {}
     async with FileSandbox() as sandbox:
-        for candidate in candidates:
+        for candidate, pipelines in _group_by_file(candidates):
             if candidate.content is None:
                 state = "opened" if candidate.verdict.action is ScreeningAction.OPEN else "ignored"
                 results.append(_describe_screening(candidate) | {"route": {"state": state, "reason": None}})
                 continue
-            if candidate.content not in readings:
-                readings[candidate.content] = await _read(sandbox, candidate.content)
-            reading = readings[candidate.content]
+            reading = await _read(sandbox, candidate.content)
             if isinstance(reading, str):
-                if len(candidates) == 1:
+                if len({each.name for each in candidates}) == 1:
                     raise PermanentError(reading)
                 results.append(
                     _describe_screening(candidate) | {"route": {"state": "failed", "reason": reading}}
                 )
                 continue
-            kind = installed[candidate.pipeline.kind]
+            possible = [installed[name] for name in dict.fromkeys(each.kind for each in pipelines)]
             file = extraction.to_viewable_file(sandbox, reading, candidate.content)
             analysis = await extraction.analyze_document(
-                sandbox, model, reading, kind, file=file, use_exact=use_exact
+                sandbox, model, reading, *possible, file=file, use_exact=use_exact
             )
             usage += analysis.usage
-            results.append(_describe_stages(candidate, reading, analysis))
+            kind = analysis.kind or possible[0]
+            pipeline = next(each for each in pipelines if each.kind == kind.name)
+            results.append(_describe_stages(replace(candidate, pipeline=pipeline), reading, analysis))
     return results
+
+
+def _group_by_file(candidates: Sequence[DryRunFile]) -> list[tuple[DryRunFile, list[Pipeline]]]:
+    """Each accepted file once, with the pipelines that accept it; other files once per pipeline."""
+    accepted: dict[tuple[str, bytes], list[Pipeline]] = {}
+    groups: list[tuple[DryRunFile, list[Pipeline]]] = []
+    for candidate in candidates:
+        if candidate.content is None:
+            groups.append((candidate, [candidate.pipeline]))
+        elif (key := (candidate.name, candidate.content)) in accepted:
+            accepted[key].append(candidate.pipeline)
+        else:
+            accepted[key] = [candidate.pipeline]
+            groups.append((candidate, accepted[key]))
+    return groups
 
 
 async def _read(sandbox: FileSandbox, content: bytes) -> FileReading | str:

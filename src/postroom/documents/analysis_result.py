@@ -3,6 +3,7 @@
 Types and encoding only. `analysis` analyzes, in a sandboxed child; `FileSandbox.analyze` starts that.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from datetime import date
 from decimal import Decimal
@@ -56,19 +57,19 @@ class DocumentAnalysis:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisTask:
-    """What a child analyzes: what was read from a file, and the name of the kind it may be."""
+    """What a child analyzes: what was read from a file, and the names of the kinds it may be."""
 
     reading: FileReading
-    kind: str
+    kinds: tuple[str, ...]
     use_exact: bool = True
     answer: ModelAnswer | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class _EncodedAnalysis:
-    """An analysis on its way: whether it is of the kind, and values as they are stored."""
+    """An analysis on its way: the name of the kind, and values as they are stored."""
 
-    is_of_kind: bool
+    kind: str | None
     certainty: float
     skip_reason: str | None
     fields: dict[str, FieldValue]
@@ -85,7 +86,7 @@ def encode_analysis(analysis: DocumentAnalysis) -> bytes:
     values = analysis.values()
     return msgspec.msgpack.encode(
         _EncodedAnalysis(
-            analysis.kind is not None,
+            analysis.kind.name if analysis.kind else None,
             analysis.certainty,
             analysis.skip_reason,
             {name: replace(field, value=values[name]) for name, field in analysis.fields.items()},
@@ -96,11 +97,11 @@ def encode_analysis(analysis: DocumentAnalysis) -> bytes:
     )
 
 
-def decode_analysis(encoded: bytes, kind: DocumentKind) -> DocumentAnalysis:
+def decode_analysis(encoded: bytes, kinds: Sequence[DocumentKind]) -> DocumentAnalysis:
     """Decode an analysis by a child. Its values are as they are stored: decimals and dates as text."""
     found = _decode_analysis(encoded)
     return DocumentAnalysis(
-        kind if found.is_of_kind else None,
+        next((kind for kind in kinds if kind.name == found.kind), None),
         found.certainty,
         found.skip_reason,
         found.fields,

@@ -98,8 +98,9 @@ def classify(document: DocumentText, kinds: Sequence[DocumentKind]) -> Classific
     """
     found = predict(document.text)
     certainties = {kind.name: _certainty(document, kind, found) for kind in kinds}
-    if max(certainties.values()) < _MODEL_CERTAINTY:
-        certainties = _adjust_by_wording(document, kinds, certainties)
+    uncertain = [kind for kind in kinds if certainties[kind.name] < _MODEL_CERTAINTY]
+    if uncertain:
+        certainties |= _adjust_by_wording(document, uncertain, certainties)
     best = max(kinds, key=lambda kind: certainties[kind.name])
     certainty = certainties[best.name]
     if certainty >= _MIN_CERTAINTY:

@@ -1,11 +1,11 @@
-"""The tables `documents`, `arrivals` and `verdicts`: what pipelines took in, from where, and why.
+"""The tables `documents` and `arrivals`: what pipelines took in, and from where.
 
 queued → processing → completed | skipped | needs_review | failed. After a review, a document is completed or
 skipped. Failed and skipped documents can be queued again. Also reads the messages that intake screens.
-Extracted fields are in `records`, reviews in `reviews`.
+Verdicts are in `verdicts`, extracted fields in `records`, reviews in `reviews`.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
@@ -21,9 +21,9 @@ ArrivalSource = Literal["graph_webhook", "gmail_push", "manual_upload", "poller"
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One occurrence of a content for a pipeline, with its source. A purge empties the personal fields."""
+    """One occurrence of a content, and the pipelines that accept it. A purge empties the personal fields."""
 
-    pipeline: str
+    pipelines: Sequence[str]  # in the order of their file
     sha256: bytes
     media_type: str
     source: ArrivalSource
@@ -72,10 +72,14 @@ class IncomingMessage:
 
 @dataclass(frozen=True, slots=True)
 class DocumentIntake:
-    """The document of an arrival. `is_new`: the pipeline sees this content for the first time."""
+    """The document of an arrival. `is_new`: this content arrives for the first time.
+
+    `is_unseen`: it ended without a record, and a pipeline accepts it that has not classified it.
+    """
 
     document: UUID
     is_new: bool
+    is_unseen: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,7 @@ class Document:
     archived_at: datetime | None
     created_at: datetime
     archive_outdated_at: datetime | None = None
+    pipelines: Sequence[str] = ()  # those that accepted it
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", DocumentState(self.state))
@@ -119,20 +124,9 @@ class DocumentSummary:
         object.__setattr__(self, "state", DocumentState(self.state))
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Why a pipeline accepted or ignored a message or an attachment."""
-
-    message_id: int
-    part: str  # empty for the message itself
-    pipeline: str
-    accepted: bool
-    reason: str
-
-
 _COLUMNS = """
     id, pipeline, sha256, media_type, kind, state, state_since, skip_reason, last_error, record_id,
-    archive_path, archived_at, created_at, archive_outdated_at
+    archive_path, archived_at, created_at, archive_outdated_at, pipelines
 """
 
 
@@ -183,24 +177,87 @@ async def _list_attachments(
 
 
 async def add_arrivals(connection: Connection, arrivals: Sequence[Arrival]) -> list[DocumentIntake]:
-    """Record arrivals and return their documents in the same order, one per pipeline and content."""
+    """Record arrivals and return their documents in the same order, one per content."""
     if not arrivals:
         return []
-    keys = sorted({(arrival.pipeline, arrival.sha256): arrival.media_type for arrival in arrivals}.items())
+    contents: dict[bytes, list[Arrival]] = {}
+    for arrival in sorted(arrivals, key=lambda each: each.sha256):
+        contents.setdefault(arrival.sha256, []).append(arrival)
+    accepting = {sha256: _merge_pipelines(same) for sha256, same in contents.items()}
     cursor = await connection.execute(
         """
-        INSERT INTO documents (organization_id, pipeline, sha256, media_type)
-        SELECT current_organization(), pipeline, sha256, media_type
-        FROM unnest(%b::text[], %b::bytea[], %b::text[]) AS input (pipeline, sha256, media_type)
-        ON CONFLICT (organization_id, pipeline, sha256) DO UPDATE SET media_type = documents.media_type
-        RETURNING pipeline, sha256, id, xmax = 0
+        INSERT INTO documents (organization_id, pipeline, pipelines, sha256, media_type)
+        SELECT current_organization(), split_part(pipelines, ',', 1), string_to_array(pipelines, ','), sha256,
+            media_type
+        FROM unnest(%b::text[], %b::bytea[], %b::text[]) AS input (pipelines, sha256, media_type)
+        ON CONFLICT (organization_id, sha256) WHERE NOT is_second_copy
+            DO UPDATE SET media_type = documents.media_type
+        RETURNING sha256, id, xmax = 0, state, pipeline, pipelines
         """,
-        [[key[0] for key, _ in keys], [key[1] for key, _ in keys], [media for _, media in keys]],
+        [
+            [",".join(names) for names in accepting.values()],
+            list(contents),
+            [same[0].media_type for same in contents.values()],
+        ],
     )
-    by_key = {(row[0], bytes(row[1])): DocumentIntake(row[2], row[3]) for row in await cursor.fetchall()}
-    intakes = [by_key[arrival.pipeline, arrival.sha256] for arrival in arrivals]
-    await _insert_arrivals(connection, arrivals, [intake.document for intake in intakes])
-    return intakes
+    intakes: dict[bytes, DocumentIntake] = {}
+    changes: dict[UUID, Sequence[str]] = {}
+    for sha256, id_, is_new, state, pipeline, before in await cursor.fetchall():
+        unseen = _find_unseen(contents[sha256], DocumentState(state), pipeline, before)
+        intakes[sha256] = DocumentIntake(id_, is_new, bool(unseen))
+        changed = unseen or list(dict.fromkeys([*before, *accepting[sha256]]))
+        if changed != before:
+            changes[id_] = changed
+    await _set_pipelines(connection, changes)
+    found = [intakes[arrival.sha256] for arrival in arrivals]
+    await _insert_arrivals(connection, arrivals, [intake.document for intake in found])
+    return found
+
+
+def _merge_pipelines(arrivals: Sequence[Arrival]) -> list[str]:
+    return list(dict.fromkeys(name for arrival in arrivals for name in arrival.pipelines))
+
+
+def _find_unseen(
+    arrivals: Sequence[Arrival], state: DocumentState, pipeline: str, before: Collection[str]
+) -> list[str]:
+    """The pipelines for which a document without a record is classified again.
+
+    Those that accept it for the first time, and the one that a person or a folder chose for it.
+    """
+    if state not in {DocumentState.SKIPPED, DocumentState.FAILED}:
+        return []
+    return [
+        name
+        for name in _merge_pipelines(arrivals)
+        if name not in before
+        or (name != pipeline and any(each.message_id is None and name in each.pipelines for each in arrivals))
+    ]
+
+
+async def _set_pipelines(connection: Connection, changes: Mapping[UUID, Sequence[str]]) -> None:
+    """Set the pipelines that accept documents. A document without a record moves to the first of them."""
+    if changes:
+        await connection.execute(
+            """
+            UPDATE documents SET pipelines = string_to_array(names, ','),
+                pipeline = CASE WHEN state IN ('skipped', 'failed') THEN split_part(names, ',', 1)
+                    ELSE pipeline END
+            FROM unnest(%b::uuid[], %b::text[]) AS input (document, names) WHERE id = document
+            """,
+            [list(changes), [",".join(names) for names in changes.values()]],
+        )
+
+
+async def lock_pipelines(connection: Connection, document: UUID) -> Sequence[str]:
+    """The pipelines that accept the document. Arrivals wait for this transaction."""
+    cursor = await connection.execute("SELECT pipelines FROM documents WHERE id = %s FOR UPDATE", [document])
+    row = await cursor.fetchone()
+    return row[0] if row else ()
+
+
+async def assign_pipeline(connection: Connection, document: UUID, pipeline: str) -> None:
+    await connection.execute("UPDATE documents SET pipeline = %s WHERE id = %s", [pipeline, document])
 
 
 async def _insert_arrivals(
@@ -234,45 +291,6 @@ async def _insert_arrivals(
     )
 
 
-async def record_verdicts(connection: Connection, verdicts: Sequence[Verdict]) -> None:
-    """Store verdicts. A later verdict on the same part replaces the earlier one."""
-    if not verdicts:
-        return
-    rows = sorted(
-        {(verdict.message_id, verdict.part, verdict.pipeline): verdict for verdict in verdicts}.items(),
-        key=lambda item: item[0],
-    )
-    ordered = [verdict for _, verdict in rows]
-    await connection.execute(
-        """
-        INSERT INTO verdicts (organization_id, message_id, part, pipeline, accepted, reason)
-        SELECT current_organization(), *
-        FROM unnest(%b::int8[], %b::text[], %b::text[], %b::bool[], %b::text[])
-        ON CONFLICT (organization_id, message_id, part, pipeline) DO UPDATE SET
-            accepted = excluded.accepted, reason = excluded.reason, decided_at = postroom_now()
-        """,
-        [
-            [verdict.message_id for verdict in ordered],
-            [verdict.part for verdict in ordered],
-            [verdict.pipeline for verdict in ordered],
-            [verdict.accepted for verdict in ordered],
-            [verdict.reason for verdict in ordered],
-        ],
-    )
-
-
-async def list_verdicts(connection: Connection, message_id: int) -> list[Verdict]:
-    async with connection.cursor(row_factory=class_row(Verdict)) as cursor:
-        await cursor.execute(
-            """
-            SELECT message_id, part, pipeline, accepted, reason FROM verdicts
-            WHERE message_id = %s ORDER BY part, pipeline
-            """,
-            [message_id],
-        )
-        return await cursor.fetchall()
-
-
 async def get(connection: Connection, document: UUID) -> Document | None:
     async with connection.cursor(row_factory=class_row(Document)) as cursor:
         await cursor.execute(
@@ -295,7 +313,7 @@ async def list_arrivals(connection: Connection, document: UUID) -> list[Arrival]
     async with connection.cursor(row_factory=class_row(Arrival)) as cursor:
         await cursor.execute(
             """
-            SELECT pipeline, sha256, media_type, source, file_name, sender, received_at, subject,
+            SELECT pipelines, sha256, media_type, source, file_name, sender, received_at, subject,
                 message_id, part, provider, provider_message_id, bucket_generation
             FROM arrivals JOIN documents ON documents.id = document_id
             WHERE document_id = %s ORDER BY arrivals.id

@@ -77,7 +77,8 @@ async def get_progress(
                 FILTER (WHERE archive_path IS NOT NULL), '{}'),
             min(last_error) FILTER (WHERE state = 'failed')
         FROM documents
-        WHERE pipeline = %(pipeline)s
+        WHERE (pipeline = %(pipeline)s
+                OR (state IN ('queued', 'processing') AND %(pipeline)s = ANY(pipelines)))
             AND id IN (SELECT document_id FROM arrivals WHERE message_id = %(message)s::int8)
         """,
         {"pipeline": pipeline, "message": str(message), "archives": archives},
@@ -90,7 +91,7 @@ async def list_queued_documents(connection: Connection, pipeline: str, message: 
     """Ids of the message's queued documents."""
     cursor = await connection.execute(
         """
-        SELECT DISTINCT id::text FROM documents WHERE pipeline = %s AND state = 'queued'
+        SELECT DISTINCT id::text FROM documents WHERE %s = ANY(pipelines) AND state = 'queued'
             AND id IN (SELECT document_id FROM arrivals WHERE message_id = %s)
         """,
         [pipeline, message],
@@ -102,8 +103,9 @@ async def list_work_subjects(connection: Connection, document: UUID) -> list[str
     """Subjects of the `share_state` work of every message that brought the document."""
     cursor = await connection.execute(
         """
-        SELECT DISTINCT pipeline || '/' || message_id
+        SELECT DISTINCT accepting || '/' || message_id
         FROM arrivals JOIN documents ON documents.id = document_id
+        CROSS JOIN unnest(pipelines) AS accepting
         WHERE document_id = %s AND message_id IS NOT NULL
         """,
         [document],

@@ -23,7 +23,7 @@ from postroom.flow.mail.sync.sync_requests import request_sync
 from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role, WorkKind
 from postroom.ports import BlobStore
-from postroom.store import audits, documents, failures, search, sync_progress
+from postroom.store import audits, documents, failures, search, sync_progress, verdicts
 from postroom.store.connection import Connection
 from postroom.store.views import mail as views
 from postroom.store.views.threads import ThreadSummary
@@ -161,7 +161,7 @@ async def message_page(context: MailPagesContext, request: Request) -> Response:
         message = await _get_message(connection, id_)
         content = await views.get_content(connection, id_)
         attachments = await views.list_attachments(connection, id_)
-        verdicts = await documents.list_verdicts(connection, id_)
+        decided = await verdicts.list_verdicts(connection, id_)
         taken = await documents.list_by_message(connection, id_)
         events = await views.list_message_events(connection, id_)
         thread = await views.list_thread_messages(connection, message.thread_id, after=0, limit=100)
@@ -175,7 +175,7 @@ async def message_page(context: MailPagesContext, request: Request) -> Response:
         has_body=content is not None and bool(content.body_html or content.body_plain),
         attachments=attachments,
         files={attachment.part: attachment.file_name for attachment in attachments},
-        verdicts=verdicts,
+        verdicts=decided,
         documents=taken,
         events=[(_EVENT_NAMES[event.kind], event) for event in events],
         thread=thread,

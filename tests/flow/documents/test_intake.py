@@ -8,7 +8,7 @@ import pytest
 from postroom.documents import pipelines
 from postroom.flow.documents import intake
 from postroom.model import DocumentState
-from postroom.store import documents
+from postroom.store import documents, verdicts
 
 PIPELINES = pipelines.parse(
     '[invoices]\nkind = "invoice"\n[notes]\nkind = "contract-note"\nsenders = ["*@broker.example"]',
@@ -91,11 +91,52 @@ async def test_two_messages_at_the_same_time_make_one_document(database, organiz
     assert await rows(owner, "SELECT count(*) FROM arrivals") == [(4,)]
 
 
+async def accept_from_brokers(owner, message):
+    await owner.execute("UPDATE messages SET from_address = 'notes@broker.example' WHERE id = %s", [message])
+
+
+async def test_a_file_that_two_pipelines_accept_is_one_document(database, organization, owner, store_message):
+    message = await store_message("m1")
+    await accept_from_brokers(owner, message)
+    await asyncio.gather(*(take_in(database, organization, message) for _ in range(3)))
+    assert await rows(owner, "SELECT pipeline, pipelines FROM documents") == [
+        ("invoices", ["invoices", "notes"])
+    ]
+    assert await rows(owner, "SELECT count(*) FROM arrivals") == [(1,)]
+    assert await rows(owner, "SELECT event_type FROM ledger") == [("DOCUMENT_TAKEN_IN",)]
+
+
+@pytest.mark.parametrize(
+    "state, after",
+    [
+        ("queued", ("queued", "invoices", ["invoices", "notes"])),
+        ("needs_review", ("needs_review", "invoices", ["invoices", "notes"])),
+        ("skipped", ("queued", "notes", ["notes"])),
+        ("failed", ("queued", "notes", ["notes"])),
+    ],
+)
+async def test_a_document_is_read_again_only_for_a_pipeline_that_has_not_seen_it(
+    database, organization, owner, store_message, state, after
+):
+    first, second = await store_message("m1"), await store_message("m2")
+    await take_in(database, organization, first)
+    await owner.execute("UPDATE documents SET state = %s", [state])
+    await take_in(database, organization, second)
+    assert await rows(owner, "SELECT state, pipeline, pipelines FROM documents") == [
+        (state, "invoices", ["invoices"])
+    ]
+    await accept_from_brokers(owner, second)
+    await take_in(database, organization, second)
+    assert await rows(owner, "SELECT state, pipeline, pipelines FROM documents") == [after]
+    queued_again = "SELECT count(*) FROM ledger WHERE event_type = 'DOCUMENT_QUEUED_AGAIN'"
+    assert await rows(owner, queued_again) == [(int(state != after[0]),)]
+
+
 async def test_every_verdict_is_kept_with_its_reason(database, organization, store_message):
     message = await store_message("m1")
     await take_in(database, organization, message)
     async with database.transaction(organization) as connection:
-        found = await documents.list_verdicts(connection, message)
+        found = await verdicts.list_verdicts(connection, message)
     assert [(each.part, each.pipeline, each.accepted) for each in found] == [
         ("", "invoices", True),
         ("", "notes", False),
@@ -118,7 +159,7 @@ async def test_bytes_that_the_policy_did_not_store_get_a_verdict(database, organ
     message = await store_message("m1", content=None)
     await take_in(database, organization, message)
     async with database.transaction(organization) as connection:
-        found = await documents.list_verdicts(connection, message)
+        found = await verdicts.list_verdicts(connection, message)
     [verdict] = [each for each in found if each.part == "1"]
     assert not verdict.accepted
     assert "content policy" in verdict.reason

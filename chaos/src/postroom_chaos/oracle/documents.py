@@ -1,4 +1,4 @@
-"""Documents: one per content and pipeline, each archived once, and every byte as it was sent."""
+"""Documents: one per content, each archived once, and every byte as it was sent."""
 
 import hashlib
 import json
@@ -90,11 +90,11 @@ def _has_purges(evidence: Evidence) -> bool:
 
 
 def _check_unique(documents: list[Row]) -> Iterator[Violation]:
-    contents = Counter((each["organization_id"], each["pipeline"], each["sha256"]) for each in documents)
+    contents = Counter((each["organization_id"], each["sha256"]) for each in documents)
     paths = Counter(each["archive_path"] for each in documents if each["archive_path"] is not None)
-    for (organization, pipeline, sha256), count in contents.items():
+    for (organization, sha256), count in contents.items():
         if count > 1:
-            subject = f"organization {organization}, pipeline {pipeline}, content {sha256}"
+            subject = f"organization {organization}, content {sha256}"
             yield Violation("documents.twice", subject, f"one content is one document; there are {count}")
     for path, count in paths.items():
         if count > 1:
@@ -164,12 +164,8 @@ async def _check_arrivals(sources: Sources) -> list[Violation]:
 async def _check_taken_in(
     sources: Sources, mailbox: ObservedMailbox, documents: list[Row]
 ) -> list[Violation]:
-    """Every PDF in a folder that pipelines apply to became a document of each pipeline."""
-    taken = {
-        (each["pipeline"], each["sha256"])
-        for each in documents
-        if each["organization_id"] == mailbox.organization
-    }
+    """Every PDF in a folder that pipelines apply to became a document."""
+    taken = {each["sha256"] for each in documents if each["organization_id"] == mailbox.organization}
     rows = await sources.rows(
         "SELECT provider_message_id FROM messages WHERE mailbox_id = %s AND deleted_at IS NULL", mailbox.id
     )
@@ -179,13 +175,12 @@ async def _check_taken_in(
         Violation(
             "documents.missing",
             f"mailbox {mailbox.address} ({mailbox.id}), message {message.id}, SHA-256 {sha256}",
-            f"is a PDF in {message.keys}, but no document of the pipeline {pipeline}",
+            f"is a PDF in {message.keys}, but no document",
         )
         for key, message in remote.messages.items()
         if key in stored
         for sha256 in _list_documents(message)
-        for pipeline in sources.evidence.pipelines
-        if (pipeline, sha256) not in taken
+        if sha256 not in taken
     ]
 
 

@@ -27,9 +27,9 @@ _SAMPLE_TEXT: Final = (
 
 
 def analyze_document(content: bytes, _request: TaskRequest, _limits: FileLimits) -> bytes:
-    """Find the fields of what was read from a file if it is of the named kind."""
+    """Find the fields of what was read from a file if it is of one of the named kinds."""
     task = analysis_result.decode_task(content)
-    kinds = [_load_kinds()[task.kind]]
+    kinds = [_load_kinds()[name] for name in task.kinds]
     found = analysis.analyze(task.reading, kinds, use_exact=task.use_exact, answer=task.answer)
     return analysis_result.encode_analysis(found)
 
@@ -45,7 +45,7 @@ def warm_up(limits: FileLimits) -> None:
     for name in _load_kinds():
         for embedded in ((), (invoice_xml,)):
             reading = FileReading(plain_text.to_transcript(_SAMPLE_TEXT), embedded)
-            task = msgspec.msgpack.encode(AnalysisTask(reading, name))
+            task = msgspec.msgpack.encode(AnalysisTask(reading, (name,)))
             analyze_document(task, TaskRequest(0, "analyze"), limits)
 
 

@@ -115,21 +115,20 @@ class FileSandbox:
     async def analyze(
         self,
         reading: FileReading,
-        kind: DocumentKind,
-        *,
+        *kinds: DocumentKind,
         use_exact: bool = True,
         answer: ModelAnswer | None = None,
     ) -> DocumentAnalysis:
-        """Find the fields of a document if it is of this kind; `analysis.analyze` explains the arguments.
+        """Find the fields of a document of one of these kinds; `analysis.analyze` explains the arguments.
 
         Raises UnreadableFile if that takes more than the limits allow, or kills its process.
         """
-        task = AnalysisTask(reading, kind.name, use_exact, answer)
+        task = AnalysisTask(reading, tuple(kind.name for kind in kinds), use_exact, answer)
         with _sealed_file(msgspec.msgpack.encode(task)) as source:
             for _ in range(2):  # it may be killed once because another process left too little memory
                 with suppress(_ChildKilled):
                     found = await self._run_for_result(TaskRequest(0, "analyze"), source)
-                    return decode_analysis(found, kind)
+                    return decode_analysis(found, kinds)
         raise UnreadableFile("Analyzing the document was killed twice, perhaps for lack of memory.")
 
     async def check_confinement(self) -> Confinement:

@@ -4,7 +4,7 @@
 The database is only read, for what the model has spent of its daily budget.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -47,28 +47,30 @@ async def read_file(sandbox: "FileSandbox", content: bytes) -> FileReading:
 async def extract_fields(
     context: ExtractionContext,
     reading: FileReading,
-    pipeline: Pipeline,
+    pipelines: Sequence[Pipeline],
     content: bytes,
     organization: OrganizationId,
 ) -> StoredExtraction:
+    """The fields of a document, of the kind that fits best among those of the pipelines that accept it."""
+
     async def spent_today() -> float:
         async with context.database.transaction(organization) as connection:
             return await records.sum_cost_today(connection)
 
     file = to_viewable_file(context.sandbox, reading, content)
     model = context.language_model(spent_today) if context.language_model else None
-    kind = context.kinds[pipeline.kind]
-    with traces.span("understand", {"postroom.pipeline": pipeline.name}):
-        analysis = await analyze_document(context.sandbox, model, reading, kind, file=file)
-    return stored_extraction.to_stored(analysis, pipeline.kind, reading.transcript)
+    kinds = [context.kinds[name] for name in dict.fromkeys(pipeline.kind for pipeline in pipelines)]
+    with traces.span("understand", {"postroom.pipeline": ",".join(each.name for each in pipelines)}):
+        analysis = await analyze_document(context.sandbox, model, reading, *kinds, file=file)
+    kind = analysis.kind or kinds[0]
+    return stored_extraction.to_stored(analysis, kind.name, reading.transcript)
 
 
 async def analyze_document(
     sandbox: "FileSandbox",
     model: "LanguageModelReader | None",
     reading: FileReading,
-    kind: DocumentKind,
-    *,
+    *kinds: DocumentKind,
     file: "SourceFile | None" = None,
     use_exact: bool = True,
 ) -> DocumentAnalysis:
@@ -78,19 +80,19 @@ async def analyze_document(
     fails, the offline reader's fields stay.
     """
     try:
-        found = await sandbox.analyze(reading, kind, use_exact=use_exact)
+        found = await sandbox.analyze(reading, *kinds, use_exact=use_exact)
     except UnreadableFile as error:
         failed = FieldCheck("analysis", passed=False, words=str(error), is_doubt=True)
-        return DocumentAnalysis(kind, certainty=0.0, skip_reason=None, fields={}, checks=(failed,))
+        return DocumentAnalysis(kinds[0], certainty=0.0, skip_reason=None, fields={}, checks=(failed,))
     if model is None or found.kind is None or found.source != OFFLINE_READER:
         return found
     usage: tuple[ModelUsage, ...] = ()
     try:
-        answer = await model.ask(reading, kind, file)
+        answer = await model.ask(reading, found.kind, file)
         usage = answer.usage
         if answer.fallback_reason:
             return replace(found, fallback_reason=answer.fallback_reason, usage=usage)
-        rated = await sandbox.analyze(reading, kind, use_exact=use_exact, answer=answer)
+        rated = await sandbox.analyze(reading, found.kind, use_exact=use_exact, answer=answer)
         return replace(rated, usage=usage)
     except UnreadableFile as error:
         return replace(found, fallback_reason=str(error), usage=usage)

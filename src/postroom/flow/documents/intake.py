@@ -1,21 +1,21 @@
 """Intake: create documents from the attachments of stored messages, and record arrivals.
 
 It runs in the transaction that stores the messages. `record_arrivals` also serves uploads and watched
-folders. The same bytes make one document per pipeline, however often they arrive. Every arrival is recorded,
-and every ignored attachment with its reason. The rules are in `screen`; containers are opened later, as work
-`unpack`.
+folders. The same bytes make one document, however often they arrive and however many pipelines accept them;
+`process` chooses the pipeline. Every arrival is recorded, and every ignored attachment with its reason. The
+rules are in `screen`; containers are opened later, as work `unpack`.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 from uuid import UUID
 
 from postroom.documents.pipelines import Pipeline, Pipelines
-from postroom.flow.documents import screen
+from postroom.flow.documents import review, route, screen
 from postroom.flow.documents.screen import AttachmentFacts, MessageFacts, ScreeningAction
 from postroom.model import FolderRole, OrganizationId, ProviderName, WorkKind
-from postroom.store import documents, feed, ledger, work
+from postroom.store import documents, feed, ledger, verdicts, work
 from postroom.store.connection import Connection
 from postroom.store.documents import (
     Arrival,
@@ -23,10 +23,10 @@ from postroom.store.documents import (
     DocumentIntake,
     IncomingMessage,
     StoredAttachment,
-    Verdict,
 )
 from postroom.store.feed import NewEvent
 from postroom.store.ledger import NewLedgerEntry
+from postroom.store.verdicts import Verdict
 from postroom.store.work import WorkRequest
 
 SOURCES: Final[dict[ProviderName, ArrivalSource]] = {
@@ -48,8 +48,10 @@ async def take_in(
     """Screen stored messages and take in what pipelines accept. Safe to repeat."""
     incoming = await documents.list_incoming_messages(connection, messages)
     decided = [each for message in incoming for each in _screen_message(pipelines, message)]
-    await documents.record_verdicts(connection, [each.verdict for each in decided])
-    await record_arrivals(connection, organization, [each.arrival for each in decided if each.arrival])
+    await verdicts.record_verdicts(connection, [each.verdict for each in decided])
+    await record_arrivals(
+        connection, organization, merge_arrivals([each.arrival for each in decided if each.arrival])
+    )
     opened = {f"{each.verdict.message_id}/{each.verdict.part}" for each in decided if each.opens}
     await work.enqueue(
         connection, [WorkRequest(organization, WorkKind.UNPACK, subject) for subject in sorted(opened)]
@@ -60,8 +62,13 @@ async def take_in(
 async def record_arrivals(
     connection: Connection, organization: OrganizationId, arrivals: Sequence[Arrival]
 ) -> list[DocumentIntake]:
-    """Create documents for arrivals and enqueue the new ones. Shared by mail, uploads and folders."""
+    """Create documents for arrivals and enqueue the new ones. Shared by mail, uploads and folders.
+
+    A document that other pipelines skipped is read again for those that have not seen it.
+    """
     taken = await documents.add_arrivals(connection, arrivals)
+    for document in sorted({each.document for each in taken if each.is_unseen}):
+        await review.read_again(connection, organization, document, actor=route.MACHINE)
     new = {each.document: arrival for each, arrival in zip(taken, arrivals, strict=True) if each.is_new}
     await work.enqueue(
         connection, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, str(document)) for document in new]
@@ -73,6 +80,17 @@ async def record_arrivals(
         connection, organization, [_build_entry(document, arrival) for document, arrival in new.items()]
     )
     return taken
+
+
+def merge_arrivals(arrivals: Sequence[Arrival]) -> list[Arrival]:
+    """Merge what several pipelines accepted: one arrival for each file of a message."""
+    files: dict[tuple[int | None, str | None], list[Arrival]] = {}
+    for arrival in arrivals:
+        files.setdefault((arrival.message_id, arrival.part), []).append(arrival)
+    return [
+        replace(same[0], pipelines=[name for each in same for name in each.pipelines])
+        for same in files.values()
+    ]
 
 
 def _list_shared_state_requests(
@@ -154,7 +172,7 @@ def build_arrival(
 ) -> Arrival:
     """Build the arrival of a file that came with a message, directly or inside an attachment."""
     return Arrival(
-        pipeline=pipeline,
+        pipelines=[pipeline],
         sha256=sha256,
         media_type=media_type,
         source=SOURCES[ProviderName(message.provider)],
@@ -170,7 +188,7 @@ def build_arrival(
 
 
 def _build_event(document: UUID, arrival: Arrival) -> NewEvent:
-    data = {"state": "queued", "pipeline": arrival.pipeline}
+    data = {"state": "queued", "pipeline": arrival.pipelines[0]}
     return NewEvent("document.created", "document", str(document), data)
 
 
@@ -180,7 +198,7 @@ def _build_entry(document: UUID, arrival: Arrival) -> NewLedgerEntry:
         "document",
         str(document),
         payload={
-            "pipeline": arrival.pipeline,
+            "pipelines": list(arrival.pipelines),
             "source": arrival.source,
             "message_id": arrival.message_id,
             "part": arrival.part,

@@ -5,11 +5,12 @@
     ▲                 │  │                      (see `route`)
     └──── retry ──────┘  └── unreadable, or attempts used up ──▶ failed
 
-Reading, by `extraction`, happens outside any transaction. The result, with people's earlier corrections for
-the same supplier applied, is committed in one, fenced by the lease.
+Reading, by `extraction`, happens outside any transaction. The document is classified once, among the kinds of
+the pipelines that accept it, and belongs to the pipeline that fits best. The result, with people's earlier
+corrections for the same supplier applied, is committed in one transaction, fenced by the lease.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -39,7 +40,9 @@ PROCESSABLE: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
 LEARNABLE_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban"})
 
 ReadFunction = Callable[[bytes], Awaitable[FileReading]]
-ExtractFunction = Callable[[FileReading, Pipeline, bytes, OrganizationId], Awaitable[StoredExtraction]]
+ExtractFunction = Callable[
+    [FileReading, Sequence[Pipeline], bytes, OrganizationId], Awaitable[StoredExtraction]
+]
 
 
 @dataclass(frozen=True)
@@ -56,17 +59,22 @@ class ProcessDocumentContext:
 
 async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
     """Process one document. Whatever happens, its row shows its state."""
-    if context.sharing and (instead := await shared_state.defer_or_skip(context.sharing, lease)):
-        return instead
+    excluded: Collection[str] | None = ()
+    if context.sharing:
+        excluded = await shared_state.find_excluded_pipelines(context.sharing, lease)
+    if excluded is None:
+        return StepResult(again_after=shared_state.POLL_SECONDS)
     document = await _begin(context, lease)
     if document is None:
         return StepResult()
     try:
-        pipeline = _get_pipeline(context, lease, document)
+        pipelines = _list_pipelines(context, lease, document, excluded)
         content = await read_blob(context.blobs, lease.organization, document.sha256)
         reading = await context.read_file(content)
-        extraction = await context.extract_fields(reading, pipeline, content, lease.organization)
-        await _commit_result(context, lease, document, pipeline, reading, extraction)
+        extraction = await context.extract_fields(reading, pipelines, content, lease.organization)
+        pipeline = next(each for each in pipelines if each.kind == extraction.kind)
+        if not await _commit_result(context, lease, document, pipeline, reading, extraction):
+            return StepResult(again_after=0)
     except PermanentError as error:
         await _fail(context, lease, document, str(error))
     except LeaseLost:
@@ -87,14 +95,21 @@ async def _commit_result(
     pipeline: Pipeline,
     reading: FileReading,
     extraction: StoredExtraction,
-) -> None:
+) -> bool:
+    """Commit the result. False if it fits none of the pipelines, but another one accepted it meanwhile."""
     async with work.fenced_transaction(context.database, lease) as connection:
+        accepting = await documents.lock_pipelines(connection, document.id)
+        if extraction.skip_reason is not None and accepting != document.pipelines:
+            return False
+        if pipeline.name != document.pipeline:
+            await documents.assign_pipeline(connection, document.id, pipeline.name)
         await route.identify_earlier_records(connection, context.routing, pipeline.name)
         extraction = await _apply_corrections(connection, context.routing, extraction)
         extraction = await controls.add_checks(connection, context.routing, document, extraction)
         await _store_extraction(connection, document, reading.transcript, extraction)
         case = DocumentCase(lease.organization, document)
         await route.route_document(connection, context.routing, pipeline, case, extraction)
+    return True
 
 
 async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | None:
@@ -108,15 +123,19 @@ async def _begin(context: ProcessDocumentContext, lease: Lease) -> Document | No
         return document
 
 
-def _get_pipeline(context: ProcessDocumentContext, lease: Lease, document: Document) -> Pipeline:
+def _list_pipelines(
+    context: ProcessDocumentContext, lease: Lease, document: Document, excluded: Collection[str]
+) -> list[Pipeline]:
+    """List the pipelines that accept the document, in the order of their file."""
     if lease.is_deadly:
         raise PermanentError(
             "The worker crashed or stalled on every attempt to read this file. See the worker's log."
         )
-    pipeline = context.pipelines.get(document.pipeline)
-    if pipeline is None:
+    accepting = set(document.pipelines).difference(excluded)
+    found = [pipeline for name, pipeline in context.pipelines.items() if name in accepting]
+    if not found:
         raise PermanentError(f"the pipeline {document.pipeline} no longer exists")
-    return pipeline
+    return found
 
 
 async def _fail(context: ProcessDocumentContext, lease: Lease, document: Document, reason: str) -> None:

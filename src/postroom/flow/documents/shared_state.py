@@ -78,26 +78,29 @@ async def run(context: SharedStateContext, lease: Lease) -> StepResult:
     )
 
 
-async def defer_or_skip(context: SharedStateContext, lease: Lease) -> StepResult | None:
-    """Defer or skip a document that is not ours to read now; None if it is ours."""
+async def find_excluded_pipelines(context: SharedStateContext, lease: Lease) -> frozenset[str] | None:
+    """Find the pipelines for which the other scheduler processes a document; None to wait for it.
+
+    If no other pipeline accepts the document, it is skipped.
+    """
     async with work.fenced_transaction(context.database, lease) as connection:
         document = await documents.get(connection, UUID(lease.subject))
         if document is None or document.state not in {DocumentState.QUEUED, DocumentState.PROCESSING}:
+            return frozenset()
+        permissions = {
+            name: await _check_permission(connection, shared, lease.organization, document)
+            for name in document.pipelines
+            if (shared := _get_shared_pipeline(context, name)) is not None
+        }
+        if _ReadPermission.WAIT in permissions.values():
             return None
-        shared = _get_shared_pipeline(context, document.pipeline)
-        if shared is None:
-            return None
-        match await _check_permission(connection, shared, lease.organization, document):
-            case _ReadPermission.READ:
-                return None
-            case _ReadPermission.WAIT:
-                return StepResult(again_after=POLL_SECONDS)
-            case _ReadPermission.SKIP:
-                case = DocumentCase(lease.organization, document)
-                await route.finish_document(
-                    connection, case, DocumentState.SKIPPED, skip_reason=PROCESSED_ELSEWHERE
-                )
-                return StepResult()
+        excluded = frozenset(name for name, found in permissions.items() if found is _ReadPermission.SKIP)
+        if excluded and excluded.issuperset(document.pipelines):
+            case = DocumentCase(lease.organization, document)
+            await route.finish_document(
+                connection, case, DocumentState.SKIPPED, skip_reason=PROCESSED_ELSEWHERE
+            )
+        return excluded
 
 
 class _ReadPermission(Enum):

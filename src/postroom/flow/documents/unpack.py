@@ -17,9 +17,10 @@ from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import StepResult
 from postroom.ports import Blob, BlobStore
 from postroom.store import blobs as stored
-from postroom.store import documents, work
+from postroom.store import documents, verdicts, work
 from postroom.store.database import Database
-from postroom.store.documents import IncomingMessage, StoredAttachment, Verdict
+from postroom.store.documents import IncomingMessage, StoredAttachment
+from postroom.store.verdicts import Verdict
 from postroom.store.work import Lease
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ async def _record_files(
 ) -> None:
     mail = intake.to_message_facts(message)
     taking = [each for each in context.pipelines.values() if screen.screen_message(each, mail).accepted]
-    verdicts = [
+    decided = [
         Verdict(message.message_id, each.part, pipeline.name, each.verdict.accepted, each.verdict.reason)
         for pipeline in taking
         for each in inside
@@ -137,5 +138,5 @@ async def _record_files(
     ]
     async with work.fenced_transaction(context.database, lease) as connection:
         await stored.record(connection, lease.organization, [blob for _, blob in kept])
-        await documents.record_verdicts(connection, verdicts)
-        await intake.record_arrivals(connection, lease.organization, arrivals)
+        await verdicts.record_verdicts(connection, decided)
+        await intake.record_arrivals(connection, lease.organization, intake.merge_arrivals(arrivals))

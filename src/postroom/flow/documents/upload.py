@@ -89,7 +89,7 @@ async def prepare(
     ]
     arrivals = [
         Arrival(
-            pipeline=pipeline.name,
+            pipelines=[pipeline.name],
             sha256=blob.sha256,
             media_type=kind,
             source=upload.source,
