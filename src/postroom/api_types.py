@@ -204,6 +204,9 @@ class DocumentResource(msgspec.Struct, frozen=True):
     archive_path: str | None
     archived_at: datetime | None
     created_at: datetime
+    needs_password: bool
+    part_of: UUID | None
+    part_pages: str | None
 
 
 class ArrivalResource(msgspec.Struct, frozen=True):
@@ -235,6 +238,7 @@ class DocumentDetail(msgspec.Struct, frozen=True):
     document: DocumentResource
     arrivals: list[ArrivalResource]
     extraction: ExtractionResource | None
+    parts: list[UUID]  # the documents into which it was split
 
 
 class ReviewResource(msgspec.Struct, frozen=True):
@@ -270,6 +274,17 @@ class FailedCheck(msgspec.Struct, frozen=True):
 
 class Rejection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Text = "not for this pipeline"
+
+
+class DocumentPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    password: Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
+
+    def __repr__(self) -> str:
+        return "DocumentPassword(********)"
+
+
+class PageSplit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    pages: Annotated[str, msgspec.Meta(max_length=200, description="The pages of each part, such as 1-2,3.")]
 
 
 class RecordResource(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ from postroom.api_types import (
     ApiKeyResource,
     AttachmentResource,
     DocumentDetail,
+    DocumentPassword,
     DocumentResource,
     EventBatch,
     FailedCheck,
@@ -37,6 +38,7 @@ from postroom.api_types import (
     NewOrder,
     OrderResource,
     OrganizationNames,
+    PageSplit,
     RecordResource,
     RequestAccepted,
     ResultPage,
@@ -167,6 +169,16 @@ class Postroom:
 
     def read_again(self, document: UUID | str) -> DocumentResource:
         return self._send("POST", f"/documents/{document}/again", None, DocumentResource)
+
+    def unlock(self, document: UUID | str, password: str) -> DocumentResource:
+        """Give the password of an encrypted document, which is then processed."""
+        return self._send(
+            "POST", f"/documents/{document}/unlock", DocumentPassword(password), DocumentResource
+        )
+
+    def split(self, document: UUID | str, pages: str) -> list[DocumentResource]:
+        """Split a PDF that holds several documents at these pages, such as 1-2,3; returns the parts."""
+        return self._send("POST", f"/documents/{document}/split", PageSplit(pages), list[DocumentResource])
 
     def reviews(self, *, undecided: bool | None = None) -> Iterator[ReviewResource]:
         return self._list("/reviews", ReviewResource, open=undecided)

@@ -28,6 +28,7 @@ PostroomError
 │   ├── InvalidField            a value does not fit its field; carries field, row and column
 │   ├── ChecksFailed            a person's values fail checks that were not overridden; carries the checks
 │   └── UnreadableFile          a file cannot be read within the limits; the message says why
+│       └── PasswordRequired    the file is encrypted, and no password or a wrong one was given
 └── LeaseLost                   another worker may hold the lease; nothing done under it may be committed
 
 The REST API has its own: `web.api.operations.ApiProblem` and `client.ApiError`.
@@ -167,6 +168,10 @@ class ChecksFailed(PermanentError):
 
 
 class UnreadableFile(PermanentError):
+    pass
+
+
+class PasswordRequired(UnreadableFile):
     pass
 
 

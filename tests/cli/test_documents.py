@@ -30,6 +30,7 @@ from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from postroom.wiring.engine import open_engine
 from scenarios.document_postroom import TODAY, get_attachment
+from scenarios.test_document_files import PASSWORD, encrypt, join
 
 BILL = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en", date=TODAY)
 STRICT = '[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n'
@@ -209,6 +210,29 @@ def test_failed_document_is_dismissed(run, refused, read_all, tmp_path):
     assert run("documents", "reject", failed["id"], "--reason", "damaged") == "Rejected.\n"
     assert "rejected: damaged" in run("documents", "list", "--state", "skipped")
     assert "The document is skipped" in refused("documents", "reject", failed["id"])
+
+
+def test_encrypted_document_is_unlocked_from_standard_input_and_split(
+    run, refused, read_all, tmp_path, monkeypatch
+):
+    (tmp_path / "locked.pdf").write_bytes(encrypt(join(get_attachment(BILL)[1], get_attachment(BILL)[1])))
+    run("documents", "add", "locked.pdf")
+    read_all()
+    [listed] = json.loads(run("documents", "list", "--json"))
+    assert listed["reason"] == "needs a password: the file is encrypted"
+    name = listed["id"][:8]
+    monkeypatch.setattr("sys.stdin", io.StringIO("my guess\n"))
+    assert refused("documents", "unlock", name) == "The password is wrong. Enter the password of this PDF."
+    monkeypatch.setattr("sys.stdin", io.StringIO(f"{PASSWORD}\n"))
+    assert run("documents", "unlock", name) == "Unlocked and queued.\n"
+    read_all()
+    assert "is not a list of pages" in refused("documents", "split", name, "--pages", "one")
+    printed = run("documents", "split", name, "--pages", "1-2,3-4")
+    assert re.findall(r"pages (\S+)", printed) == ["1-2", "3-4"]
+    assert run("documents", "split", name, "--pages", "1-2,3-4") == printed, "it is split once"
+    part = printed.split()[0]
+    assert f"part of       {listed['id']}, pages 1-2" in run("documents", "show", part)
+    assert f"split into    {part}" in run("documents", "show", name)
 
 
 def test_wrong_files_and_names_are_reported(postroom, refused, given, tmp_path):

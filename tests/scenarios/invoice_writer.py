@@ -63,10 +63,26 @@ def write_invoice(
     after: str = "",
 ) -> bytes:
     """A PDF; `extra` lines are above the amounts, `after` lines below them."""
+    text = write_text(language, number, issued, gross=gross, iban=iban, due=due, extra=extra, after=after)
+    return pdf([(60, 780 - 18 * row, line) for row, line in enumerate(text.splitlines())])
+
+
+def write_text(
+    language: str,
+    number: str,
+    issued: date,
+    *,
+    gross: str = "119.00",
+    iban: str = IBAN,
+    due: date | None = None,
+    extra: str = "",
+    after: str = "",
+) -> str:
+    """The lines of the invoice."""
     total = Decimal(gross)
     net = (total / Decimal("1.19")).quantize(Decimal("0.01"))
     amounts = {"net": net, "vat": total - net, "gross": total}
-    text = _TEXTS[language].format(
+    return _TEXTS[language].format(
         number=number,
         issued=format_date(language, issued),
         due=format_date(language, due or issued + timedelta(days=14)),
@@ -75,7 +91,6 @@ def write_invoice(
         after=after,
         **{name: format_amount(language, amount) for name, amount in amounts.items()},
     )
-    return pdf([(60, 780 - 18 * row, line) for row, line in enumerate(text.splitlines())])
 
 
 def attach(content: bytes, number: int = 1) -> bytes:

@@ -27,7 +27,11 @@ COLUMNS = {
     "webhook": ("webhooks", "id"),
     "delivery": ("deliveries", "id"),
 }
-BODIES = {"replay_webhook": {"after": 0}}
+BODIES = {
+    "replay_webhook": {"after": 0},
+    "unlock_document": {"password": "guess"},
+    "split_document": {"pages": "1,2"},
+}
 WITH_IDS = [each for each in OPERATIONS if "{" in each.path]
 
 

@@ -9,7 +9,8 @@ from web.api_client import build_client, open_api_application
 
 SCHEMAS = {
     "ApiKey",
-    "Accepted", "Arrival", "Attachment", "Confirmation", "Content", "Delivery", "Document", "Events",
+    "Accepted", "Arrival", "Attachment", "Confirmation", "Content", "Delivery", "Document",
+    "DocumentPassword", "Events", "PageSplit",
     "Extraction", "FailedCheck", "Failure", "FeedEvent", "Folder", "ImportedOrders", "LedgerEntry",
     "MadeWebhook",
     "MailEvent",

@@ -1,6 +1,7 @@
 """`postroom documents`: add, list, show, confirm, reject, retry and reprocess documents.
 
-The command `export` is in `export`. `flow.documents` does the work.
+The command `export` is in `export`, `unlock` and `split` in
+`document_files`. `flow.documents` does the work.
 """
 
 import shlex
@@ -12,7 +13,8 @@ from uuid import UUID
 
 import typer
 
-from postroom.cli import export
+from postroom.cli import document_files, export
+from postroom.cli.document_files import ActorOption, DocumentArgument, find_document
 from postroom.cli.exit_codes import ExitCode
 from postroom.errors import ChecksFailed, PermanentError
 from postroom.model import DocumentState
@@ -35,11 +37,9 @@ Examples:
   postroom documents list --state needs_review""",
 )
 group.command(epilog=export.EXAMPLES)(export.export)
+group.command(epilog=document_files.UNLOCK_EXAMPLES)(document_files.unlock)
+group.command(epilog=document_files.SPLIT_EXAMPLES)(document_files.split)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="ID, or start of the ID.")]
-ActorOption = Annotated[
-    str, typer.Option("--as", metavar="NAME", help="Name of the person who decides, for the ledger.")
-]
 StateOption = Annotated[DocumentState | None, typer.Option("--state", help="Only documents in this state.")]
 PipelineOption = Annotated[
     str | None, typer.Option("--pipeline", metavar="NAME", help="Only documents of this pipeline.")
@@ -146,6 +146,10 @@ def show(document: DocumentArgument, *, json: JsonOption = False) -> None:
         return
     for name in ("id", "pipeline", "kind", "state", "reason", "record", "archive_path"):
         output.print_line(f"{name:<14}{details[name] if details[name] is not None else '-'}")
+    if details["part_of"]:
+        output.print_line(f"{'part of':<14}{details['part_of']}, pages {details['part_pages']}")
+    for part in details["parts"]:
+        output.print_line(f"{'split into':<14}{part}")
     for arrival in details["arrivals"]:
         sender, source = arrival["sender"] or "-", arrival["source"]
         output.print_line(f"{'arrived':<14}{arrival['file_name'] or '-'} from {sender} ({source})")
@@ -200,7 +204,7 @@ def confirm(
     values = dict(_parse_correction(correction) for correction in corrections or [])
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> UUID:
-        context, document_id = _build_review_context(), await _find_document(connection, document)
+        context, document_id = _build_review_context(), await find_document(connection, document)
         return await review.confirm(
             connection,
             context,
@@ -235,7 +239,7 @@ def reject(
     from postroom.flow.documents import review
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> None:
-        context, document_id = _build_review_context(), await _find_document(connection, document)
+        context, document_id = _build_review_context(), await find_document(connection, document)
         await review.reject(connection, context, organization, document_id, actor=actor, reason=reason)
 
     startup.run_in_transaction(decide)
@@ -288,7 +292,7 @@ def _requeue(document: str | None, state: DocumentState | None, pipeline: str | 
 
     async def queue(connection: "Connection", organization: "OrganizationId") -> int:
         if document is not None:
-            document_ids = [await _find_document(connection, document)]
+            document_ids = [await find_document(connection, document)]
         else:
             listed = await documents.list_summaries(connection, state=state, pipeline=pipeline, limit=100_000)
             document_ids = [summary.id for summary in listed]
@@ -346,23 +350,12 @@ async def _add_files(
     return results
 
 
-async def _find_document(connection: "Connection", name: str) -> UUID:
-    from postroom.store import documents
-
-    matches = await documents.find_by_id_prefix(connection, name)
-    if len(matches) != 1:
-        problem = "No document" if not matches else "More than one document"
-        raise PermanentError(
-            f"{problem} has an ID that starts with {name}. Run `postroom documents list` to see all."
-        )
-    return matches[0]
-
-
 async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
+    from postroom.store import document_files as document_files_store
     from postroom.store import documents, records, reviews
     from postroom.store.views import actor_names
 
-    id_ = await _find_document(connection, name)
+    id_ = await find_document(connection, name)
     document = await documents.get(connection, id_)
     assert document is not None
     extraction = await records.get_newest_extraction(connection, id_)
@@ -380,6 +373,10 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
         "reason": document.skip_reason or document.last_error or next(iter(open_questions), None),
         "record": record.key if record else None,
         "archive_path": document.archive_path,
+        "needs_password": document.needs_password,
+        "part_of": document.part_of and str(document.part_of),
+        "part_pages": document.part_pages,
+        "parts": [str(part.document) for part in await document_files_store.list_parts(connection, id_)],
         "arrivals": [
             {"file_name": item.file_name, "sender": item.sender, "source": item.source}
             for item in await documents.list_arrivals(connection, id_)

@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from postroom.documents import classifier
+from postroom.documents import classifier, part_detection
 from postroom.documents.analysis_result import DocumentAnalysis
 from postroom.documents.classifier import Classification
 from postroom.documents.fields import answer_rating, einvoice_xml, offline_reader
@@ -20,6 +20,7 @@ from postroom.documents.fields.extraction_result import FieldCheck, FieldExtract
 from postroom.documents.fields.field_checks import check_fields, check_formats, check_text
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.part_detection import DetectedParts
 from postroom.documents.stored_extraction import E_INVOICE_READER
 
 _MIN_KIND_CERTAINTY: Final = 0.5  # a document below this may be something else and needs review
@@ -43,7 +44,8 @@ def analyze(
         typed = msgspec.convert(answer.values, verdict.kind.model)
         rated = answer_rating.rate_answer(typed, extraction, document, verdict.kind)
         extraction = replace(rated, reader=answer.reader)
-    return _from_extraction(verdict, document, extraction)
+    parts = part_detection.find_parts(reading.transcript, verdict.kind)
+    return _from_extraction(verdict, document, extraction, parts)
 
 
 def _inspect(
@@ -82,13 +84,17 @@ def _from_einvoice(verdict: Classification, found: EInvoice, document: DocumentT
 
 
 def _from_extraction(
-    verdict: Classification, document: DocumentText, extraction: FieldExtraction
+    verdict: Classification,
+    document: DocumentText,
+    extraction: FieldExtraction,
+    parts: DetectedParts | None,
 ) -> DocumentAnalysis:
     assert verdict.kind
     is_known = verdict.certainty >= _MIN_KIND_CERTAINTY
     known = FieldCheck("kind", is_known, f"certainty {verdict.certainty:.2f}", is_doubt=True)
     checks = (
         known,
+        *([parts.check] if parts else []),
         *check_text(verdict.kind, document),
         *extraction.checks,
         *check_fields(verdict.kind, extraction.fields),
@@ -100,4 +106,5 @@ def _from_extraction(
         dict(extraction.fields),
         checks,
         source=extraction.reader,
+        parts=parts.ranges if parts and parts.is_certain else (),
     )

@@ -21,6 +21,7 @@ from postroom.documents.fields.extraction_result import (
 )
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.page_ranges import PageRange
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +40,7 @@ class DocumentAnalysis:
     source: str = OFFLINE_READER
     fallback_reason: str | None = None
     usage: tuple[ModelUsage, ...] = ()
+    parts: tuple[PageRange, ...] = ()  # of a file that certainly holds several documents
 
     @property
     def failed_checks(self) -> tuple[str, ...]:
@@ -76,6 +78,7 @@ class _EncodedAnalysis:
     checks: tuple[FieldCheck, ...]
     differences: tuple[EInvoiceDifference, ...]
     source: str
+    parts: tuple[PageRange, ...]
 
 
 decode_task: Final = msgspec.msgpack.Decoder(AnalysisTask).decode
@@ -93,6 +96,7 @@ def encode_analysis(analysis: DocumentAnalysis) -> bytes:
             analysis.checks,
             analysis.differences,
             analysis.source,
+            analysis.parts,
         )
     )
 
@@ -108,6 +112,7 @@ def decode_analysis(encoded: bytes, kinds: Sequence[DocumentKind]) -> DocumentAn
         found.checks,
         found.differences,
         found.source,
+        parts=found.parts,
     )
 
 

@@ -18,6 +18,7 @@ from postroom.documents.fields.field_checks import check_fields
 from postroom.documents.files.file_reading import Box, Transcript
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldShape
+from postroom.documents.page_ranges import PageRange
 
 if TYPE_CHECKING:
     from postroom.documents.analysis_result import DocumentAnalysis
@@ -80,6 +81,7 @@ class StoredExtraction:
     output_tokens: int = 0
     cost: float = 0
     is_ocr: bool = False  # its words come from OCR
+    parts: tuple[PageRange, ...] = ()  # of a file that certainly holds several documents
 
     @property
     def is_exact(self) -> bool:
@@ -107,6 +109,7 @@ def to_stored(found: "DocumentAnalysis", kind: str, transcript: Transcript) -> S
         output_tokens=sum(each.output_tokens for each in found.usage),
         cost=sum(each.cost_usd for each in found.usage),
         is_ocr=transcript.method == "ocr",
+        parts=found.parts,
     )
 
 

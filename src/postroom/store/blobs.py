@@ -112,6 +112,7 @@ async def mark_unreferenced(
             WHERE stored_at < postroom_now() - %s * interval '1 second'
               AND NOT EXISTS (SELECT FROM attachments WHERE attachments.sha256 = blobs.sha256)
               AND NOT EXISTS (SELECT FROM documents WHERE documents.sha256 = blobs.sha256)
+              AND NOT EXISTS (SELECT FROM documents WHERE unlocked_sha256 = blobs.sha256)
             ORDER BY sha256 LIMIT %s
         ), deleted AS (
             DELETE FROM blobs USING unused WHERE blobs.sha256 = unused.sha256 RETURNING blobs.sha256
@@ -204,7 +205,7 @@ async def list_references(connection: Connection, digest: bytes) -> BlobReferenc
     )
     messages = [row[0] for row in await cursor.fetchall()]
     cursor = await connection.execute(
-        "SELECT id FROM documents WHERE sha256 = %s ORDER BY id LIMIT 20", [digest]
+        "SELECT id FROM documents WHERE %s IN (sha256, unlocked_sha256) ORDER BY id LIMIT 20", [digest]
     )
     return BlobReferences(messages, [row[0] for row in await cursor.fetchall()])
 

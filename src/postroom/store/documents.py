@@ -36,6 +36,7 @@ class Arrival:
     provider: str | None = None
     provider_message_id: str | None = None
     bucket_generation: str | None = None
+    part_of: UUID | None = None  # the document that was split
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +100,15 @@ class Document:
     created_at: datetime
     archive_outdated_at: datetime | None = None
     pipelines: Sequence[str] = ()  # those that accepted it
+    needs_password: bool = False
+    unlocked_sha256: bytes | None = None
+    part_of: UUID | None = None  # the document that was split
+    part_pages: str | None = None
+
+    @property
+    def readable_sha256(self) -> bytes:
+        """The content to read and show: the decrypted copy of an encrypted file."""
+        return self.unlocked_sha256 or self.sha256
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "state", DocumentState(self.state))
@@ -126,7 +136,8 @@ class DocumentSummary:
 
 _COLUMNS = """
     id, pipeline, sha256, media_type, kind, state, state_since, skip_reason, last_error, record_id,
-    archive_path, archived_at, created_at, archive_outdated_at, pipelines
+    archive_path, archived_at, created_at, archive_outdated_at, pipelines,
+    needs_password, unlocked_sha256, part_of, part_pages
 """
 
 
@@ -205,7 +216,9 @@ async def add_arrivals(connection: Connection, arrivals: Sequence[Arrival]) -> l
     for sha256, id_, is_new, state, pipeline, before in await cursor.fetchall():
         unseen = _find_unseen(contents[sha256], DocumentState(state), pipeline, before)
         intakes[sha256] = DocumentIntake(id_, is_new, bool(unseen))
-        changed = unseen or list(dict.fromkeys([*before, *accepting[sha256]]))
+        changed = list(dict.fromkeys([*before, *accepting[sha256]]))
+        if unseen and state == DocumentState.SKIPPED:
+            changed = unseen  # the others did not want it
         if changed != before:
             changes[id_] = changed
     await _set_pipelines(connection, changes)
@@ -236,13 +249,12 @@ def _find_unseen(
 
 
 async def _set_pipelines(connection: Connection, changes: Mapping[UUID, Sequence[str]]) -> None:
-    """Set the pipelines that accept documents. A document without a record moves to the first of them."""
+    """Set the pipelines that accept documents. A skipped document moves to the first of them."""
     if changes:
         await connection.execute(
             """
             UPDATE documents SET pipelines = string_to_array(names, ','),
-                pipeline = CASE WHEN state IN ('skipped', 'failed') THEN split_part(names, ',', 1)
-                    ELSE pipeline END
+                pipeline = CASE WHEN state = 'skipped' THEN split_part(names, ',', 1) ELSE pipeline END
             FROM unnest(%b::uuid[], %b::text[]) AS input (document, names) WHERE id = document
             """,
             [list(changes), [",".join(names) for names in changes.values()]],

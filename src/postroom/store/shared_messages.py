@@ -65,20 +65,24 @@ async def store_foreign_id(connection: Connection, pipeline: str, message: int, 
 async def get_progress(
     connection: Connection, pipeline: str, message: int, *, archives: bool
 ) -> SharedMessageProgress:
-    """The progress of a message. With `archives`, a completed document must be archived, too."""
+    """The progress of a message. With `archives`, a completed document must be archived, too.
+
+    A document that belongs to another pipeline counts as an attachment that led to nothing here.
+    """
     cursor = await connection.execute(
         """
         SELECT count(*),
             coalesce(bool_or(state IN ('queued', 'processing')
-                OR (%(archives)s AND state = 'completed' AND archived_at IS NULL)), false)
+                OR (%(archives)s AND state = 'completed' AND archived_at IS NULL
+                    AND pipeline = %(pipeline)s)), false)
                 OR EXISTS (SELECT FROM work WHERE kind = 'unpack' AND state <> 'parked'
                     AND starts_with(subject, %(message)s || '/')),
-            count(DISTINCT record_id), coalesce(array_agg(archive_path ORDER BY archive_path)
-                FILTER (WHERE archive_path IS NOT NULL), '{}'),
+            count(DISTINCT record_id) FILTER (WHERE pipeline = %(pipeline)s),
+            coalesce(array_agg(archive_path ORDER BY archive_path)
+                FILTER (WHERE archive_path IS NOT NULL AND pipeline = %(pipeline)s), '{}'),
             min(last_error) FILTER (WHERE state = 'failed')
         FROM documents
-        WHERE (pipeline = %(pipeline)s
-                OR (state IN ('queued', 'processing') AND %(pipeline)s = ANY(pipelines)))
+        WHERE %(pipeline)s IN (SELECT unnest(pipelines || pipeline))
             AND id IN (SELECT document_id FROM arrivals WHERE message_id = %(message)s::int8)
         """,
         {"pipeline": pipeline, "message": str(message), "archives": archives},

@@ -18,16 +18,18 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.documents.fields.extraction_result import OFFLINE_READER
+from postroom.documents.page_ranges import CHECK_NAME
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.documents.stored_extraction import StoredCheck
 from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError, UnreadableFile
 from postroom.flow.documents import review
 from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.route import MACHINE, RecordIdentity
+from postroom.flow.documents.split import PDF
 from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import DocumentState, Role
 from postroom.ports import BlobStore
-from postroom.store import documents, records, reviews
+from postroom.store import document_files, documents, records, reviews
 from postroom.store.connection import Connection
 from postroom.store.documents import Document
 from postroom.store.records import ExtractionRow
@@ -53,11 +55,12 @@ STATE_NAMES: Final[Mapping[DocumentState, str]] = {
 _READER_NAMES: Final[Mapping[str, str]] = {OFFLINE_READER: "offline reader"}
 # Shapes of fields that hold amounts of money.
 _MONEY_SHAPES: Final = frozenset({"amount", "price", "rates", "lines"})
+_PAGES: Final = re.compile(r"Pages (\S+) have")
 _NOT_FOUND: Final[Mapping[str, Any]] = {}
 # An invoice can have thousands of line items, each with several cells.
 _MAX_FORM_BYTES: Final = 2**20
 _MAX_FORM_FIELDS: Final = 10_000
-ACTIONS: Final = frozenset({"confirm", "reject", "again"})
+ACTIONS: Final = frozenset({"confirm", "reject", "again", "unlock", "split"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +215,7 @@ async def document_page(
         record = await records.get(connection, document.record_id) if document.record_id else None
         corrections = await reviews.get_corrections(connection, document_id)
         page_layouts = await records.list_pages(connection, document_id)
+        parts = await document_files.list_parts(connection, document_id)
         actors = [review.actor_id for review in history] + ([record.confirmed_by] if record else [])
         people = await actor_names.find_names(connection, actors)
         waiting = (await documents.count_by_state(connection)).get(DocumentState.NEEDS_REVIEW, 0)
@@ -225,6 +229,8 @@ async def document_page(
         document=document,
         state=STATE_NAMES[document.state],
         arrivals=arrivals,
+        parts=parts,
+        split_pages=_suggest_split(document, checks, len(page_layouts)),
         fields=fields,
         checks=checks,
         failed_checks=[check for check in checks if check.needs_override],
@@ -243,6 +249,19 @@ async def document_page(
         reason=rejected.form.get("reason", "") if rejected else "",
         now=datetime.now(UTC),
     )
+
+
+def _suggest_split(document: Document, checks: Sequence[StoredCheck], pages: int) -> str | None:
+    """The pages at which a document could be split; empty if only a person knows; None if it cannot be."""
+    if (
+        document.state not in review.REPROCESSABLE
+        or document.media_type != PDF
+        or pages < 2
+        or document.needs_password
+    ):
+        return None
+    found = next((_PAGES.search(check.words) for check in checks if check.name == CHECK_NAME), None)
+    return found[1] if found else ""
 
 
 def _list_fields(
@@ -371,7 +390,7 @@ async def page_image(context: DocumentPagesContext, request: Request) -> Respons
     if number >= len(page_layouts):
         raise HTTPException(404)
     rotation: Literal[0, 90, 180, 270] = page_layouts[number][2]
-    content = await read_blob(context.blobs, organization, document.sha256)
+    content = await read_blob(context.blobs, organization, document.readable_sha256)
     try:
         image = await context.sandbox.page_image(content, page=number, width=IMAGE_WIDTH, rotation=rotation)
     except UnreadableFile:

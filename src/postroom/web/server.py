@@ -26,6 +26,7 @@ from postroom.web import (
     api_keys,
     app,
     demo,
+    document_files,
     documents,
     event_stream,
     failures,
@@ -98,6 +99,7 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
         FileSandbox(parallel=1) as sandbox,
     ):
         site, settings = _build_site(engine), engine.settings
+        document_pages = DocumentPagesContext(site, engine.blobs, sandbox, engine.review)
         application = app.create(
             site,
             push_routes=push_routes,
@@ -107,7 +109,8 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
                     site, _build_api_context(engine, streams, sandbox), per_minute=settings.api_per_minute
                 ),
                 *mail.routes(MailPagesContext(site, engine.blobs, sandbox)),
-                *documents.routes(DocumentPagesContext(site, engine.blobs, sandbox, engine.review)),
+                *document_files.routes(document_pages),
+                *documents.routes(document_pages),
                 *mailboxes.routes(MailboxPagesContext(engine.connect, engine.tokens, site)),
                 *ledger.routes(LedgerPagesContext(site, engine.ledger_keys.check, engine.ledger_heads)),
                 *subscriptions.routes(site),

@@ -104,6 +104,7 @@ def build_handlers(
         pipelines=pipelines,
         read_file=partial(extraction.read_file, sandbox),
         extract_fields=partial(extraction.extract_fields, extracting),
+        split_file=sandbox.split,
         routing=engine.review.routing,
         max_attempts=settings.max_attempts,
         sharing=sharing if any(pipeline.shared_state for pipeline in pipelines.values()) else None,

@@ -112,7 +112,7 @@ async def test_a_file_that_two_pipelines_accept_is_one_document(database, organi
         ("queued", ("queued", "invoices", ["invoices", "notes"])),
         ("needs_review", ("needs_review", "invoices", ["invoices", "notes"])),
         ("skipped", ("queued", "notes", ["notes"])),
-        ("failed", ("queued", "notes", ["notes"])),
+        ("failed", ("queued", "invoices", ["invoices", "notes"])),
     ],
 )
 async def test_a_document_is_read_again_only_for_a_pipeline_that_has_not_seen_it(

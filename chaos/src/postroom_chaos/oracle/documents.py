@@ -12,6 +12,7 @@ from postroom_chaos.oracle.sources import RemoteMessage, Row, Sources
 _DOCUMENTS = """
     SELECT organization_id, id, pipeline, encode(sha256, 'hex') AS sha256, state, last_error, record_id,
         archive_path, archived_at, archive_outdated_at,
+        EXISTS (SELECT FROM documents AS parts WHERE parts.part_of = documents.id) AS is_split,
         (SELECT count(*) FROM arrivals WHERE arrivals.document_id = documents.id) AS arrivals,
         (SELECT count(*) FROM ledger WHERE ledger.organization_id = documents.organization_id
             AND entity_type = 'document' AND entity_id = documents.id::text
@@ -63,7 +64,7 @@ def _check_document(evidence: Evidence, document: Row) -> Iterator[Violation]:
     if document["state"] not in _RESTING:
         text = f"is {document['state']} although nothing is due: {document['last_error']}"
         yield Violation("documents.state", subject, text)
-    if document["state"] == "completed" and document["record_id"] is None:
+    if document["state"] == "completed" and document["record_id"] is None and not document["is_split"]:
         yield Violation("documents.record", subject, "is completed and has no record")
     if document["arrivals"] == 0:
         yield Violation("documents.arrivals", subject, "exists, but no arrival says where it came from")

@@ -4,11 +4,12 @@ A hostile file can crash pdfium, so this runs only in the sandbox.
 """
 
 import ctypes
+import io
 import math
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import pypdfium2
@@ -25,8 +26,9 @@ from postroom.documents.files.file_reading import (
     to_rotation,
 )
 from postroom.documents.files.line_layout import PlacedWord, arrange_in_lines
+from postroom.documents.page_ranges import PageRange
 from postroom.documents.sandbox.file_limits import MAX_PAGE_PIXELS, FileLimits
-from postroom.errors import UnreadableFile
+from postroom.errors import PasswordRequired, UnreadableFile
 
 # Bindings generated at run time, without types.
 pdfium: Any = pypdfium2
@@ -54,13 +56,15 @@ _UNUSUAL: Final = re.compile("[\u0300-\u036f\ufb00-\ufb06]")
 _GARBAGE: Final = re.compile("[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
 
-def open_document(content: bytes, limits: FileLimits) -> Any:
+def open_document(content: bytes, limits: FileLimits, *, password: str | None = None) -> Any:
     """Open a PDF and check its length."""
     try:
-        document = pdfium.PdfDocument(content)
+        document = pdfium.PdfDocument(content, password=password)
     except pdfium.PdfiumError as error:
         if getattr(error, "err_code", None) == raw.FPDF_ERR_PASSWORD:
-            raise UnreadableFile("The PDF is encrypted and needs a password.") from None
+            if password is None:
+                raise PasswordRequired("The PDF is encrypted and needs a password.") from None
+            raise PasswordRequired("The password is wrong. Enter the password of this PDF.") from None
         raise UnreadableFile("The PDF cannot be opened: it is damaged or incomplete.") from None
     count = len(document)
     if count == 0:
@@ -91,6 +95,27 @@ def read(content: bytes, limits: FileLimits) -> PartialReading:
     return PartialReading(
         FileReading(Transcript("text_layer", tuple(pages), tuple(words)), embedded), tuple(pages_without_text)
     )
+
+
+def decrypt(content: bytes, limits: FileLimits, password: str) -> bytes:
+    """Return the PDF without its encryption."""
+    decrypted = io.BytesIO()
+    open_document(content, limits, password=password).save(decrypted, flags=raw.FPDF_REMOVE_SECURITY)
+    return decrypted.getvalue()
+
+
+def split(content: bytes, limits: FileLimits, ranges: Sequence[PageRange]) -> list[bytes]:
+    """Return each range of pages as a PDF of its own. The ranges must contain every page."""
+    document = open_document(content, limits)
+    if ranges[-1].last != len(document):
+        raise UnreadableFile(f"The PDF has {len(document)} pages. The parts must contain all of them.")
+    files: list[bytes] = []
+    for pages in ranges:
+        part, file = pdfium.PdfDocument.new(), io.BytesIO()
+        part.import_pages(document, list(range(pages.first - 1, pages.last)))
+        part.save(file)
+        files.append(file.getvalue())
+    return files
 
 
 def render(

@@ -1,4 +1,4 @@
-"""The tasks of a child that gets a file: read or unpack it, render a page, and the warm-up.
+"""The tasks of a child that gets a file: read, unpack, decrypt or split it, render a page.
 
 `zygote` forks the child and limits it. The task that sanitizes HTML is in `files.html_sanitizer`;
 `analysis_tasks` has those of a child that gets what was read.
@@ -22,6 +22,7 @@ from postroom.documents.files.file_reading import EmbeddedFile, FileReading, Par
 from postroom.documents.files.file_type import DetectedType, FileType, decode_text, detect
 from postroom.documents.files.html_sanitizer import MessageHtml
 from postroom.documents.files.unpack import ContainerEntry, UnpackedFile, UnpackLimits, unpack
+from postroom.documents.page_ranges import PageRange
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import BITMAP_HEADER, ChildTask, TaskRequest
 from postroom.errors import UnreadableFile
@@ -107,6 +108,16 @@ def render_webp(content: bytes, request: TaskRequest, limits: FileLimits) -> mem
     return encoded.getbuffer()
 
 
+def decrypt(content: bytes, request: TaskRequest, limits: FileLimits) -> bytes:
+    """Remove the encryption of a PDF."""
+    return pdf.decrypt(content, limits, request.password)
+
+
+def split(content: bytes, request: TaskRequest, limits: FileLimits) -> bytes:
+    """Split a PDF into files of some of its pages."""
+    return msgspec.msgpack.encode(pdf.split(content, limits, request.ranges))
+
+
 def _render_page(content: bytes, request: TaskRequest, limits: FileLimits) -> Image.Image:
     detected = detect(content)
     page, fit_within, rotation = request.page, request.fit_within, request.rotation
@@ -135,6 +146,8 @@ def warm_up(limits: FileLimits) -> None:
             codecs.lookup(encoding)
     read_file(_SAMPLE_PDF, TaskRequest(0, "read"), limits)
     render_webp(_SAMPLE_PDF, TaskRequest(0, "image", fit_within=(20, 20)), limits)
+    decrypt(_SAMPLE_PDF, TaskRequest(0, "decrypt"), limits)
+    split(_SAMPLE_PDF, TaskRequest(0, "split", ranges=(PageRange(1, 1),)), limits)
     for pillow_format in images.PILLOW_FORMATS.values():
         encoded = io.BytesIO()
         Image.new("RGB", (8, 8)).save(encoded, pillow_format)
@@ -151,5 +164,7 @@ TASKS: Final[Mapping[str, ChildTask]] = {
     "unpack": unpack_container,
     "bitmap": render_bitmap,
     "image": render_webp,
+    "decrypt": decrypt,
+    "split": split,
     "sanitize_html": html_sanitizer.sanitize,
 }

@@ -31,11 +31,13 @@ from postroom.documents.files.file_reading import (
 from postroom.documents.files.html_sanitizer import MessageHtml, encode_message_html
 from postroom.documents.files.unpack import ContainerEntry, SkippedEntry, UnpackedFile, sanitize_name
 from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.page_ranges import PageRange
 from postroom.documents.sandbox import confinement
 from postroom.documents.sandbox.confinement import Confinement
 from postroom.documents.sandbox.file_limits import STRIP_RATIO, FileLimits
 from postroom.documents.sandbox.helper_process import HelperProcess
 from postroom.documents.sandbox.ipc import (
+    LOCKED,
     OUT_OF_MEMORY,
     REFUSED,
     SUCCEEDED,
@@ -44,15 +46,18 @@ from postroom.documents.sandbox.ipc import (
     read_all,
     write_all,
 )
-from postroom.errors import TransientError, UnreadableFile
+from postroom.errors import PasswordRequired, TransientError, UnreadableFile
+from postroom.model import Secret
 
 # 205 dpi for A4. OCR was worse with fewer pixels and only slower with more.
 _OCR_SIDE_PIXELS: Final = 2400
 # A supermarket receipt is a long strip; its width decides whether it is legible.
 _OCR_STRIP_PIXELS: Final = (1200, 12_000)
 _OCR_SECONDS: Final = 300.0
+_MAX_PASSWORD_BYTES: Final = 1000  # PDF uses at most 127
 _decode_partial_reading: Final = msgspec.msgpack.Decoder(PartialReading).decode
 _decode_entries: Final = msgspec.msgpack.Decoder(list[ContainerEntry]).decode
+_decode_files: Final = msgspec.msgpack.Decoder(list[bytes]).decode
 _decode_ocr_page: Final = msgspec.msgpack.Decoder(OcrPage).decode
 
 
@@ -157,6 +162,19 @@ class FileSandbox:
             request = TaskRequest(0, "image", page=page, fit_within=(width, 4 * width), rotation=rotation)
             return await self._run_for_result(request, source)
 
+    async def decrypt(self, content: bytes, password: Secret) -> bytes:
+        """Return a PDF without its encryption. Raises PasswordRequired if the password is wrong."""
+        if len(password.reveal().encode()) > _MAX_PASSWORD_BYTES:
+            raise PasswordRequired("The password is too long for a PDF.")
+        with _open_content(content, self.limits) as source:
+            return await self._run_for_result(TaskRequest(0, "decrypt", password=password.reveal()), source)
+
+    async def split(self, content: bytes, ranges: Sequence[PageRange]) -> list[bytes]:
+        """Return each range of pages of a PDF as a file of its own."""
+        with _open_content(content, self.limits) as source:
+            request = TaskRequest(0, "split", ranges=tuple(ranges))
+            return _decode_files(await self._run_for_result(request, source))
+
     async def sanitize_html(self, html: MessageHtml) -> str:
         """Return the HTML of a message without scripts and remote content."""
         with _sealed_file(encode_message_html(html)) as source:
@@ -230,6 +248,8 @@ def _to_error(
         return TransientError(f"{activity} failed: {report.reason}.")
     if report.status == REFUSED and (words := read_all(target)):
         return UnreadableFile(words.decode(errors="replace")[:500])
+    if report.status == LOCKED:
+        return PasswordRequired(read_all(target).decode(errors="replace")[:500])
     if report.status == OUT_OF_MEMORY:
         return UnreadableFile(f"{activity} needs more than {limits.memory_bytes >> 20} MB of memory.")
     if report.status == -signal.SIGKILL:

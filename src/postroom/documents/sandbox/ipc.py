@@ -6,19 +6,22 @@ It starts no process: `helper_process` does.
 import os
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 import msgspec
 
 from postroom.documents.files.file_reading import Rotation
+from postroom.documents.page_ranges import PageRange
 from postroom.documents.sandbox.confinement import Confinement
 from postroom.documents.sandbox.file_limits import FileLimits
 
-# Exit statuses of a child: it wrote a result; it wrote the reason why there is none; it ran out of memory.
+# Exit statuses of a child: it wrote a result; it wrote the reason why there is none; it ran out of memory; it
+# wrote that the password is missing or wrong.
 SUCCEEDED: Final = 0
 REFUSED: Final = 10
 OUT_OF_MEMORY: Final = 11
+LOCKED: Final = 12
 MAX_MESSAGE_BYTES: Final = 4096
 # More than any result needs: the bitmap of a page, or the words and embedded files of a document.
 MAX_RESULT_BYTES: Final = 160_000_000
@@ -34,13 +37,17 @@ class TaskRequest:
     """
 
     number: int
-    task: Literal["read", "unpack", "analyze", "bitmap", "image", "sanitize_html", "ocr", "cancel"]
+    task: Literal[
+        "read", "unpack", "analyze", "bitmap", "image", "sanitize_html", "decrypt", "split", "ocr", "cancel"
+    ]
     page: int = 0
     # The size in pixels that the upright page image must fit into.
     fit_within: tuple[int, int] = (0, 0)
     rotation: Rotation = 0
     name: str = ""  # of a container
     containers: int = 1  # that share the limits for one message
+    ranges: tuple[PageRange, ...] = ()  # of pages, each of which becomes a file
+    password: str = field(default="", repr=False)  # of an encrypted file
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ import msgspec
 from postroom.documents.sandbox import confinement, system_calls
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import (
+    LOCKED,
     MAX_MESSAGE_BYTES,
     MAX_RESULT_BYTES,
     OUT_OF_MEMORY,
@@ -38,7 +39,7 @@ from postroom.documents.sandbox.ipc import (
     read_all,
     write_all,
 )
-from postroom.errors import UnreadableFile
+from postroom.errors import PasswordRequired, UnreadableFile
 
 
 def main() -> None:
@@ -173,7 +174,7 @@ def run_task(run: ChildTask, request: TaskRequest, files: tuple[int, int], limit
         write_all(target, result)
     except UnreadableFile as refusal:
         write_all(target, str(refusal).encode())
-        return REFUSED
+        return LOCKED if isinstance(refusal, PasswordRequired) else REFUSED
     except MemoryError:
         return OUT_OF_MEMORY
     except Exception as error:  # noqa: BLE001  # a parser may raise anything on a broken file

@@ -8,6 +8,8 @@
     sqs_dispatch   announce due documents to SQS and claim what it delivers
     process        read a document and commit the result
     extraction     from the bytes of a document to typed fields
+    unlock         open an encrypted PDF with the password that a person gives
+    split          make documents of the parts of a PDF that holds several
     route          decide: record, review or skip
     review         what a person decides
     orders         purchases and trades for which documents are expected
@@ -19,7 +21,9 @@ The state of a document (`DocumentState`):
     intake ──▶ queued ──▶ processing ──┬── confident ─────────▶ completed ──▶ archived (if configured)
                  ▲            │        ├── in doubt ──────────▶ needs_review ──┬── confirm ──▶ completed
                  │            │        │                                       └── reject ───▶ skipped
-                 │            │        ├── not for pipeline ──▶ skipped
+                 │            │        ├── needs a password ──▶ needs_review ──── unlock ──▶ queued
+                 │            │        ├── several invoices ──▶ needs_review ──── split ───▶ parts queued
+                 │            │        ├── no pipeline fits ──▶ skipped
                  │            │        └── unreadable ────────▶ failed
                  ├── retry ───┘
                  └── read again, requested by a person ── needs_review | skipped | failed

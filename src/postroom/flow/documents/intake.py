@@ -189,6 +189,7 @@ def build_arrival(
 
 def _build_event(document: UUID, arrival: Arrival) -> NewEvent:
     data = {"state": "queued", "pipeline": arrival.pipelines[0]}
+    data |= {"part_of": str(arrival.part_of)} if arrival.part_of else {}
     return NewEvent("document.created", "document", str(document), data)
 
 
@@ -203,6 +204,7 @@ def _build_entry(document: UUID, arrival: Arrival) -> NewLedgerEntry:
             "message_id": arrival.message_id,
             "part": arrival.part,
             "sha256": arrival.sha256.hex(),
-        },
+        }
+        | ({"part_of": str(arrival.part_of)} if arrival.part_of else {}),
         personal={"sender": arrival.sender, "file_name": arrival.file_name},
     )

@@ -18,16 +18,17 @@ from uuid import UUID
 from postroom.documents import record_matching, stored_extraction
 from postroom.documents.files.file_reading import FileReading, Transcript
 from postroom.documents.kinds.field_spec import FieldShape
+from postroom.documents.page_ranges import PageRange
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.stored_extraction import StoredExtraction
-from postroom.errors import LeaseLost, PermanentError, PostroomError
-from postroom.flow.documents import controls, route, shared_state
+from postroom.errors import LeaseLost, PasswordRequired, PermanentError, PostroomError
+from postroom.flow.documents import controls, route, shared_state, split
 from postroom.flow.documents.route import DocumentCase, RouteContext
 from postroom.flow.documents.shared_state import SharedStateContext
 from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import DocumentState, OrganizationId, StepResult
-from postroom.ports import BlobStore
-from postroom.store import documents, records, reviews, work
+from postroom.ports import Blob, BlobStore
+from postroom.store import document_files, documents, records, reviews, work
 from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.documents import Document
@@ -35,6 +36,7 @@ from postroom.store.records import ExtractionRow
 from postroom.store.reviews import FieldCorrection
 from postroom.store.work import Lease
 
+ENCRYPTED_REASON: Final = "needs a password: the file is encrypted"
 PROCESSABLE: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
 # Values that stay the same across a supplier's documents; amounts, dates and numbers do not.
 LEARNABLE_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban"})
@@ -43,6 +45,7 @@ ReadFunction = Callable[[bytes], Awaitable[FileReading]]
 ExtractFunction = Callable[
     [FileReading, Sequence[Pipeline], bytes, OrganizationId], Awaitable[StoredExtraction]
 ]
+SplitFunction = Callable[[bytes, Sequence[PageRange]], Awaitable[list[bytes]]]
 
 
 @dataclass(frozen=True)
@@ -52,9 +55,20 @@ class ProcessDocumentContext:
     pipelines: Pipelines
     read_file: ReadFunction
     extract_fields: ExtractFunction
+    split_file: SplitFunction
     routing: RouteContext
     max_attempts: int
     sharing: SharedStateContext | None = None  # if a pipeline shares its state with another scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentResult:
+    """What was read from a document, its pipeline, and the files of its parts if it is split."""
+
+    pipeline: Pipeline
+    reading: FileReading
+    extraction: StoredExtraction
+    parts: Sequence[Blob] = ()
 
 
 async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
@@ -69,12 +83,17 @@ async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
         return StepResult()
     try:
         pipelines = _list_pipelines(context, lease, document, excluded)
-        content = await read_blob(context.blobs, lease.organization, document.sha256)
+        content = await read_blob(context.blobs, lease.organization, document.readable_sha256)
         reading = await context.read_file(content)
         extraction = await context.extract_fields(reading, pipelines, content, lease.organization)
         pipeline = next(each for each in pipelines if each.kind == extraction.kind)
-        if not await _commit_result(context, lease, document, pipeline, reading, extraction):
+        parts = await context.split_file(content, extraction.parts) if extraction.parts else []
+        files = [await context.blobs.put(lease.organization, part) for part in parts]
+        result = DocumentResult(pipeline, reading, extraction, files)
+        if not await _commit_result(context, lease, document, result):
             return StepResult(again_after=0)
+    except PasswordRequired:
+        await _ask_for_password(context, lease, document)
     except PermanentError as error:
         await _fail(context, lease, document, str(error))
     except LeaseLost:
@@ -92,11 +111,10 @@ async def _commit_result(
     context: ProcessDocumentContext,
     lease: Lease,
     document: Document,
-    pipeline: Pipeline,
-    reading: FileReading,
-    extraction: StoredExtraction,
+    result: DocumentResult,
 ) -> bool:
     """Commit the result. False if it fits none of the pipelines, but another one accepted it meanwhile."""
+    pipeline, extraction = result.pipeline, result.extraction
     async with work.fenced_transaction(context.database, lease) as connection:
         accepting = await documents.lock_pipelines(connection, document.id)
         if extraction.skip_reason is not None and accepting != document.pipelines:
@@ -106,9 +124,13 @@ async def _commit_result(
         await route.identify_earlier_records(connection, context.routing, pipeline.name)
         extraction = await _apply_corrections(connection, context.routing, extraction)
         extraction = await controls.add_checks(connection, context.routing, document, extraction)
-        await _store_extraction(connection, document, reading.transcript, extraction)
+        await _store_extraction(connection, document, result.reading.transcript, extraction)
         case = DocumentCase(lease.organization, document)
-        await route.route_document(connection, context.routing, pipeline, case, extraction)
+        if result.parts:
+            archives = context.routing.archives and pipeline.archive
+            await split.commit_parts(connection, case, extraction.parts, result.parts, archives=archives)
+        else:
+            await route.route_document(connection, context.routing, pipeline, case, extraction)
     return True
 
 
@@ -131,11 +153,19 @@ def _list_pipelines(
         raise PermanentError(
             "The worker crashed or stalled on every attempt to read this file. See the worker's log."
         )
-    accepting = set(document.pipelines).difference(excluded)
+    accepting = {document.pipeline, *document.pipelines}.difference(excluded)
     found = [pipeline for name, pipeline in context.pipelines.items() if name in accepting]
     if not found:
         raise PermanentError(f"the pipeline {document.pipeline} no longer exists")
     return found
+
+
+async def _ask_for_password(context: ProcessDocumentContext, lease: Lease, document: Document) -> None:
+    async with work.fenced_transaction(context.database, lease) as connection:
+        await document_files.mark_password_needed(connection, document.id)
+        await reviews.request(connection, document.id, ENCRYPTED_REASON)
+        case = DocumentCase(lease.organization, document)
+        await route.finish_document(connection, case, DocumentState.NEEDS_REVIEW)
 
 
 async def _fail(context: ProcessDocumentContext, lease: Lease, document: Document, reason: str) -> None:

@@ -186,7 +186,10 @@ async def reject(
         if not await route.finish_document(connection, failed, DocumentState.SKIPPED, skip_reason=reason):
             raise PermanentError("The document changed meanwhile. Reload it and decide again.")
         return
-    case, _, _ = await _load_case(connection, context, organization, document, actor)
+    if found.state is DocumentState.NEEDS_REVIEW and found.needs_password:
+        case = DocumentCase(organization, found, actor)  # nothing was extracted
+    else:
+        case, _, _ = await _load_case(connection, context, organization, document, actor)
     await _decide(connection, case, Decision.REJECTED)
     await _record_decision(connection, case, Decision.REJECTED)
     await route.finish_document(connection, case, DocumentState.SKIPPED, skip_reason=f"rejected: {reason}")
@@ -222,6 +225,8 @@ async def _load_case(
     found = await _get_document(connection, document)
     if found.state is not DocumentState.NEEDS_REVIEW:
         raise PermanentError(f"The document is {found.state}; it does not need a review.")
+    if found.needs_password:
+        raise PermanentError("The document is encrypted. Enter its password first, or reject it.")
     pipeline = context.pipelines.get(found.pipeline)
     extraction = await records.get_newest_extraction(connection, document)
     if pipeline is None or extraction is None:

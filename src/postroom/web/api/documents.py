@@ -1,4 +1,4 @@
-"""API operations on documents and records: list, get, download, upload and reprocess."""
+"""API operations on documents and records: list, get, download, upload, unlock, split and reprocess."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -10,18 +10,21 @@ from starlette.responses import Response
 
 from postroom.api_types import (
     DocumentDetail,
+    DocumentPassword,
     DocumentResource,
     ExtractionResource,
+    PageSplit,
     RecordResource,
     Rejection,
     ResultPage,
 )
+from postroom.documents.page_ranges import parse_ranges
 from postroom.flow.documents import review as flow
-from postroom.flow.documents import upload
+from postroom.flow.documents import split, unlock, upload
 from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.upload import UPLOADER, Upload
-from postroom.model import Scope
-from postroom.store import documents, reviews
+from postroom.model import Scope, Secret
+from postroom.store import document_files, documents, reviews
 from postroom.store.connection import Connection
 from postroom.store.records import ExtractionRow
 from postroom.store.views import documents as views
@@ -77,7 +80,8 @@ async def get_document(call: ApiCall[DocumentPath, NoParameters, None]) -> Docum
         extraction = await views.get_extraction(connection, document.id)
         if extraction:
             extraction = await _compute_checks(connection, call.context.review, document.id, extraction)
-    return DocumentDetail(document, arrivals, extraction)
+        parts = await document_files.list_parts(connection, document.id)
+    return DocumentDetail(document, arrivals, extraction, [part.document for part in parts])
 
 
 async def _compute_checks(
@@ -129,6 +133,50 @@ async def read_document_again(call: ApiCall[DocumentPath, NoParameters, None]) -
         return await _get_document(connection, document)
 
 
+async def unlock_document(call: ApiCall[DocumentPath, NoParameters, DocumentPassword]) -> DocumentResource:
+    """Give the password of an encrypted document, which is then processed.
+
+    The password is used once and not stored. A wrong password is an error (409).
+    """
+    caller, document, context = call.caller, call.path.document, call.context
+    async with call.transaction() as connection:
+        await _get_document(connection, document)
+    await unlock.unlock(
+        context.connect.database,
+        context.blobs,
+        context.sandbox,
+        caller.organization,
+        document,
+        Secret(call.body.password),
+        actor=caller.actor,
+    )
+    async with call.transaction() as connection:
+        return await _get_document(connection, document)
+
+
+async def split_document(call: ApiCall[DocumentPath, NoParameters, PageSplit]) -> list[DocumentResource]:
+    """Split a PDF that holds several documents, and get the documents of its parts.
+
+    Every page belongs to one part. The original must have no record. It is completed and archived as it is.
+    The same pages again return the same documents.
+    """
+    caller, document, context = call.caller, call.path.document, call.context
+    async with call.transaction() as connection:
+        await _get_document(connection, document)
+    parts = await split.split(
+        context.connect.database,
+        context.blobs,
+        context.sandbox,
+        context.review,
+        caller.organization,
+        document,
+        parse_ranges(call.body.pages),
+        actor=caller.actor,
+    )
+    async with call.transaction() as connection:
+        return [await _get_document(connection, part.document) for part in parts]
+
+
 async def reject_document(call: ApiCall[DocumentPath, NoParameters, Rejection]) -> DocumentResource:
     """Reject a document that needs review, or dismiss one that failed."""
     caller, document = call.caller, call.path.document
@@ -178,6 +226,8 @@ OPERATIONS = [
         answers="application/octet-stream",
     ),
     Operation("POST", "/documents/{document}/again", read_document_again, Scope.DOCUMENTS, "Documents", 202),
+    Operation("POST", "/documents/{document}/unlock", unlock_document, Scope.DOCUMENTS, "Documents", 202),
+    Operation("POST", "/documents/{document}/split", split_document, Scope.DOCUMENTS, "Documents", 201),
     Operation("POST", "/documents/{document}/reject", reject_document, Scope.DOCUMENTS, "Documents"),
     Operation("GET", "/records", list_records, Scope.READ, "Records"),
     Operation("GET", "/records/{record}", get_record, Scope.READ, "Records"),
