@@ -227,7 +227,11 @@ class Score:
             self.right[name] += good[name]
         self.unsaid.update(unsaid)
         if confirmed(found):
-            wrong = {name for name in self.kind.required if name in good and not good[name]}
+            wrong = {
+                name
+                for name, is_right in good.items()
+                if not is_right and found.confidences.get(name, 0.0) >= CONFIRM_ABOVE
+            }
             self.confirmed += 1
             self.confirmed_right += not wrong
             self.confirmed_unsaid += bool(wrong) and wrong <= unsaid

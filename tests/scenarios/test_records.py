@@ -163,3 +163,17 @@ async def test_a_note_that_says_that_it_is_changed_is_for_a_person(document_room
     changed = note(NUMBER).replace(b"Contract note\n", f"{title}\n".encode(), 1)
     first, other = await document_room.read(note(NUMBER), changed, pipeline="contract-notes", suffix="txt")
     assert (first.state, other.state) == (DocumentState.COMPLETED, DocumentState.NEEDS_REVIEW)
+
+
+async def test_a_record_confirmed_by_the_machine_has_no_uncertain_values(document_room):
+    """The reference may be another number, and the fee does not explain the payment."""
+    contents = note("Reference: CN1001", remark="Fees: USD 99.00").replace(b"Commission", b"Dispatch")
+    [found] = await document_room.read(contents, pipeline="contract-notes", suffix="txt")
+    assert found.state is DocumentState.COMPLETED
+    record = await document_room.record(found)
+    assert record.fields["net"] == "18010.00"
+    assert record.fields.keys().isdisjoint({"number", "fees"})
+    read = await document_room.rows(
+        "SELECT fields->'number'->>'value', fields->'fees'->>'value' FROM extractions"
+    )
+    assert read == [("CN1001", "99.00")]

@@ -192,6 +192,13 @@ def test_a_number_with_spaces_is_read_as_a_whole_and_not_confirmed(label, number
     assert any(each.startswith("one reading of number") for each in found.failed_checks)
 
 
+def test_an_optional_number_with_spaces_is_uncertain_and_does_not_need_review():
+    found = numbered("Invoice number 4711", foot="Your order no: HF 2026 0117")
+    assert found.fields["purchase_order"].value == "HF 2026 0117"
+    assert found.fields["purchase_order"].confidence < 0.9
+    assert found.failed_checks == ()
+
+
 def test_a_number_with_spaces_that_is_repeated_is_certain():
     found = numbered("Invoice number HF 2026 0117", foot="Reference: HF 2026 0117")
     assert found.fields["number"].value == "HF 2026 0117"

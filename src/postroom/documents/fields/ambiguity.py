@@ -22,7 +22,7 @@ from postroom.documents.kinds.document_kind import (
 NUMBER_SHAPES: Final = frozenset({"amount", "quantity", "price"})
 _ROUNDING: Final = Decimal("0.005")
 # A date is one of two, and most dollars are American.
-_CONFIDENCE_FACTORS: Final = {"date": 0.5, "currency": 0.8}
+_CONFIDENCE_FACTORS: Final = {"date": 0.5, "currency": 0.8, "code": 0.8}
 
 
 def mark_ambiguous(
@@ -46,7 +46,8 @@ def mark_ambiguous(
 
 def _lower_confidence(field: FieldValue, doubt: str, shape: str) -> FieldValue:
     confidence = round(field.confidence * _CONFIDENCE_FACTORS.get(shape, 1.0), 3)
-    return replace(field, confidence=confidence, evidence=f"{field.evidence}; {doubt}", ambiguity=doubt)
+    evidence = field.evidence if doubt in field.evidence else f"{field.evidence}; {doubt}"
+    return replace(field, confidence=confidence, evidence=evidence, ambiguity=doubt)
 
 
 def _describe_ambiguity(
@@ -56,6 +57,8 @@ def _describe_ambiguity(
     if shape == "currency":
         same = (value for value in found if value.shape == "currency" and value.content == field.value)
         return next((value.ambiguity for value in same if value.ambiguity), "")
+    if shape == "code" and name not in kind.required:
+        return field.ambiguity  # a required one fails a check
     if shape != "date" and shape not in NUMBER_SHAPES:
         return ""
     return next(

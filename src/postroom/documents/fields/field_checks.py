@@ -30,8 +30,6 @@ _HEAD_LINES: Final = 40  # lines that may contain a title
 _MAX_TITLE_WORDS: Final = 6
 _CENT_TOLERANCE: Final = Decimal("0.02")
 _ROUNDING_TOLERANCE: Final = Decimal("0.50")  # some amounts to be paid are rounded to the whole unit
-# A date or a currency in doubt has a low confidence; these have a check that fails.
-_DECISIVE_SHAPES: Final = NUMBER_SHAPES | {"code"}
 _VALIDATORS: Final = {"isin": is_valid_isin, "iban": is_valid_iban}
 
 
@@ -187,8 +185,10 @@ def _check_check_digits(name: str, shape: FieldShape, value: Any) -> FieldCheck 
 
 
 def _check_readings(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Iterator[FieldCheck]:
+    """Fail for numbers and required codes in doubt. Other values in doubt have a low confidence."""
     for name, field in fields.items():
-        if field.ambiguity and kind.fields[name].shape in _DECISIVE_SHAPES:
+        shape = kind.fields[name].shape
+        if field.ambiguity and (shape in NUMBER_SHAPES or (shape == "code" and name in kind.required)):
             yield FieldCheck(
                 f"one reading of {name}", passed=False, words=field.ambiguity, fields=(name,), is_doubt=True
             )

@@ -82,7 +82,7 @@ async def confirm(
     # If the person's values differ from the record it resembles, the document becomes a new record.
     known = await route.look_up_record(connection, context.routing, pipeline, extracted)
     if known.record:
-        _require_same_values(known.record, right)
+        await _require_same_values(connection, known.record, right)
     return await route.confirm_record(
         connection, context.routing, pipeline, case, extracted, known, orders, match
     )
@@ -129,10 +129,12 @@ def _require_passed_checks(checks: Collection[StoredCheck], override: Collection
     return sorted({check.name for check in failed})
 
 
-def _require_same_values(record: Record, right: Mapping[str, Any]) -> None:
-    """Reject corrections that would be lost: a duplicate adds nothing to its record."""
+async def _require_same_values(connection: Connection, record: Record, right: Mapping[str, Any]) -> None:
+    """Reject corrections that would be lost: a duplicate adds nothing to its record and its documents."""
+    read = [each.fields for each in await records.list_extractions(connection, record.id)]
     for name, value in right.items():
-        if value != record.fields.get(name):
+        known = [record.fields.get(name), *(fields[name]["value"] for fields in read if name in fields)]
+        if value not in known:
             raise InvalidField(
                 f"This document duplicates record {record.key or record.id}, which has"
                 f" {_describe_value(record.fields.get(name))} for {name}. Confirm it without that correction,"

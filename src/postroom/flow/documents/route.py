@@ -95,11 +95,12 @@ class DocumentCase:
 
 @dataclass(frozen=True, slots=True)
 class ExtractedValues:
-    """The values of a document, and the fields that are too uncertain to identify it by."""
+    """The values of a document, and the fields that are too uncertain to identify it by, or to record."""
 
     kind: str
     values: Mapping[str, Any]
     doubted: frozenset[str] = frozenset()
+    unrecorded: frozenset[str] = frozenset()  # below the pipeline's threshold, and confirmed by no person
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,12 +221,14 @@ async def route_document(
     match = record_matching.match_order(extraction.values, expected, identity.shapes)
     read = {name: {"confidence": value.confidence} for name, value in extraction.fields.items()}
     unsure = find_uncertain_fields(read, identity, is_ocr=extraction.is_ocr)
-    extracted = ExtractedValues(extraction.kind, extraction.values, unsure)
+    confidences = {name: value.confidence for name, value in extraction.fields.items()}
+    uncertain = frozenset(name for name, value in confidences.items() if value < pipeline.confirm_above)
+    extracted = ExtractedValues(extraction.kind, extraction.values, unsure, uncertain)
     known = await look_up_record(connection, context, pipeline, extracted)
     doubts = record_matching.find_review_reasons(
         required=identity.required,
         certain=context.kinds[extraction.kind].certain,
-        confidences={name: value.confidence for name, value in extraction.fields.items()},
+        confidences=confidences,
         confirm_above=pipeline.confirm_above,
         failed_checks=[check.words for check in extraction.checks if check.is_failed],
         differences=[known.conflict] if known.conflict else [],
@@ -268,7 +271,7 @@ async def confirm_record(
             else case.document.sha256,
             key=record_matching.build_record_key(identity.key, values, identity.shapes, username=username)
             or "",
-            fields=values,
+            fields={name: value for name, value in values.items() if name not in extracted.unrecorded},
             order=order.id if order else None,
             confirmed_by=case.actor,
         )
