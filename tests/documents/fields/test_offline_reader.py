@@ -357,11 +357,6 @@ def test_the_amount_after_taxes_is_preferred():
     assert read(TAXED, CONTRACT_NOTE)["net"].value == Decimal("11789.86")
 
 
-def test_a_number_in_a_letter_spaced_line_is_uncertain():
-    torn = TAXED.replace("nach Steuern EUR 11.789,86", "nach Steuern E U R 1 1 . 7 8 9 , 8 6")
-    assert read(torn, CONTRACT_NOTE)["net"].confidence < 0.95
-
-
 def test_a_first_column_number_does_not_belong_to_the_last_header():
     note = "WKN ISIN Bezeichnung Anzahl\n940602 US0378331005 Nordstern 0,384510\nKurswert 10,00 EUR\n"
     assert read(note, CONTRACT_NOTE)["quantity"].value == Decimal("0.38451")

@@ -28,6 +28,7 @@ _MAX_CONFIDENCE: Final = 0.995
 _MIN_STATED_LABEL: Final = 0.4
 _MIN_CHOICE_MARGIN: Final = 0.15  # the minimum lead of one choice over the other
 _INFERABLE_SHAPES: Final = frozenset({"choice", "currency"})
+_UNPROVEN_SUM_FACTOR: Final = 0.5
 _CHECKED_SHAPES: Final = frozenset({"isin", "iban"})
 
 
@@ -63,6 +64,11 @@ def confidence(signals: ConfidenceSignals) -> float:
         if signals.shape == "choice" and signals.margin < _MIN_CHOICE_MARGIN and not signals.agreed
         else 1.0
     )
+    # Documents also name charges in another currency, their sum, or some that are not part of the payment.
+    certainty *= _UNPROVEN_SUM_FACTOR if signals.shape == "sum" and not signals.agreed else 1.0
     # The same label with another value: one of two trades or invoices in one document.
-    certainty *= 0.9 if signals.has_rival_value or signals.is_letter_spaced else 1.0
+    certainty *= 0.9 if signals.has_rival_value else 1.0
+    certainty *= 0.9 if signals.is_letter_spaced and not signals.agreed else 1.0
+    # The VAT IDs of two organizations, and no label that distinguishes them.
+    certainty *= 0.9 if signals.shape == "vat_id" and signals.margin < _MIN_CHOICE_MARGIN else 1.0
     return round(min(certainty, _MAX_CONFIDENCE), 3)

@@ -13,7 +13,9 @@ from typing import Any, Final
 
 from postroom.documents.fields import (
     amount_solver,
+    balance,
     calibration,
+    charges,
     choice_fields,
     code_selection,
     field_selection,
@@ -69,7 +71,7 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
         if field.shape == "choice"
     }
     numbers = _number_fields(context, kind, found, sides)
-    picks |= _add_summed_taxes(context, numbers)
+    picks |= balance.refine_totals(context, kind, _add_summed_taxes(context, numbers))
     picks |= {
         name: _choice_field(document, ranked, picks.get(name)) for name, ranked in sides.items() if ranked
     }
@@ -155,13 +157,11 @@ def _number_fields(
         for name, number in solved.chosen.items()
         if number.score(name) > 0 or name in solved.agreed or name in solved.words
     }
+    result |= _charge_fields(context.document, kind, fits, solved, every, rates)
     for name, field in fields.items():
-        if field.is_summed:
-            total = _summed_field(context.document, fits[name])
-        else:
-            total = _best_number_field(context.document, name, field, every) if name not in named else None
-        if total:
-            result[name] = total
+        if name not in named and not field.is_summed:
+            best = _best_number_field(context.document, name, field, every)
+            result |= {name: best} if best else {}
     return result
 
 
@@ -307,25 +307,30 @@ def _has_same_label(document: DocumentText, name: str, one: DistinctNumber, othe
     return len(labels) == len(currencies) == 1 and hits[0].line != hits[1].line
 
 
-def _summed_field(document: DocumentText, fits: Sequence[FieldCandidate]) -> FieldValue | None:
-    """Add up the amounts right of the labels, one per line."""
-    good = [each for each in fits if each.score >= 0.5 and each.why.startswith("right")]
-    lines: dict[int, FieldCandidate] = {}
-    for each in good:
-        if each.value.line not in lines or lines[each.value.line].score < each.score:
-            lines[each.value.line] = each
-    if not lines:
-        return None
-    total = sum((abs(each.value.number) for each in lines.values()), Decimal(0))
-    first = next(iter(lines.values()))
-    signals = ConfidenceSignals(
-        "sum", min(each.score for each in lines.values()), 0.0, is_repeated=len(lines) > 1
-    )
-    words = " + ".join(f"{abs(each.value.number)}" for each in lines.values())
-    value = first.value
-    return _field_value(
-        total, signals, f"{first.why}: {words}", **_position(document, value.line, value.start, value.end)
-    )
+def _charge_fields(
+    document: DocumentText,
+    kind: DocumentKind,
+    fits: Mapping[str, Sequence[FieldCandidate]],
+    solved: Solution,
+    every: Sequence[DistinctNumber],
+    rates: Sequence[float],
+) -> dict[str, FieldValue]:
+    """Read the charges between the worth and the payment, as sums."""
+    relation = next((each for each in kind.relations if isinstance(each, SettlementRelation)), None)
+    summed = {name: fits[name] for name, field in kind.fields.items() if field.is_summed}
+    found: dict[str, FieldValue] = {}
+    for name, each in charges.sum_charges(summed, relation, solved, every, rates).items():
+        first = each.amounts[0]
+        # The payment proves that these amounts are charges, however far they are from their labels.
+        label = 1.0 if each.agreed else min(candidate.score for candidate in each.amounts)
+        signals = ConfidenceSignals(
+            "sum", label, each.margin, agreed=each.agreed, is_repeated=len(each.amounts) > 1
+        )
+        words = " + ".join(f"{abs(candidate.value.number)}" for candidate in each.amounts)
+        proof = "; it explains the payment" if each.agreed else ""
+        place = _position(document, first.value.line, first.value.start, first.value.end)
+        found[name] = _field_value(each.total, signals, f"{first.why}: {words}{proof}", **place)
+    return found
 
 
 def _best_number_field(

@@ -62,7 +62,8 @@ def solve_settlement(
             proven = best >= 0.85 or (best >= 0.4 and relation.worth in way.agreed)
             if paid is worth:
                 # If a fee is charged, the worth is not the amount paid.
-                proven = label > _WEAK_SCORE and relation.worth in way.agreed and not extras
+                is_stated = label > _WEAK_SCORE or (label == _WEAK_SCORE and len(paid.places) > 1)
+                proven = is_stated and relation.worth in way.agreed and not extras
             agreed = (relation.paid,) if proven else ()
             score = label + best + 0.1 * paid.place(relation.paid).line / last
             score -= 0.0 if worth is None or _is_plausible_payment(worth, paid, rates) else 0.6
