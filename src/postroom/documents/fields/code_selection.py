@@ -149,7 +149,9 @@ def _code_right_of(
         if found.start() > hit.end and line.text[found.start() - 1] == "(":
             continue
         if _may_be_code(context, line, *found.span()):
-            return found.span()
+            # In "PO445" the label is part of the code.
+            joined = found.start() == hit.end and line.text[hit.end - 1].isalpha()
+            return hit.start if joined else found.start(), found.end()
     return None
 
 

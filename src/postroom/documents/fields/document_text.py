@@ -25,6 +25,9 @@ _SEAMS: Final = re.compile(
 MAX_CHARACTERS: Final = 100_000
 MAX_LINES: Final = 5_000
 MAX_LINE_CHARACTERS: Final = 1_000
+# Characters that Unicode does not take apart, and that many documents print without their stroke or dot.
+_UNDECOMPOSED: Final = {"\u0142": "l", "\u00f8": "o", "\u0111": "d", "\u0131": "i"}
+_DASHES: Final = frozenset("-\u2013\u2014")
 _LEADER: Final = re.compile(r"[._…=]{4,}|-{6,}")
 
 
@@ -87,7 +90,9 @@ class DocumentText:
 def _fold_character(sign: str) -> str:
     plain = unicodedata.normalize("NFKD", sign.casefold())
     kept = [part for part in plain if not unicodedata.combining(part)]
-    return kept[0] if len(kept) == 1 else sign.lower() if len(sign.lower()) == 1 else sign
+    if len(kept) == 1:
+        return _UNDECOMPOSED.get(kept[0], kept[0])
+    return sign.lower() if len(sign.lower()) == 1 else sign
 
 
 def fold_text(text: str) -> str:
@@ -156,7 +161,9 @@ def _build_line(words: Sequence[Word], index: int) -> TextLine:
 
 
 def _is_letter_spaced(words: Sequence[Word]) -> bool:
-    return len(words) >= 6 and sum(len(word.text) == 1 for word in words) > 0.6 * len(words)
+    # Dashes fill the empty columns of a table.
+    single = sum(len(word.text) == 1 and word.text not in _DASHES for word in words)
+    return len(words) >= 6 and single > 0.6 * len(words)
 
 
 def _join_single_characters(words: Sequence[Word]) -> Iterator[Word]:

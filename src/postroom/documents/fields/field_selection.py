@@ -247,7 +247,7 @@ def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> 
         value
         for values in context.values.values()
         for value in values
-        if value.shape == field.shape and not _is_recipients_account(context, value)
+        if value.shape == field.shape and not _is_recipients(context, value)
     ]
     if not every:
         return None
@@ -284,6 +284,25 @@ _RECIPIENTS_ACCOUNT: Final = re.compile(
     r"(?:konto\w{0,20}|bankkonto|bankverbindung|iban|(?:bank )?account|compte|conto|cuenta|rekening\w{0,20})"
     r"[ :(]{0,4}(?:(?:mit der |number |no |nr )?iban)?[ :.()]{0,4}$"
 )
+
+
+# "Ihre USt-IdNr.", "Customer VAT no": a VAT ID that the document repeats, not the issuer's.
+_RECIPIENTS_VAT_ID: Final = re.compile(
+    r"\b(?:ihre?|your|votre|vostr[oa]|su|uw|kunden?|kaufers?|empfangers?|customer|client|buyer|recipient|cliente"
+    r"|acheteur|klant|nabywc[ay]|kundens|alici)\b[ :'s.-]{0,4}(?:[\w°.]{1,20} ){0,2}"
+    r"(?:ust|umsatzsteuer|uid|mwst|vat|tva|p\.? ?iva|iva|nif|cif|btw|nip|moms|cvr|vergi)"
+    r"[\w .:#°/()-]{0,25}$"
+    r"|(?:ust|uid|vat|tva|iva|nif|btw|nip)[\w .:#°/()-]{0,25} (?:du |des |of |del )?"
+    r"(?:the )?(?:kunden|kaufers|empfangers|customer|client|buyer|cliente|acheteur)[ :.]*$"
+)
+
+
+def _is_recipients(context: LabelContext, value: ParsedValue) -> bool:
+    """Whether the words before an IBAN or a VAT ID make it the recipient's."""
+    before = context.document.lines[value.line].folded[max(value.start - _NEARBY, 0) : value.start]
+    if value.shape == "vat_id":
+        return _RECIPIENTS_VAT_ID.search(before) is not None
+    return _is_recipients_account(context, value)
 
 
 def _is_recipients_account(context: LabelContext, value: ParsedValue) -> bool:

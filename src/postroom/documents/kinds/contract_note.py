@@ -27,7 +27,8 @@ _BUY: Final = (
     "to open, "
     "achat, achat comptant, acheté, souscription, acquisto, acquistato, sottoscrizione, compra, comprado, "
     "suscripción, aankoop, gekocht, "
-    "koop, zu Ihren Lasten?, zu Lasten?, Belastung?, total debit?, débit?, belastet?, zulasten?"
+    "koop, kupno, nabycie, aliş, zu Ihren Lasten?, zu Lasten?, Belastung?, total debit?, débit?, "
+    "belastet?, zulasten?"
 )
 _SELL: Final = (
     "Wertpapierverkauf, Ihr Verkauf, Verkauf, ETF-Verkauf, Verkaufsabrechnung, Verkaufsauftrag?, verkauft, "
@@ -37,7 +38,7 @@ _SELL: Final = (
     "Abgang?, Tilgung?, Einlösung?, we have sold, sold, you sold, sell, sale, redemption, you have sold, "
     "sell to close, vente, vente comptant, "
     "vendu, rachat, vendita, venduto, rimborso, venta, vendido, reembolso, reembolso en efectivo, verkoop, "
-    "verkocht, zu Ihren Gunsten?, zu Gunsten?, Gutschrift?, "
+    "verkocht, venda, sprzedaż, zbycie, satiş, försäljning, zu Ihren Gunsten?, zu Gunsten?, Gutschrift?, "
     "total credit?, crédit?, gutgeschrieben?, zugunsten?"
 )
 
@@ -107,6 +108,10 @@ class ContractNote:
             da="Handelsdag, Handelsdato, Handelstidspunkt, Affärsdag, Avslutsdag",
             nl="Datum en tijdstip van uitvoering, Handelsdatum, Datum transactie, Uitvoeringstijd, "
             "Uitvoering op, Uitvoeringsdatum, Datum uitvoering, Transactiedatum, uitgevoerd op",
+            pt="Data da operação, Data de execução, Data de negociação, Data da transação",
+            pl="Data transakcji, Data zawarcia transakcji, Data realizacji",
+            sv="Handelsdatum, Affärsdatum, Kauppapäivä",
+            tr="Işlem tarihi",
             units="ausgeführt, gekauft, verkauft, gezeichnet, abgerechnet, executed, exécuté, eseguito, "
             "unten angeführtes Geschäft, haben wir, we have, nous avons, abbiamo, hemos",
             has_time=True,
@@ -125,6 +130,10 @@ class ContractNote:
             es="Fecha valor, Fecha valor liquidación, Fecha liquidación",
             nl="Valutadatum, Afrekendatum, Valuta",
             da="Valør, Valørdag, Afviklingsdato, Afviklingsdag, Likviddag",
+            pt="Data de liquidação, Data valor, Data-valor",
+            pl="Data rozliczenia, Data rozrachunku",
+            sv="Likviddatum, Oppgjørsdato, Oppgjørsdag",
+            tr="Takas tarihi, Valör tarihi",
         ),
     ] = None
     issued_on: Annotated[
@@ -208,6 +217,10 @@ class ContractNote:
             da="Antal, Nominelt, Antal stk",
             nl="Nominaal bedrag, Nominale waarde, Aantal aandelen, Aantal effecten, Aantal, Aantal delen, "
             "Aantal stuks, Hoeveelheid",
+            pt="Quantidade, Número de títulos, Nº de títulos",
+            pl="Ilość, Liczba, Liczba jednostek, Liczba akcji",
+            sv="Antal aktier, Antall, Antal andelar",
+            tr="Adet, Miktar",
             units="Stück, Stk, St, Ant, Anteile, Anteil, Aktien, Namen-Aktie*, Inhaber-Aktie*, "
             "Namenaktie*, Inhaberaktie*, Namenakt*, Registered Sh*, Akt, shares, units, parts, "
             "titres, titre, actions, Anrechte, ETF, Fondsanteile, azioni, acciones, títulos, "
@@ -234,6 +247,10 @@ class ContractNote:
             es="Precio, Precio unitario, Cambio, Precio medio, Cotización, Cotización media",
             da="Kurs, Afregningskurs, Handelskurs",
             nl="Gemiddelde koers, Koers, Prijs, Uitvoeringskoers, Prijs per stuk",
+            pt="Preço, Cotação, Preço unitário",
+            pl="Cena, Kurs wykonania, Cena jednostkowa",
+            sv="Pris, Snittkurs, Handelskurs",
+            tr="Fiyat, Birim fiyat",
         ),
     ] = None
     currency: Annotated[str | None, field_spec.currency(of="net")] = None
@@ -255,6 +272,10 @@ class ContractNote:
             es="Importe efectivo, Efectivo, Importe bruto, Subtotal en origen?, Importe?",
             da="Kursværdi, Handelsværdi, Beløb?, Belopp?",
             nl="Totaal bedrag, Brutobedrag, Bruto bedrag, Effectief bedrag",
+            pt="Valor bruto, Montante bruto, Valor da operação",
+            pl="Wartość, Wartość transakcji, Wartość brutto",
+            sv="Affärsbelopp, Bruttobelopp, Bruttobeløp, Bruttobeløb",
+            tr="Tutar?, Işlem tutari, Brüt tutar",
         ),
     ] = None
     fees: Annotated[
@@ -275,6 +296,7 @@ class ContractNote:
             "Vermittlungsprovision, Fremdkostenzuschlag, Wechselkursaufschlag, Summe Entgelte?, "
             "*gebühr, *gebühren, *entgelt, *entgelte, *provision, *spesen, *courtage, *kommission, "
             "Transaktionskosten, Fremdkostenpauschale, *kostenpauschale, Mindermengenzuschlag, "
+            "Fremde Auslagen, Eigene Auslagen, Auslagen, "
             "Umschreibeentgelt, Handelsspesen, Sockelbetrag, Umrechnungskosten?, Gesamte Trading-Kosten?",
             en="Third-party charges, Third party fees, Venue fee, Commission, Dealing charge, Dealing fee, "
             "Broker fee, Brokerage, Charges, Fees, Exchange fee, Clearing fee, PTM levy, Transaction "
@@ -287,6 +309,10 @@ class ContractNote:
             es="Comisión, Corretaje, Gastos, Cánones, comisión fija, Tarifa",
             da="Kurtage, Handelsomkostninger, Courtage, Gebyr",
             nl="Makelaarsloon, Kosten, Vaste kosten, Provisie, Transactiekosten",
+            pt="Comissão, Comissões, Corretagem, Encargos",
+            pl="Prowizja, Opłata, Opłaty, Prowizja maklerska",
+            sv="Kurtasje, Omkostninger, Avgift, Avgifter, Valutaväxlingsavgift",
+            tr="Komisyon, Komisyon tutari",
             is_summed=True,
         ),
     ] = None
@@ -322,6 +348,10 @@ class ContractNote:
             es="Impuesto, Retención, ITF, IVA",
             da="Skat, Udbytteskat",
             nl="Beurstaks, Taks, Belasting, Roerende voorheffing",
+            pt="Imposto, Imposto de selo, Imposto do selo",
+            pl="Podatek",
+            sv="Preliminärskatt, Källskatt",
+            tr="Vergi, BSMV",
             is_summed=True,
         ),
     ] = None
@@ -363,6 +393,10 @@ class ContractNote:
             nl="Netto bedrag, Netto afrekening, Nettobedrag, Totaal te betalen, Te betalen, Netto "
             "afrekening op, Te ontvangen, Totaalbedrag, Eindbedrag, Credit?, Debet?",
             da="Afregningsbeløb, Til afregning, I alt, Likvidbelopp, Att betala, Att erhålla",
+            pt="Valor líquido, Montante líquido, Valor total, Total líquido",
+            pl="Kwota rozliczenia, Wartość netto, Do zapłaty, Kwota do zapłaty, Razem",
+            sv="Nettobelopp, Nettobeløp, Nettobeløb, Belopp att betala, Summa, Afregnet beløb, Totalbeløb",
+            tr="Net tutar, Toplam tutar, Net işlem tutari",
         ),
     ] = None
 
@@ -378,7 +412,8 @@ CONTRACT_NOTE: Final = DocumentKind(
     "Verkauf, Kauf Abrechnung, Verkauf Abrechnung, Abrechnung über den Kauf*, Abrechnung über den Verkauf*, "
     "Ausführungsanzeige, Wertpapierkauf, Wertpapierverkauf, Transaction confirmation, Confirmation of trade, "
     "Securities settlement, avis d'exécution, bordereau, borderel, effectennota, liquidación de valores, "
-    "regolamento titoli, nota di eseguito, fondsnota, handelsnota, avräkningsnota",
+    "regolamento titoli, nota di eseguito, fondsnota, handelsnota, avräkningsnota, "
+    "nota de corretagem, potwierdzenie transakcji, sluttseddel, fondsafregning, handelsafregning",
     required=("trade_date", "isin", "direction", "quantity", "net"),
     identity=("isin", "trade_date", "direction", "quantity", "net"),
     distinguishing_fields=("account", "number"),

@@ -45,6 +45,10 @@ class Invoice:
             it="Fornitore, Cedente, Venditore",
             es="Proveedor, Vendedor, Emisor",
             nl="Leverancier, Verkoper",
+            pt="Fornecedor, Vendedor, Emitente",
+            pl="Sprzedawca, Wystawca",
+            da="Leverandør, Sælger, Säljare, Leverantör, Selger",
+            tr="Satici",
         ),
     ] = None
     vat_id: Annotated[
@@ -57,6 +61,9 @@ class Invoice:
             it="Partita IVA, P. IVA, P.IVA",
             es="NIF, CIF, NIF-IVA",
             nl="BTW-nummer, BTW nr, BTW",
+            pt="NIPC, Contribuinte",
+            pl="NIP",
+            da="CVR, CVR-nr, SE-nr, Momsnr, Momsregistreringsnr, VAT-nr, Org.nr, Organisationsnr",
         ),
     ] = None
     buyer: Annotated[
@@ -69,6 +76,10 @@ class Invoice:
             it="Cessionario, Destinatario, Intestatario",
             es="Facturar a, Facturado a, Comprador, Destinatario",
             nl="Factuuradres, Factuur aan, Gefactureerd aan, Koper",
+            pt="Faturado a, Comprador, Adquirente",
+            pl="Nabywca, Odbiorca",
+            da="Faktureres til, Faktura til, Fakturaadresse, Fakturaadress, Køber, Köpare, Kjøper",
+            tr="Sayin, Alici",
         ),
     ] = None
     number: Annotated[
@@ -87,6 +98,10 @@ class Invoice:
             es="Factura N°, Número de factura, N° de factura, Nº factura, Nº de factura, Factura?, Núm. "
             "factura",
             nl="Factuurnummer, Factuurnr, Factuur nr, Factuur?, Nota nummer",
+            pt="Fatura n, Fatura nº, Número da fatura, Nº da fatura, Factura nº, Fatura?",
+            pl="Faktura nr, Faktura VAT nr, Nr faktury, Numer faktury, Faktura?",
+            da="Fakturanr, Faktura nr, Fakturanummer, Faktura?",
+            tr="Fatura no, Fatura numarasi, Fatura?",
         ),
     ] = None
     issued_on: Annotated[
@@ -103,6 +118,10 @@ class Invoice:
             it="Data fattura, Data di emissione, Data documento, Data, del?",
             es="Fecha de factura, Fecha factura, Fecha de emisión, Fecha de expedición, Fecha",
             nl="Factuurdatum, Datum factuur, Datum",
+            pt="Data da fatura, Data de emissão, Data da factura, Data",
+            pl="Data wystawienia, Data faktury, Wystawiono dnia, Data?",
+            da="Fakturadato, Fakturadatum, Dato, Udstedelsesdato",
+            tr="Fatura tarihi, Düzenleme tarihi, Tarih",
         ),
     ] = None
     delivered_on: Annotated[
@@ -117,6 +136,10 @@ class Invoice:
             it="Data consegna",
             es="Fecha de entrega, Fecha de operación",
             nl="Leverdatum, Datum levering",
+            pt="Data de entrega",
+            pl="Data sprzedaży, Data dostawy, Data wykonania usługi",
+            da="Leveringsdato, Leveransdatum",
+            tr="Teslim tarihi, Sevk tarihi",
         ),
     ] = None
     due_on: Annotated[
@@ -130,6 +153,10 @@ class Invoice:
             it="Scadenza, Data scadenza, Scadenza pagamento",
             es="Vencimiento, Fecha de vencimiento",
             nl="Vervaldatum, Te betalen voor, Uiterste betaaldatum",
+            pt="Data de vencimento, Vencimento, Pagar até",
+            pl="Termin płatności, Termin zapłaty",
+            da="Forfaldsdato, Betalingsdato, Forfald, Betales senest, Förfallodatum, Förfallodag",
+            tr="Vade tarihi, Son ödeme tarihi",
         ),
     ] = None
     currency: Annotated[str | None, field_spec.currency(of="gross")] = None
@@ -148,6 +175,11 @@ class Invoice:
             it="Imponibile, Totale imponibile, Totale netto, Totale merce, Subtotale",
             es="Base imponible, Subtotal, Total neto, Importe neto, Suma",
             nl="Subtotaal, Totaal excl. BTW, Netto bedrag, Totaal exclusief BTW, Netto",
+            pt="Total líquido, Base tributável, Incidência, Total sem IVA, Valor líquido",
+            pl="Wartość netto, Razem netto, Kwota netto, Suma netto",
+            da="Subtotal, Netto, Nettobeløb, Beløb ekskl. moms, I alt ekskl. moms, Total ekskl. moms, "
+            "Summa exkl. moms, Belopp exkl. moms, Nettobelopp",
+            tr="Ara toplam, Matrah, KDV matrahi, Mal hizmet toplam tutari",
         ),
     ] = None
     vat: Annotated[
@@ -164,6 +196,10 @@ class Invoice:
             it="IVA, Totale IVA, Imposta, Totale imposta, Importo IVA",
             es="IVA, Total IVA, Cuota IVA, Importe IVA, Cuota",
             nl="BTW, BTW bedrag, Totaal BTW, BTW-bedrag",
+            pt="IVA, Total IVA, Valor do IVA, Total do IVA",
+            pl="Kwota VAT, Podatek VAT, Wartość VAT, Kwota podatku, Suma VAT",
+            da="Moms, Momsbeløb, Moms i alt, Momsbelopp, MVA, Heraf moms",
+            tr="KDV, Hesaplanan KDV, KDV tutari",
         ),
     ] = None
     gross: Annotated[
@@ -187,6 +223,11 @@ class Invoice:
             es="Total, Total factura, Total a pagar, Importe total, Total con IVA",
             nl="Totaal, Totaal incl. BTW, Te betalen?, Totaalbedrag, Totaal te betalen, Totaal inclusief "
             "BTW, Factuurbedrag",
+            pt="Total, Total a pagar, Total da fatura, Valor total, Total com IVA, Total do documento",
+            pl="Razem, Wartość brutto, Kwota brutto, Suma brutto, Do zapłaty, Razem do zapłaty, Ogółem",
+            da="I alt, Total, Beløb i alt, I alt inkl. moms, Total inkl. moms, At betale, Summa, Att betala, "
+            "Totalt, Å betale, Totalbeløb, Fakturabeløb, Summa inkl. moms",
+            tr="Genel toplam, Ödenecek tutar, Toplam tutar, Vergiler dahil toplam tutar, Toplam?",
         ),
     ] = None
     prepaid: Annotated[
@@ -216,6 +257,10 @@ class Invoice:
             it="Netto a pagare, Totale da pagare, Totale dovuto, Importo dovuto",
             es="Total a pagar, Importe a pagar, Importe pendiente, Saldo pendiente",
             nl="Te betalen, Totaal te betalen, Nog te betalen, Openstaand bedrag, Te voldoen",
+            pt="Total a pagar, Valor a pagar",
+            pl="Do zapłaty, Pozostało do zapłaty",
+            da="At betale, Att betala, Å betale, Til betaling",
+            tr="Ödenecek tutar",
         ),
     ] = None
     vat_rates: Annotated[tuple[VatAmount, ...] | None, field_spec.rates()] = None
@@ -243,6 +288,8 @@ class Invoice:
             it="Ordine, Numero ordine, Vs. ordine, Ordine n",
             es="Pedido, Número de pedido, Nº pedido, Su pedido",
             nl="Ordernummer, Uw order, Bestelnummer, Inkooporder, Uw ordernummer",
+            pl="Nr zamówienia, Numer zamówienia",
+            da="Ordrenr, Ordrenummer, Indkøbsordre, Rekvisition, Ordernr",
         ),
     ] = None
     lines: Annotated[tuple[InvoiceLine, ...] | None, field_spec.lines()] = None
@@ -252,7 +299,8 @@ INVOICE: Final = DocumentKind(
     name="invoice",
     model=Invoice,
     titles="*rechnung, *abrechnung?, Rechnung, Rechnungskorrektur, Gutschrift, Faktura, Invoice, Tax "
-    "invoice, Credit note, Bill, Facture, Avoir, Fattura, Nota di credito, Factura, Factuur, Creditnota",
+    "invoice, Credit note, Bill, Facture, Avoir, Fattura, Nota di credito, Factura, Factuur, Creditnota, "
+    "Fatura, Faktura VAT, e-Fatura",
     required=("supplier", "number", "issued_on", "currency", "gross"),
     identity=("supplier", "number"),
     identity_alternatives={"supplier": ("vat_id", "iban")},
