@@ -12,9 +12,11 @@ import pytest
 
 from flow.simulated_world import settings_given
 from postroom.errors import InvalidGrant, OperatorError, TransientError
-from postroom.model import MailboxHealth, ProviderName, Secret
+from postroom.flow.mailboxes.connect_request import ConnectRequest
+from postroom.model import ContentPolicy, MailboxHealth, ProviderName, Secret
 from postroom.ports import SecretLocation, SsmParameter
 from postroom.store import credentials, mailboxes
+from providers.reader import fetched, wanted
 from simulator.driver import environment
 
 
@@ -117,6 +119,18 @@ async def test_a_call_goes_on_when_its_token_ended_early(world, provider):
     await world.remote(mailbox).check()
     world.sim.post(f"mailboxes/{mailbox.address}/expire-tokens")
     await world.remote(mailbox).check()
+
+
+async def test_a_batch_goes_on_after_a_reconnect_that_allows_more(world):
+    """This process still holds the access token from before; its scope is that of the former policy."""
+    address = world.person(ProviderName.GMAIL)
+    first = await world.login(ProviderName.GMAIL, address, ConnectRequest(ContentPolicy.METADATA))
+    remote = world.remote(first.mailbox)
+    await remote.check()
+    await world.login(ProviderName.GMAIL, address, ConnectRequest(ContentPolicy.FULL))
+    keys = [message["id"] for message in world.sim.truth(address)]
+    messages = await fetched(remote, wanted(*keys))
+    assert all(message.content.raw for message in messages)
 
 
 class Needing:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 from urllib.parse import quote, urlencode
 
+from postroom.errors import InvalidGrant, TokenRejected
 from postroom.ports import TokenSource
-from postroom.providers.gmail import batch_format
+from postroom.providers.gmail import batch_format, wire
 from postroom.providers.rate_limit import MailboxRateLimit
 from postroom.providers.transport import MAX_RESPONSE_BYTES, HttpRequest, HttpResponse, Transport
 
@@ -50,7 +51,8 @@ class GmailApi:
         )
         token = await self.tokens.get_token()
         responses = batch_format.decode_batch(await self._read(request, lambda response: response))
-        if any(response.status == 401 for response in responses.values()):  # the batch itself succeeded
+        # The batch itself succeeded. A token from before a reconnect may cover less than the new consent.
+        if any(isinstance(wire.to_error(each), TokenRejected | InvalidGrant) for each in responses.values()):
             await self.tokens.replace_rejected(token)
         return {keys[index]: response for index, response in responses.items() if index < len(keys)}
 
