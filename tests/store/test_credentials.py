@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 from datetime import timedelta
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
 
 from postroom.model import CredentialKind
 from postroom.ports import SealedSecret, SsmParameter
-from postroom.store import credentials
+from postroom.store import credentials, token_refreshes
 from postroom.store.credentials import OutdatedSecrets
 
 GRANT, ACCESS = SealedSecret("k1", b"grant"), SealedSecret("k2", b"access")
@@ -64,6 +64,21 @@ async def test_saving_again_replaces_the_credential_and_ends_a_refresh_lease(con
     found = await credentials.load(connection, mailbox)
     assert found == credentials.Credential(CredentialKind.DELEGATED, SsmParameter("/p/x"), frozenset())
     assert await one(connection, "SELECT lease_token IS NULL AND leased_until IS NULL FROM credentials")
+
+
+async def test_a_refresh_that_lost_its_lease_stores_nothing(connection, mailbox):
+    """Also if the lease was taken over right before: the vault is written between the check and this."""
+    await save(connection, mailbox, access=ACCESS, access_seconds=60)
+    stale, current = uuid4(), uuid4()
+    assert await token_refreshes.claim_lease(connection, mailbox, stale, seconds=0)
+    assert await token_refreshes.claim_lease(connection, mailbox, current, seconds=60)
+    refreshed = {"access": SealedSecret("k2", b"refreshed"), "seconds": 3600, "grant": SsmParameter("/p/x")}
+    assert not await token_refreshes.store_token(connection, mailbox, stale, **refreshed)
+    found = await credentials.load(connection, mailbox)
+    assert (found.grant, found.access) == (GRANT, ACCESS)
+    assert await token_refreshes.store_token(connection, mailbox, current, **refreshed)
+    found = await credentials.load(connection, mailbox)
+    assert (found.grant, found.access) == (refreshed["grant"], refreshed["access"])
 
 
 async def test_delete_returns_the_credential_once(connection, mailbox):
