@@ -1,7 +1,8 @@
 """Notifications accepted durably, beside the same server without a database under the same load.
 
-Then how even the answers are at half of the most it takes, and whether all come in time at twice of it.
-`--overload RATE` measures only a flood of pushes per second, each due at its time whatever the answers do.
+Then how even the answers are at half of the most it takes, whether all come in time at twice of it, and how
+many come too late in a flood of 8,000 pushes per second, each due at its time whatever the answers do.
+`--overload RATE` measures only a flood.
 """
 
 import argparse
@@ -31,7 +32,7 @@ from postroom.store.embedded import start_or_join
 MAILBOXES, CONNECTIONS, MOST_CONNECTIONS = 500, 1000, 1000
 ROUNDS, SECONDS = 3, 4.0
 WANTED_RATIO, WANTED_SPREAD, WANTED_SECONDS = 0.5, 10.0, 3.0
-FLOOD_SECONDS = 12.0
+FLOOD_RATE, FLOOD_SECONDS, WANTED_LATE_SHARE = 8000, 12.0, 0.001
 SECRET = "the-same-for-every-one-of-them"  # what differs is the subscription
 
 
@@ -190,6 +191,7 @@ class Load:
     seconds: list[float] = field(default_factory=list)
     accepted: list[float] = field(default_factory=list)
     lost: int = 0
+    unsent: int = 0  # found no free connection until the end
 
 
 class Connection(asyncio.Protocol):
@@ -284,6 +286,7 @@ async def at_rate(port: int, rate: float, *, most: int, seconds: float) -> tuple
                 waiting.append(begin + due / rate)
         await asyncio.sleep(0.001)
     offered = due / seconds
+    load.unsent = len(waiting)
     waiting.clear()
     await settle(connections)
     return offered, load
@@ -336,20 +339,29 @@ async def measure(port: int, bare_port: int) -> int:
         and set(twice.statuses) <= {202, 503}
         and twice.lost == 0
     )
-    return 0 if fine else 1
+    in_time = await measure_overload(port, FLOOD_RATE)
+    return 0 if fine and in_time == 0 else 1
 
 
 async def measure_overload(port: int, rate: int) -> int:
-    """A flood for a while: how many answers came too late for the provider, and what the others were."""
+    """A flood for a while: how many answers came too late for the provider, and what the others were.
+
+    Postroom must say 503 early instead: a push that gets a late answer is repeated like one without.
+    """
     offered, flood = await at_rate(port, rate, most=rate, seconds=FLOOD_SECONDS)
     late = sum(seconds > WANTED_SECONDS for seconds in flood.seconds)
     count = len(flood.seconds)
-    print(f"flood ({offered:,.0f}/s): {count:,} answers, {dict(flood.statuses)}, never answered {flood.lost}")
-    print(f"  over {WANTED_SECONDS:.0f} s: {late:,} ({late / count:.1%}); longest {max(flood.seconds):.2f} s")
+    print(
+        f"flood ({offered:,.0f}/s): {count:,} answers, {dict(flood.statuses)}, never answered {flood.lost},"
+    )
+    print(f"  without a free connection {flood.unsent:,}; over {WANTED_SECONDS:.0f} s: {late:,}", end=" ")
+    print(
+        f"({late / count:.2%}, wanted: {WANTED_LATE_SHARE:.1%} or less); longest {max(flood.seconds):.2f} s"
+    )
     for name, values in (("all", flood.seconds), ("accepted", flood.accepted)):
         shares = [percentile(values, share) for share in (0.5, 0.9, 0.99)] if values else []
         print(f"  {name}: {', '.join(f'{seconds:.2f} s' for seconds in shares)} (p50, p90, p99)")
-    return 0 if late == 0 and flood.lost == 0 else 1
+    return 0 if late <= WANTED_LATE_SHARE * count and flood.lost == 0 else 1
 
 
 def main(*, overload: int | None) -> int:
