@@ -47,7 +47,7 @@ chaos: $(VENV)/.dev ## the whole system while everything fails [SEEDS=20 JOBS=1 
 	@$(BIN)/postroom-chaos --seeds $(SEEDS) --jobs $(JOBS) --minutes $(MINUTES)
 
 proof: $(VENV)/.dev ## 200 chaos seeds and every planted bug; writes docs/proof.md (takes hours)
-	@scripts/proof --seeds 200 --jobs 2
+	@scripts/proof --seeds 200 --jobs 3
 
 sbom: ## dist/sbom.json (CycloneDX) and dist/licenses.txt
 	@python=$$($(FIND_PYTHON)) && "$$python" scripts/sbom
