@@ -34,6 +34,7 @@ from postroom.store import sqs_dispatches, work
 from postroom.store.connection import TransactionLimits
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
+from postroom.store.notifier import WORK_CHANNEL
 from postroom.store.work import FinishedWork, Lease
 
 log = Log()
@@ -411,7 +412,7 @@ class _Worker:
 
     async def listen(self) -> None:
         """Wake up on notifications of the database. While it is unavailable, polling takes over."""
-        async for _ in self.database.listen("postroom_work", every_seconds=3600):
+        async for _ in self.database.listen(WORK_CHANNEL, every_seconds=3600):
             self.woken.set()
             self.announcement_due.set()
 

@@ -8,7 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, LiteralString
 
 from psycopg import AsyncConnection, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -41,6 +41,15 @@ class Connection(AsyncConnection[TupleRow]):
     """A connection. Those of a `Database` can append ledger entries, because they know `entry_macs`."""
 
     entry_macs: EntryMacs | None = None
+    # Those of a `Database`: sent after the commit, see `Notifier`.
+    notifications: set[tuple[str, str]] | None = None
+
+    async def notify(self, channel: LiteralString, payload: str = "") -> None:
+        """Notify the listeners of a channel once this transaction has committed."""
+        if self.notifications is None:
+            await self.execute("SELECT pg_notify(%s, %s)", [channel, payload])
+        else:
+            self.notifications.add((channel, payload))
 
 
 @dataclass(frozen=True, slots=True)

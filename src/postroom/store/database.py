@@ -32,6 +32,7 @@ from postroom.store.connection import (
 )
 from postroom.store.database_errors import translate_errors
 from postroom.store.entry_macs import EntryMacs
+from postroom.store.notifier import Notifier
 
 Pool = AsyncConnectionPool[Connection]
 
@@ -51,6 +52,7 @@ class Database:
     application_pool: Pool
     limits: TransactionLimits
     entry_macs: EntryMacs
+    notifier: Notifier
     listen_url: str | None  # None behind a pooler, which may pass notifications to another process
 
     @asynccontextmanager
@@ -71,10 +73,11 @@ class Database:
         self, pool: Pool, role: LiteralString, parameters: Mapping[str, str]
     ) -> AsyncGenerator[Connection]:
         begin = _build_begin({**self.limits.parameters, **parameters}, role)
+        notifications: set[tuple[str, str]] = set()
         try:
             with translate_errors():
                 async with pool.connection() as connection:  # commits at the end, or rolls back
-                    connection.entry_macs = self.entry_macs
+                    connection.entry_macs, connection.notifications = self.entry_macs, notifications
                     try:
                         await connection.execute(begin, prepare=False)
                     except (errors.InsufficientPrivilege, errors.InvalidParameterValue) as error:
@@ -86,6 +89,7 @@ class Database:
         except DatabaseUnavailable:
             await _drop_dead_connections(pool)
             raise
+        self.notifier.add(notifications)
 
     async def listen(self, channel: LiteralString, *, every_seconds: float) -> AsyncGenerator[str | None]:
         """Yield the payloads of a channel's notifications, forever, on a separate connection.
@@ -207,8 +211,11 @@ async def open_database(
         _open_pool(url, roles.ENGINE, pooled=pooled, size=engine_size, name=name) as engine,
         _open_pool(url, roles.APPLICATION, pooled=pooled, size=application_size, name=name) as application,
     ):
-        listen_url = direct_url or (None if pooled else url)
-        yield Database(name, engine, application, limits, entry_macs, listen_url)
+        listen_url, notifier = direct_url or (None if pooled else url), Notifier(engine)
+        try:
+            yield Database(name, engine, application, limits, entry_macs, notifier, listen_url)
+        finally:
+            await notifier.close()
 
 
 @asynccontextmanager

@@ -14,6 +14,7 @@ from psycopg.rows import class_row
 
 from postroom.store.database import Connection
 from postroom.store.ledger import JsonValue, to_canonical_json
+from postroom.store.notifier import FEED_CHANNEL
 
 # How many events are numbered at once.
 BATCH: Final = 1000
@@ -88,7 +89,7 @@ async def append_events(connection: Connection, events: Sequence[NewEvent]) -> N
     """Append events in the caller's transaction, in this order, with one statement."""
     if not events:
         return
-    await connection.execute(
+    cursor = await connection.execute(
         """
         WITH appended AS (
             INSERT INTO events (organization_id, kind, entity_type, entity_id, data)
@@ -97,7 +98,7 @@ async def append_events(connection: Connection, events: Sequence[NewEvent]) -> N
                 WITH ORDINALITY AS new (kind, entity_type, entity_id, data, place)
             ORDER BY place
         )
-        SELECT pg_notify('postroom_feed', current_organization()::text)
+        SELECT current_organization()::text
         """,
         [
             [event.kind for event in events],
@@ -106,6 +107,8 @@ async def append_events(connection: Connection, events: Sequence[NewEvent]) -> N
             [to_canonical_json(event.data) for event in events],
         ],
     )
+    [(organization,)] = await cursor.fetchall()
+    await connection.notify(FEED_CHANNEL, organization)
 
 
 async def assign_positions(connection: Connection, *, batch: int = BATCH) -> int:

@@ -21,6 +21,7 @@ from psycopg.rows import class_row
 from postroom.model import OrganizationId
 from postroom.store.connection import Connection
 from postroom.store.entry_macs import EntryMacs
+from postroom.store.notifier import FEED_CHANNEL
 
 # Records that personal values were deleted.
 PURGE_EVENT: Final = "PERSONAL_VALUES_PURGED"
@@ -114,11 +115,11 @@ async def _append(connection: Connection, organization: UUID, entries: Sequence[
     """Append entries and return their ids. Ids come first, because the MACs cover them."""
     cursor = await connection.execute(
         """
-        SELECT postroom_now(), ARRAY(SELECT nextval('ledger_id_seq') FROM generate_series(1, %s)),
-            pg_notify('postroom_feed', %s)
+        SELECT postroom_now(), ARRAY(SELECT nextval('ledger_id_seq') FROM generate_series(1, %s))
         """,
-        [len(entries), str(organization)],
+        [len(entries)],
     )
+    await connection.notify(FEED_CHANNEL, str(organization))
     row = await cursor.fetchone()
     assert row
     now, ids = row[0], row[1]

@@ -143,7 +143,7 @@ async def record_notifications(
     """
     rows = sorted(notifications, key=itemgetter(0))
     try:
-        await engine.execute(
+        cursor = await engine.execute(
             _RECORD,
             [
                 *work.enqueue_parameters(requests),
@@ -156,6 +156,7 @@ async def record_notifications(
         )
     except errors.ForeignKeyViolation as error:
         raise TransientError("A mailbox was removed while a push for it was being stored") from error
+    await work.notify_workers(engine, cursor)
 
 
 # Rows are written in key order, so that concurrent statements do not deadlock.
@@ -205,7 +206,7 @@ _RECORD = (
             OR cardinality(stored.message_ids) < 20 AND NOT stored.message_ids @> excluded.message_ids
     )
     """
-    + work.NOTIFY_WORKERS
+    + work.SELECT_CLAIMABLE
 )
 
 

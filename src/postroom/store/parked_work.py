@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from postroom.model import OrganizationId
+from postroom.store import work
 from postroom.store.database import Connection
 
 
@@ -36,8 +37,8 @@ async def unpark(connection: Connection, kind: str, subject: str | None = None) 
             last_error = NULL, generation = generation + 1
         WHERE kind = %(kind)s AND (%(subject)s::text IS NULL OR subject = %(subject)s)
             AND state = 'parked'
-        RETURNING pg_notify('postroom_work', '')
         """,
         {"kind": kind, "subject": subject},
     )
-    return len(await cursor.fetchall())
+    await work.notify_workers(connection, cursor)
+    return cursor.rowcount

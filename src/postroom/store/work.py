@@ -13,10 +13,14 @@ from dataclasses import dataclass, field
 from typing import LiteralString
 from uuid import UUID, uuid4
 
+from psycopg import AsyncCursor
+from psycopg.rows import TupleRow
+
 from postroom import traces
 from postroom.errors import LeaseLost
 from postroom.model import OrganizationId
 from postroom.store.database import Connection, Database
+from postroom.store.notifier import WORK_CHANNEL
 
 # A claim reads at most this many due rows to learn which lanes have work. With more, it walks the lanes.
 HEAD_ROWS = 500
@@ -99,7 +103,16 @@ async def enqueue(connection: Connection, requests: Sequence[WorkRequest]) -> No
     storm of notifications cannot hammer a provider that asked for a pause. A parked row stays parked.
     """
     if requests:
-        await connection.execute("WITH " + ENQUEUE_CTE + NOTIFY_WORKERS, enqueue_parameters(requests))
+        await notify_workers(
+            connection,
+            await connection.execute("WITH " + ENQUEUE_CTE + SELECT_CLAIMABLE, enqueue_parameters(requests)),
+        )
+
+
+async def notify_workers(connection: Connection, claimable: AsyncCursor[TupleRow]) -> None:
+    """Wake idle workers on commit, if a statement returned a row for claimable work."""
+    if claimable.rowcount > 0:
+        await connection.notify(WORK_CHANNEL)
 
 
 async def ensure_scheduled(connection: Connection, requests: Sequence[WorkRequest]) -> int:
@@ -119,18 +132,19 @@ async def ensure_scheduled(connection: Connection, requests: Sequence[WorkReques
 
 async def make_due(connection: Connection, kind: str, subjects: Sequence[str]) -> None:
     """Make existing rows due, as `enqueue` does. Missing rows are not inserted."""
-    await connection.execute(
+    cursor = await connection.execute(
         """
         UPDATE work SET generation = generation + 1,
             due_at = CASE WHEN last_error IS NULL THEN least(due_at, postroom_now()) ELSE due_at END
         WHERE kind = %s AND subject = ANY(%s) AND due_at IS NOT NULL
-        RETURNING pg_notify('postroom_work', '')
         """,
         [kind, sorted(subjects)],
     )
+    await notify_workers(connection, cursor)
 
 
-# For statements that enqueue work as part of a larger write: `WITH`, this, more CTEs, then `NOTIFY_WORKERS`.
+# For statements that enqueue work as part of a larger write: `WITH`, this, more CTEs, `SELECT_CLAIMABLE`.
+# `notify_workers` takes the result.
 ENQUEUE_CTE: LiteralString = """
     enqueued AS (
         INSERT INTO work (organization_id, kind, subject, due_at, enqueued_at, trace)
@@ -149,7 +163,7 @@ ENQUEUE_CTE: LiteralString = """
         RETURNING coalesce(leased_until, due_at) <= postroom_now() AS claimable
     )
 """
-NOTIFY_WORKERS: LiteralString = "SELECT pg_notify('postroom_work', '') FROM enqueued WHERE claimable LIMIT 1"
+SELECT_CLAIMABLE: LiteralString = "SELECT 1 FROM enqueued WHERE claimable LIMIT 1"
 
 
 def enqueue_parameters(requests: Sequence[WorkRequest]) -> list[Sequence[object]]:
@@ -368,9 +382,7 @@ _FINISH = """
             trace = CASE WHEN requested_again THEN trace END
         FROM held WHERE work.id = held.id AND (again_after IS NOT NULL OR requested_again)
     )
-    SELECT id, pg_notify('postroom_work', '') FROM held WHERE requested_again
-    UNION ALL
-    SELECT id, NULL FROM held WHERE NOT requested_again
+    SELECT id, requested_again FROM held
 """
 
 
@@ -388,7 +400,10 @@ async def finish(connection: Connection, finishes: Sequence[FinishedWork]) -> se
             [finish.again_after for finish in finishes],
         ],
     )
-    return {row[0] for row in await cursor.fetchall()}
+    rows = await cursor.fetchall()
+    if any(requested_again for _, requested_again in rows):
+        await connection.notify(WORK_CHANNEL)
+    return {id_ for id_, _ in rows}
 
 
 async def retry(
@@ -426,15 +441,15 @@ async def park(connection: Connection, lease: Lease, *, error: str) -> bool:
 
 async def release(connection: Connection, leases: Sequence[Lease]) -> None:
     """Release leases of a stopping worker: due as before, and the attempt does not count."""
-    await connection.execute(
+    cursor = await connection.execute(
         """
         UPDATE work SET state = 'waiting', lease_token = NULL, leased_until = NULL, attempts = attempts - 1
         FROM unnest(%b::int8[], %b::uuid[]) AS held (id, token)
         WHERE work.id = held.id AND lease_token = held.token
-        RETURNING pg_notify('postroom_work', '')
         """,
         [[lease.id for lease in leases], [lease.token for lease in leases]],
     )
+    await notify_workers(connection, cursor)
 
 
 async def restart(connection: Connection, requests: Sequence[WorkRequest]) -> None:
@@ -457,10 +472,10 @@ async def resume_waiting_for_operator(connection: Connection) -> int:
         """
         UPDATE work SET state = 'waiting', due_at = postroom_now()
         WHERE state = 'waiting_for_operator' AND due_at > postroom_now()
-        RETURNING pg_notify('postroom_work', '')
         """
     )
-    return len(await cursor.fetchall())
+    await notify_workers(connection, cursor)
+    return cursor.rowcount
 
 
 async def delete_by_subject(connection: Connection, subject: str) -> None:

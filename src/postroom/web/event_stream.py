@@ -28,10 +28,10 @@ from postroom.model import OrganizationId
 from postroom.store import feed
 from postroom.store.database import Database
 from postroom.store.feed import FeedBounds, FeedEvent
+from postroom.store.notifier import FEED_CHANNEL
 from postroom.web import forms, sessions
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
-FEED_NOTIFICATION: Final = "postroom_feed"
 HEARTBEAT_SECONDS: Final = 15.0
 MEMBERSHIP_CHECK_SECONDS: Final = 60.0
 SEND_TIMEOUT_SECONDS: Final = 30.0
@@ -170,7 +170,7 @@ class EventStreams:
 
     async def listen(self) -> None:
         """Read new events, for ever, for the organizations that have clients."""
-        async for payload in self._database.listen(FEED_NOTIFICATION, every_seconds=HEARTBEAT_SECONDS):
+        async for payload in self._database.listen(FEED_CHANNEL, every_seconds=HEARTBEAT_SECONDS):
             organizations = (
                 {*self._streams, *self._listeners} if payload is None else {OrganizationId(UUID(payload))}
             )

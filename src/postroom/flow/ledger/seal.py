@@ -22,6 +22,7 @@ from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.entry_macs import MacKeys
 from postroom.store.ledger import NewLedgerEntry, Seal, Signer, UnsealedEntry
+from postroom.store.notifier import FEED_CHANNEL
 from postroom.store.work import Lease, WorkRequest
 from postroom.vault import LedgerHeads
 
@@ -166,10 +167,10 @@ async def keep_head(database: Database, heads: LedgerHeads, organization: UUID) 
 async def keep_scheduled(database: Database) -> None:
     """Enqueue sealing for organizations with new entries or events, forever.
 
-    Writers only send a NOTIFY, so they do not contend for a row. Commits that were missed are found at the
-    start and once a minute.
+    Writers only notify, so they do not contend for a row. Commits that were missed are found at the start and
+    once a minute.
     """
-    async for notified in database.listen("postroom_feed", every_seconds=60):
+    async for notified in database.listen(FEED_CHANNEL, every_seconds=60):
         with suppress(DatabaseUnavailable, TransientError):
             async with database.engine() as connection:
                 organizations = (
