@@ -10,9 +10,10 @@ import asyncio
 import logging
 import math
 import select
-from collections.abc import AsyncGenerator, Mapping, Sized
+from collections.abc import AsyncGenerator, Sized
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import LiteralString
 from uuid import UUID
 
@@ -58,21 +59,20 @@ class Database:
     @asynccontextmanager
     async def engine(self) -> AsyncGenerator[Connection]:
         """A transaction of the engine role."""
-        async with self._begin(self.engine_pool, roles.ENGINE, {}) as connection:
+        async with self._begin(self.engine_pool, roles.ENGINE) as connection:
             yield connection
 
     @asynccontextmanager
     async def transaction(self, organization: UUID) -> AsyncGenerator[Connection]:
         """A transaction that sees the rows of this organization and no others."""
-        own = {"postroom.organization": str(organization)}
-        async with self._begin(self.application_pool, roles.APPLICATION, own) as connection:
+        async with self._begin(self.application_pool, roles.APPLICATION, organization) as connection:
             yield connection
 
     @asynccontextmanager
     async def _begin(
-        self, pool: Pool, role: LiteralString, parameters: Mapping[str, str]
+        self, pool: Pool, role: LiteralString, organization: UUID | None = None
     ) -> AsyncGenerator[Connection]:
-        begin = _build_begin({**self.limits.parameters, **parameters}, role)
+        begin = _build_begin(self.limits, role, organization)
         notifications: set[tuple[str, str]] = set()
         try:
             with translate_errors():
@@ -122,7 +122,9 @@ class Database:
         while True:
             with suppress(DatabaseUnavailable, TransientError):
                 async with self.engine() as connection:
-                    cursor = await connection.execute("SELECT pg_current_wal_insert_lsn()::text")
+                    cursor = await connection.execute(
+                        "SELECT CASE WHEN NOT pg_is_in_recovery() THEN pg_current_wal_insert_lsn()::text END"
+                    )
                     written = await cursor.fetchone()
                 if written != seen or loop.time() - yielded_at >= every_seconds:
                     seen, yielded_at = written, loop.time()
@@ -130,15 +132,22 @@ class Database:
             await asyncio.sleep(POLL_SECONDS)
 
 
-def _build_begin(parameters: Mapping[str, str], role: LiteralString) -> sql.Composed:
+@lru_cache(maxsize=1000)
+def _build_begin(limits: TransactionLimits, role: LiteralString, organization: UUID | None) -> bytes:
     """BEGIN, and all parameters of the transaction, for one round trip. The role comes last."""
-    values = {**parameters, "search_path": roles.SEARCH_PATH, "role": role}
-    return sql.SQL("BEGIN; SELECT {}").format(
+    values = {
+        **limits.parameters,
+        "postroom.organization": str(organization or ""),
+        "search_path": roles.SEARCH_PATH,
+        "role": role,
+    }
+    begin = sql.SQL("BEGIN; SELECT {}").format(
         sql.SQL(", ").join(
             sql.SQL("set_config({}, {}, true)").format(sql.Literal(name), sql.Literal(value))
             for name, value in values.items()
         )
     )
+    return begin.as_bytes(None)
 
 
 async def _drop_dead_connections(pool: Pool) -> None:
