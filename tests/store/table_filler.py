@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from postroom.store.connection import Connection
 
 # Tables that belong to the installation, not to an organization.
-SHARED = {"schema_migrations", "clock_offset", "blob_location", "figure_steps"}
+SHARED = {"schema_migrations", "clock_offset", "blob_location", "figure_steps", "metric_snapshot"}
 # Values for constraints over several columns, which cannot be derived from the catalog.
 EXAMPLES: dict[str, dict[str, object]] = {
     "credentials": {"ssm_parameter": "/postroom/example"},

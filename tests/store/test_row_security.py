@@ -21,6 +21,7 @@ LOOKUPS = {
     },
     "blob_location": {"only_row", "location", "set_at"},
     "clock_offset": {"only_row", "ahead"},
+    "metric_snapshot": {"only_row", "measured_at", "samples"},
     "mailboxes": {
         "id",
         "organization_id",
@@ -242,14 +243,20 @@ async def test_the_engine_writes_only_a_few_tables(owner, engine):
         """,
         [ENGINE],
     )
-    assert await cursor.fetchall() == [("backlogs",), ("blob_location",), ("notifications",), ("work",)]
+    assert await cursor.fetchall() == [
+        ("backlogs",),
+        ("blob_location",),
+        ("metric_snapshot",),
+        ("notifications",),
+        ("work",),
+    ]
     cursor = await owner.execute(
         """
         SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND attnum > 0
           AND (has_column_privilege(%s, attrelid, attnum, 'UPDATE')
                OR has_column_privilege(%s, attrelid, attnum, 'INSERT'))
-          AND relname NOT IN ('backlogs', 'blob_location', 'notifications', 'work')
+          AND relname NOT IN ('backlogs', 'blob_location', 'metric_snapshot', 'notifications', 'work')
         ORDER BY 1, 2
         """,
         [ENGINE, ENGINE],

@@ -79,8 +79,22 @@ async def test_metrics_match_the_database(scrape, owner, database, organization,
     assert found["postroom_web_processes",] == 1
 
 
+async def test_metrics_are_measured_once_a_minute_for_all_processes(
+    scrape, database, organization, make_mailbox, move_clock
+):
+    await make_mailbox(organization, provider="gmail")
+    before = await scrape()
+    await make_mailbox(organization, provider="outlook")
+    async with client_of(database, organization) as client:  # another process
+        assert 'provider="outlook"' not in (await client.get("/metrics")).text
+    await move_clock(61)
+    found = await scrape()
+    assert ("postroom_mailboxes", "active", "outlook") not in before
+    assert found["postroom_mailboxes", "active", "outlook"] == 1
+
+
 async def test_changes_without_push_and_audit_differences_are_measured(
-    scrape, owner, organization, other_organization
+    scrape, owner, organization, other_organization, move_clock
 ):
     filling = TableFiller(owner, organization)
     await filling.fill()
@@ -103,6 +117,7 @@ async def test_changes_without_push_and_audit_differences_are_measured(
     assert found["postroom_mailboxes_changed_without_push", "gmail"] == 1
     assert found["postroom_audit_missing_messages", "gmail"] == 3
     await owner.execute("UPDATE mailboxes SET last_notified_at = now()")
+    await move_clock(61)
     assert ("postroom_mailboxes_changed_without_push", "gmail") not in await scrape()
 
 
