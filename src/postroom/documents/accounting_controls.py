@@ -56,6 +56,14 @@ def list_names(kind: DocumentKind) -> frozenset[str]:
     )
 
 
+def find_currency(kind: DocumentKind) -> str | None:
+    """The field that holds the currency of the controlled amount."""
+    amount = kind.controls.amount
+    return next(
+        (name for name, field in kind.fields.items() if amount and field.related_fields == amount), None
+    )
+
+
 def check_controls(
     kind: DocumentKind, values: Mapping[str, Any], facts: KnownFacts
 ) -> tuple[FieldCheck, ...]:
@@ -103,7 +111,7 @@ def _check_amount(
     amount = record_matching.to_decimal(values.get(name)) if name else None
     if name is None or not amount:
         return
-    currency = next((each for each, field in kind.fields.items() if field.related_fields == name), None)
+    currency = find_currency(kind)
     usual = [
         abs(other)
         for record in records

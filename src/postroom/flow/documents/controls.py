@@ -65,8 +65,8 @@ async def _list_earlier_records(
     controls = kind.controls
     if controls.account is None and controls.amount is None:
         return []
-    currency = next((name for name, field in kind.fields.items() if field.shape == "currency"), "")
-    names = [controls.account or "", controls.amount or "", currency]
+    currency = accounting_controls.find_currency(kind)
+    names = [name or "" for name in (controls.account, controls.amount, currency)]
     for issuer in context.identities[kind.name].get_issuer_hashes(kind.name, values, doubted=doubted):
         found = await records.list_earlier_values(connection, document.id, document.pipeline, issuer, names)
         if found:
