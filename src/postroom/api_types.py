@@ -258,11 +258,14 @@ TableRows = Annotated[list[dict[Text, Text | None]], msgspec.Meta(max_length=100
 class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Corrected values of fields that were extracted wrongly; for a table, all its rows.
 
-    `override` names the failed checks despite which the values are confirmed.
+    `override` names the failed checks despite which the values are confirmed, `order` an open order (empty:
+    none), `replaces` the record that the document amends.
     """
 
     corrections: dict[Text, Text | TableRows | None] = {}
     override: Annotated[list[Text], msgspec.Meta(max_length=100)] = []
+    order: Text | None = None
+    replaces: UUID | None = None
 
 
 class FailedCheck(msgspec.Struct, frozen=True):
@@ -296,6 +299,44 @@ class RecordResource(msgspec.Struct, frozen=True):
     order_id: UUID | None
     confirmed_by: str
     confirmed_at: datetime
+    state: str
+    version: int
+    merged_into: UUID | None
+    order_reference: str | None
+    document_ids: list[UUID]
+    archive_paths: list[str]
+
+
+class RecordVersionResource(msgspec.Struct, frozen=True):
+    version: int
+    change: str
+    state: str
+    key: str
+    fields: Any
+    order_id: UUID | None
+    reason: str
+    actor_id: str
+    other_record_id: UUID | None
+    document_ids: list[UUID]
+    changed_at: datetime
+
+
+class RecordReason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    reason: Annotated[Text, msgspec.Meta(min_length=1)]
+
+
+class RecordCorrection(RecordReason, frozen=True, forbid_unknown_fields=True):
+    corrections: dict[Text, Text | TableRows | None] = {}
+    override: Annotated[list[Text], msgspec.Meta(max_length=100)] = []
+    order: Text | None = None
+
+
+class RecordMerge(RecordReason, frozen=True, forbid_unknown_fields=True):
+    into: Annotated[UUID, msgspec.Meta(description="The record that is left.")]
+
+
+class RecordSplit(RecordReason, frozen=True, forbid_unknown_fields=True):
+    document: Annotated[UUID, msgspec.Meta(description="Without one, the merge is undone.")] | None = None
 
 
 class OrganizationNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -312,6 +353,7 @@ class OrderResource(msgspec.Struct, frozen=True):
     fields: Any
     state: str
     created_at: datetime
+    record_id: UUID | None
 
 
 class NewOrder(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

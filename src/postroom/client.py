@@ -40,6 +40,7 @@ from postroom.api_types import (
     OrganizationNames,
     PageSplit,
     RecordResource,
+    RecordVersionResource,
     RequestAccepted,
     ResultPage,
     ReviewResource,
@@ -192,13 +193,17 @@ class Postroom:
         corrections: Mapping[str, Correction] | None = None,
         *,
         override: Sequence[str] = (),
+        order: str | None = None,
+        replaces: UUID | str | None = None,
     ) -> RecordResource:
         """Confirm the extracted fields with your corrections (for a table, all rows); returns the record.
 
-        `override` names failed checks to ignore. Any other failed check is an ApiError of kind
+        `order` is the reference of the open order to link it to, `replaces` the record that the document
+        amends. `override` names failed checks to ignore. Any other failed check is an ApiError of kind
         `checks-failed`, which lists them in `checks`.
         """
-        body = {"corrections": dict(corrections or {}), "override": list(override)}
+        body: dict[str, object] = {"corrections": dict(corrections or {}), "override": list(override)}
+        body |= {"order": order, "replaces": replaces}
         return self._send("POST", f"/reviews/{review}/confirm", body, RecordResource)
 
     def reject_document(self, document: UUID | str, reason: str) -> DocumentResource:
@@ -208,11 +213,48 @@ class Postroom:
     def reject(self, review: int, reason: str) -> ReviewResource:
         return self._send("POST", f"/reviews/{review}/reject", {"reason": reason}, ReviewResource)
 
-    def records(self, *, kind: str | None = None) -> Iterator[RecordResource]:
-        return self._list("/records", RecordResource, kind=kind)
+    def records(self, *, kind: str | None = None, state: str = "confirmed") -> Iterator[RecordResource]:
+        """The confirmed records, or those in another state, or `all`."""
+        return self._list("/records", RecordResource, kind=kind, state=state)
 
     def record(self, record: UUID | str) -> RecordResource:
         return self._get(f"/records/{record}", RecordResource)
+
+    def record_versions(self, record: UUID | str) -> Iterator[RecordVersionResource]:
+        return self._list(f"/records/{record}/versions", RecordVersionResource)
+
+    def reopen_record(self, record: UUID | str, reason: str) -> RecordResource:
+        """Have a confirmed or voided record reviewed again."""
+        return self._send("POST", f"/records/{record}/reopen", {"reason": reason}, RecordResource)
+
+    def correct_record(
+        self,
+        record: UUID | str,
+        corrections: Mapping[str, Correction] | None = None,
+        *,
+        reason: str,
+        override: Sequence[str] = (),
+        order: str | None = None,
+    ) -> RecordResource:
+        """Correct fields of a confirmed record, or choose its order ("" for none)."""
+        body: dict[str, object] = {"corrections": dict(corrections or {}), "override": list(override)}
+        body |= {"reason": reason, "order": order}
+        return self._send("POST", f"/records/{record}/correct", body, RecordResource)
+
+    def void_record(self, record: UUID | str, reason: str) -> RecordResource:
+        return self._send("POST", f"/records/{record}/void", {"reason": reason}, RecordResource)
+
+    def merge_record(self, record: UUID | str, into: UUID | str, *, reason: str) -> RecordResource:
+        """Merge a record into another one, which is returned."""
+        body = {"into": into, "reason": reason}
+        return self._send("POST", f"/records/{record}/merge", body, RecordResource)
+
+    def split_record(
+        self, record: UUID | str, *, reason: str, document: UUID | str | None = None
+    ) -> RecordResource:
+        """Undo a merge, or give a document a record of its own, which is returned."""
+        body = {"document": document, "reason": reason}
+        return self._send("POST", f"/records/{record}/split", body, RecordResource)
 
     def organization_names(self) -> list[str]:
         """The names by which suppliers address the organization."""

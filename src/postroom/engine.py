@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from postroom.config import Settings
 from postroom.documents.pipelines import Pipelines
-from postroom.flow.documents.review import ReviewContext
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.flow.mail.sync import SyncContext
 from postroom.flow.mailboxes.connect import ConnectContext
 from postroom.flow.mailboxes.subscribe import SubscribeContext

@@ -185,6 +185,42 @@ def _assert_correction_is_shown(run, name, read, database_url):
     assert re.search(r"^noted +check digits of vat_id: they are wrong$", shown, re.MULTILINE)
 
 
+def test_record_is_linked_corrected_reopened_and_voided(run, refused, read_all, tmp_path):
+    run("documents", "add", "bill.pdf")
+    read_all()
+    [document] = json.loads(run("documents", "list", "--json"))
+    run("documents", "confirm", document["id"])
+    facts = samples.get_document_facts(BILL)
+    (tmp_path / "orders.csv").write_text(f"reference,number,gross\nO-1,{facts['number']},{facts['gross']}\n")
+    run("orders", "import", "orders.csv", "--kind", "invoice")
+    [listed] = json.loads(run("records", "list", "--json"))
+    assert (listed["order"], listed["state"]) == ("O-1", "confirmed")
+    record = listed["record"][:8]
+    assert re.search(rf"^O-1 +invoice +matched +{record}", run("orders", "list"), re.MULTILINE)
+    why = ("--reason", "misread", "--as", "Ann")
+    assert "fail a check: net + vat = gross" in refused(
+        "records", "correct", record, "--set", "gross=1.00", *why
+    )
+    assert "version 3" in run("records", "correct", record, "--set", "number=R-7", "--order", "", *why)
+    shown = run("records", "show", record)
+    assert re.search(r"^number +R-7$", shown, re.MULTILINE)
+    assert re.search(r"^3 +corrected +Ann +misread$", shown, re.MULTILINE)
+    assert json.loads(run("orders", "list", "--json"))[0]["record_id"] is None
+    assert "Confirm or reject its document" in run("records", "reopen", record, *why)
+    assert "is reopened, which does not allow this" in refused("records", "reopen", record, *why)
+    run("documents", "confirm", document["id"], "--order", "O-1")
+    assert "No record has the key nothing" in refused("records", "merge", record, "--into", "nothing", *why)
+    assert "only be merged into another one" in refused("records", "merge", record, "--into", record, *why)
+    alone = ("records", "split", record, "--document", document["id"], *why)
+    assert "It is the only document" in refused(*alone)
+    assert run("records", "void", record, *why).startswith("Voided ")
+    assert run("records", "list").startswith("No records.")
+    assert run("documents", "export") == ""
+    [exported] = [json.loads(line) for line in run("documents", "export", "--all").splitlines()]
+    assert (exported["state"], exported["fields"]["number"]) == ("voided", "R-7")
+    assert "voided" in run("records", "list", "--all")
+
+
 def test_rejected_document_can_be_processed_again(run, refused, read_all):
     run("documents", "add", "bill.pdf")
     read_all()

@@ -65,6 +65,26 @@ class MovedArchive(Document):
         self.world.assert_no_temporary_files()
 
 
+class RevisedArchive(Document):
+    """A record is corrected, so that its document is archived again beside its earlier copy."""
+
+    async def prepare(self) -> None:
+        await super().prepare()
+        await self.world.work()
+        [(record, self.path)] = await self.world.rows("SELECT record_id, archive_path FROM documents")
+        await self.world.run("records", "correct", str(record), "--set", "number=R-7", "--reason", "misread")
+
+    async def check(self) -> None:
+        [(path,)] = await self.world.rows("SELECT archive_path FROM documents WHERE archived_at IS NOT NULL")
+        assert "R_7" in path
+        for each in (path, self.path):
+            assert (self.world.home / each).read_bytes() == self.content
+        assert len([*self.world.home.glob("archive/**/*.pdf")]) == 2
+        assert await self.world.rows("SELECT path FROM archive_copies") == [(self.path,)]
+        assert (await self.world.count_entries())["DOCUMENT_ARCHIVED"] == 2
+        self.world.assert_no_temporary_files()
+
+
 class Upload(RequestScenario, DocumentScenario):
     """A program uploads an invoice, and again when the connection broke off: a second arrival at most."""
 

@@ -97,6 +97,13 @@ EFFECTS = (
         "Archive.put_once",
     ),
     Effect(
+        "archive.put_once",
+        "RevisedArchive",
+        "postroom.blobs.disk_archive:DiskArchive.put_once",
+        "Archive.put_once",
+        usual=None,
+    ),
+    Effect(
         "archive.remove",
         "MovedArchive",
         "postroom.blobs.disk_archive:DiskArchive.remove",

@@ -17,8 +17,8 @@ from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.engine import Engine
 from postroom.errors import TransientError
 from postroom.flow.documents import review, upload
-from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.upload import Upload
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.store import documents, records, work
 from postroom.store.documents import Document, DocumentIntake
 from postroom.store.records import Record

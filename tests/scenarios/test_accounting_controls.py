@@ -8,7 +8,7 @@ import pytest
 
 from postroom.errors import ChecksFailed, InvalidField
 from postroom.flow.access import organization_names
-from postroom.flow.documents import review
+from postroom.flow.documents import value_checks
 from postroom.model import DocumentState
 from postroom.store import records, reviews
 from scenarios.document_postroom import bill
@@ -64,7 +64,7 @@ async def failed_checks(document_room, document, **corrections):
     """The checks that fail in the review of a document, with these corrections."""
     async with document_room.transaction() as connection:
         extraction = await records.get_newest_extraction(connection, document.id)
-        found = await review.check_values(
+        found = await value_checks.check_values(
             connection, document_room.reviewing, document, extraction, corrections
         )
     return [check.name for check in found if check.is_failed]

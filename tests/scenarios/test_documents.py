@@ -21,7 +21,7 @@ from postroom.flow.documents.upload import Upload
 from postroom.flow.mail import address_pattern
 from postroom.flow.mail import purge as purge_flow
 from postroom.model import DocumentState, ProviderName
-from postroom.store import documents, purge, records, reviews
+from postroom.store import documents, orders, purge, records, reviews
 from scenarios import archive_contents
 from scenarios.document_postroom import bill, document_postroom, get_attachment
 from simulator.driver import running
@@ -475,7 +475,7 @@ async def test_a_contract_note_fulfils_the_order_that_it_agrees_with(document_ro
     recorded = samples.get_document_facts(note)
     placed = {name: str(recorded[name]) for name in ("isin", "direction", "quantity")}
     async with document_room.transaction() as connection:
-        await records.import_orders(
+        await orders.import_orders(
             connection,
             "contract-note",
             [("O-1", "ldeburna", placed), ("O-2", "ldeburna", {**placed, "isin": "US0378331005"})],

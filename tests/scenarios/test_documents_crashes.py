@@ -12,7 +12,7 @@ from postroom.config import Settings
 from postroom.flow.documents import intake
 from postroom.model import ProviderName
 from postroom.store import blobs as stored
-from postroom.store import records
+from postroom.store import orders
 from postroom.wiring import documents as wired
 from postroom.wiring import storage
 from scenarios.document_postroom import TODAY, document_postroom, get_attachment
@@ -122,9 +122,9 @@ async def _place(document_room, *notes):
     """An open order for each."""
     recorded = [samples.get_document_facts(note) for note in notes]
     names = ("isin", "direction", "quantity", "net")
-    orders = [(each["number"], "ann", {name: str(each[name]) for name in names}) for each in recorded]
+    expected = [(each["number"], "ann", {name: str(each[name]) for name in names}) for each in recorded]
     async with document_room.transaction() as connection:
-        await records.import_orders(connection, "contract-note", orders)
+        await orders.import_orders(connection, "contract-note", expected)
 
 
 async def _send(box, *mail):

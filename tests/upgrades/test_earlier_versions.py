@@ -9,7 +9,6 @@ import databases
 from databases import login_settings, session, to_service
 from ledger_sealing import SIGNER, check_signature, seal_ledger
 from postroom import config
-from postroom.documents.pipelines import Pipeline
 from postroom.flow.documents.route import ExtractedValues, identify_earlier_records, look_up_record
 from postroom.flow.ledger import verification
 from postroom.store import ledger
@@ -112,11 +111,9 @@ async def test_records_of_earlier_versions_are_recognized(empty_database_url, ea
             async with database.transaction(organization) as connection:
                 copy = ExtractedValues(kind, fields)
                 await identify_earlier_records(connection, context, pipeline)
-                lookup = await look_up_record(connection, context, Pipeline(name=pipeline, kind=kind), copy)
+                lookup = await look_up_record(connection, context, pipeline, copy)
                 amended = ExtractedValues(kind, {**fields, "net": "0.01"})
-                change = await look_up_record(
-                    connection, context, Pipeline(name=pipeline, kind=kind), amended
-                )
+                change = await look_up_record(connection, context, pipeline, amended)
             assert lookup.record is not None, lookup.conflict
             assert lookup.record.id == record
             is_numbered = kind == "contract-note" and "number" in fields

@@ -27,10 +27,13 @@ COLUMNS = {
     "webhook": ("webhooks", "id"),
     "delivery": ("deliveries", "id"),
 }
+REASON = {"reason": "wrong"}
 BODIES = {
     "replay_webhook": {"after": 0},
     "unlock_document": {"password": "guess"},
     "split_document": {"pages": "1,2"},
+    **dict.fromkeys(("reopen_record", "correct_record", "void_record", "split_record"), REASON),
+    "merge_record": {**REASON, "into": "00000000-0000-0000-0000-000000000001"},
 }
 WITH_IDS = [each for each in OPERATIONS if "{" in each.path]
 

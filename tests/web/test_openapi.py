@@ -16,13 +16,14 @@ SCHEMAS = {
     "MailEvent",
     "Mailbox", "MailboxChange", "Message", "NewOrder", "NewOrders", "NewWebhook", "Order",
     "OrganizationNames", "ProblemAnswer",
-    "Record", "Rejection", "Replay", "Review", "Subscription", "SyncWish", "Thread", "Tried", "Webhook",
+    "Record", "RecordCorrection", "RecordMerge", "RecordReason", "RecordSplit", "RecordVersion", "Rejection",
+    "Replay", "Review", "Subscription", "SyncWish", "Thread", "Tried", "Webhook",
     "WebhookChange", "WholeDocument", "WholeMessage",
 }  # fmt: skip
 PAGED = {
     "Attachment", "Delivery", "Document", "Failure", "Folder", "LedgerEntry", "MailEvent", "Mailbox",
     "Message",
-    "Order", "Record", "Review", "Subscription", "Thread", "Webhook",
+    "Order", "Record", "RecordVersion", "Review", "Subscription", "Thread", "Webhook",
 }  # fmt: skip
 
 
@@ -74,7 +75,8 @@ async def test_openapi_document_is_public_and_complete(served):
         for operation in item.values()
     }
     assert {name for name, headers in sent.items() if "If-Match" in headers} == {
-        "change_mailbox", "confirm_review", "reject_review", "close_order"
+        "change_mailbox", "confirm_review", "reject_review", "close_order", "reopen_record", "correct_record",
+        "void_record", "merge_record", "split_record"
     }  # fmt: skip
     assert sent["add_webhook"] == {"Idempotency-Key"}
     refusals = set(reported["paths"]["/mailboxes/{mailbox}"]["patch"]["responses"]) - {"200"}

@@ -31,6 +31,7 @@ from postroom.cli import (
     parked_work,
     pipelines,
     purge,
+    records,
     search,
     serve,
     subscriptions,
@@ -66,6 +67,7 @@ app.add_typer(members.group)
 app.add_typer(api_keys.group)
 app.add_typer(webhooks.group)
 app.add_typer(documents.group)
+app.add_typer(records.group)
 app.add_typer(pipelines.group)
 app.add_typer(orders.group)
 app.add_typer(organization.group)

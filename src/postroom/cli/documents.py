@@ -20,7 +20,7 @@ from postroom.errors import ChecksFailed, PermanentError
 from postroom.model import DocumentState
 
 if TYPE_CHECKING:
-    from postroom.flow.documents.review import ReviewContext
+    from postroom.flow.documents.value_checks import ReviewContext
     from postroom.model import OrganizationId
     from postroom.store.database import Connection, Database
     from postroom.store.documents import Document, DocumentSummary
@@ -40,6 +40,25 @@ group.command(epilog=export.EXAMPLES)(export.export)
 group.command(epilog=document_files.UNLOCK_EXAMPLES)(document_files.unlock)
 group.command(epilog=document_files.SPLIT_EXAMPLES)(document_files.split)
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+CorrectionsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="FIELD=VALUE",
+        help="Correct a field; repeatable. For a table, give all rows as JSON.",
+    ),
+]
+OverrideOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--override",
+        metavar="CHECK",
+        help="Confirm although this check fails, for example 'net + vat = gross'; repeatable.",
+    ),
+]
+OrderOption = Annotated[
+    str | None, typer.Option("--order", metavar="REFERENCE", help="Open order to link to; '' for none.")
+]
 StateOption = Annotated[DocumentState | None, typer.Option("--state", help="Only documents in this state.")]
 PipelineOption = Annotated[
     str | None, typer.Option("--pipeline", metavar="NAME", help="Only documents of this pipeline.")
@@ -171,25 +190,16 @@ Examples:
   postroom documents confirm 6f1c2a4e
   postroom documents confirm 6f1c2a4e --set gross=119.00 --set currency=EUR
   postroom documents confirm 6f1c2a4e --set gross=119.00 --override 'net + vat = gross'
+  postroom documents confirm 6f1c2a4e --order O-4711
   postroom documents confirm 6f1c2a4e --set 'vat_rates=[{"rate": "19", "net": "100.00", "vat": "19.00"}]'"""
 )
 def confirm(
     document: DocumentArgument,
-    corrections: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set",
-            metavar="FIELD=VALUE",
-            help="Correct a field; repeatable. For a table, give all rows as JSON.",
-        ),
-    ] = None,
-    override: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--override",
-            metavar="CHECK",
-            help="Confirm although this check fails, for example 'net + vat = gross'; repeatable.",
-        ),
+    corrections: CorrectionsOption = None,
+    override: OverrideOption = None,
+    order: OrderOption = None,
+    replaces: Annotated[
+        str | None, typer.Option(metavar="RECORD", help="Record that this document amends: key or ID.")
     ] = None,
     actor: ActorOption = "command line",
 ) -> None:
@@ -201,10 +211,13 @@ def confirm(
     from postroom.cli import startup
     from postroom.flow.documents import review
 
-    values = dict(_parse_correction(correction) for correction in corrections or [])
+    values = parse_corrections(corrections)
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> UUID:
-        context, document_id = _build_review_context(), await find_document(connection, document)
+        from postroom.cli.records import find_record
+
+        context, document_id = build_review_context(), await find_document(connection, document)
+        replaced = await find_record(connection, replaces) if replaces else None
         return await review.confirm(
             connection,
             context,
@@ -213,12 +226,14 @@ def confirm(
             actor=actor,
             corrections=values,
             override=override or (),
+            order=order,
+            replaces=replaced.id if replaced else None,
         )
 
     try:
         record = startup.run_in_transaction(decide)
     except ChecksFailed as error:
-        raise PermanentError(_describe_failed_checks(error)) from error
+        raise PermanentError(describe_failed_checks(error)) from error
     typer.echo(f"Confirmed as record {record}.")
 
 
@@ -239,7 +254,7 @@ def reject(
     from postroom.flow.documents import review
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> None:
-        context, document_id = _build_review_context(), await find_document(connection, document)
+        context, document_id = build_review_context(), await find_document(connection, document)
         await review.reject(connection, context, organization, document_id, actor=actor, reason=reason)
 
     startup.run_in_transaction(decide)
@@ -393,11 +408,11 @@ async def _list_checks(
     corrections: "Mapping[str, Correction]",
 ) -> list[dict[str, Any]]:
     """The checks of the values as corrected."""
-    from postroom.flow.documents import review
+    from postroom.flow.documents import value_checks
 
     values = {name: correction.right_value for name, correction in corrections.items()}
-    context = _build_review_context()
-    checks = await review.check_values(connection, context, document, extraction, values)
+    context = build_review_context()
+    checks = await value_checks.check_values(connection, context, document, extraction, values)
     return [asdict(check) for check in checks]
 
 
@@ -422,10 +437,14 @@ def _apply_corrections(
     return fields
 
 
-def _describe_failed_checks(error: ChecksFailed) -> str:
+def describe_failed_checks(error: ChecksFailed) -> str:
     checks = "; ".join(f"{name} ({words})" for name, words in error.checks)
     options = " ".join(f"--override {shlex.quote(name)}" for name, _ in error.checks)
     return f"The values fail a check: {checks}. Correct them, or confirm them anyway with {options}."
+
+
+def parse_corrections(options: list[str] | None) -> dict[str, str]:
+    return dict(_parse_correction(option) for option in options or [])
 
 
 def _parse_correction(option: str) -> tuple[str, str]:
@@ -435,7 +454,7 @@ def _parse_correction(option: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _build_review_context() -> "ReviewContext":
+def build_review_context() -> "ReviewContext":
     from postroom import config
     from postroom.wiring import documents as wired
 

@@ -40,6 +40,10 @@ def export(
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write [default: standard output]")
     ] = None,
+    *,
+    every_state: Annotated[
+        bool, typer.Option("--all", help="Include reopened, voided and merged records.")
+    ] = False,
 ) -> None:
     """Export confirmed records with their documents, oldest first."""
     from postroom.cli import startup
@@ -49,7 +53,7 @@ def export(
     kinds.require_installed(kind)
 
     async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
-        return await records.list_for_export(connection, kind)
+        return await records.list_for_export(connection, kind, every_state=every_state)
 
     rows = startup.run_in_transaction(read)
     try:

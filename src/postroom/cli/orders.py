@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from postroom.flow.documents.route import RouteContext
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
-    from postroom.store.records import Order
+    from postroom.store.orders import Order
 
 group = typer.Typer(
     name="orders",
@@ -71,12 +71,12 @@ def list_orders(
     """List orders, newest first."""
     from postroom.cli import output, startup
     from postroom.documents.kinds import kind_registry as kinds
-    from postroom.store import records
+    from postroom.store import orders as store
 
     kinds.require_installed(kind)
 
     async def read(connection: "Connection", _: "OrganizationId") -> "list[Order]":
-        return await records.list_orders(connection, kind)
+        return await store.list_orders(connection, kind)
 
     orders = startup.run_in_transaction(read)
     if json:
@@ -85,10 +85,17 @@ def list_orders(
         typer.echo("No orders. Import some with `postroom orders import FILE --kind KIND`.")
     else:
         rows = [
-            [order.reference, order.kind, order.state, order.username, _format_fields(order.fields)]
+            [
+                order.reference,
+                order.kind,
+                order.state,
+                str(order.record_id)[:8] if order.record_id else None,
+                order.username,
+                _format_fields(order.fields),
+            ]
             for order in orders
         ]
-        output.print_table(["ORDER", "KIND", "STATE", "USERNAME", "FIELDS"], rows)
+        output.print_table(["ORDER", "KIND", "STATE", "RECORD", "USERNAME", "FIELDS"], rows)
 
 
 @group.command(name="close", epilog="\b\nExamples:\n  postroom orders close O-4711 --kind contract-note")
@@ -99,11 +106,11 @@ def close_order(
     """Close an open order: no document is expected for it any more."""
     from postroom.cli import startup
     from postroom.flow.documents import orders as flow
-    from postroom.store import records
+    from postroom.store import orders as store
 
     async def write(connection: "Connection", organization: "OrganizationId") -> None:
         matches = [
-            order for order in await records.list_orders(connection, kind) if order.reference == reference
+            order for order in await store.list_orders(connection, kind) if order.reference == reference
         ]
         if not matches:
             raise PermanentError(

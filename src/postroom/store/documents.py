@@ -312,6 +312,26 @@ async def get(connection: Connection, document: UUID) -> Document | None:
         return await cursor.fetchone()
 
 
+async def lock(connection: Connection, document: UUID) -> Document | None:
+    """Get a document and let no other transaction change it until the commit."""
+    async with connection.cursor(row_factory=class_row(Document)) as cursor:
+        await cursor.execute(
+            "SELECT " + _COLUMNS + " FROM documents WHERE id = %s FOR NO KEY UPDATE",  # noqa: S608  # of literals
+            [document],
+        )
+        return await cursor.fetchone()
+
+
+async def list_by_record(connection: Connection, record: UUID) -> list[Document]:
+    """The documents of a record, oldest first."""
+    async with connection.cursor(row_factory=class_row(Document)) as cursor:
+        await cursor.execute(
+            "SELECT " + _COLUMNS + " FROM documents WHERE record_id = %s ORDER BY created_at, id",  # noqa: S608  # of literals
+            [record],
+        )
+        return await cursor.fetchall()
+
+
 async def find_by_id_prefix(connection: Connection, name: str) -> list[UUID]:
     """Up to two documents whose id starts with this prefix; two mean that it is ambiguous."""
     cursor = await connection.execute(
@@ -369,41 +389,6 @@ async def change_state(
         return await cursor.fetchone()
 
 
-async def mark_archived(connection: Connection, document: UUID, path: str) -> None:
-    await connection.execute(
-        """
-        UPDATE documents SET archive_path = %s, archived_at = postroom_now(), archive_outdated_at = NULL,
-            last_error = NULL
-        WHERE id = %s
-        """,
-        [path, document],
-    )
-
-
-async def mark_archive_outdated(connection: Connection, document: UUID) -> None:
-    await connection.execute(
-        "UPDATE documents SET archive_outdated_at = postroom_now() WHERE id = %s", [document]
-    )
-
-
-async def is_copy_shared(engine: Connection, document: UUID, *, sha256: bytes, path: str) -> bool:
-    """Whether another document, of any organization, names this archived copy or may be about to."""
-    cursor = await engine.execute("SELECT needs_archived_copy(%s, %s, %s)", [sha256, path, document])
-    row = await cursor.fetchone()
-    assert row is not None, "a function returns a row"
-    return row[0]
-
-
-async def lock_arrivals(connection: Connection, document: UUID) -> None:
-    """Wait for a purge of these arrivals, and let the next one wait for this transaction."""
-    await connection.execute("SELECT FROM arrivals WHERE document_id = %s FOR SHARE", [document])
-
-
-async def record_archive_error(connection: Connection, document: UUID, reason: str) -> None:
-    """Record why a completed document is not archived yet."""
-    await connection.execute("UPDATE documents SET last_error = %s WHERE id = %s", [reason, document])
-
-
 async def list_summaries(
     connection: Connection,
     *,
@@ -417,9 +402,10 @@ async def list_summaries(
     async with connection.cursor(row_factory=class_row(DocumentSummary)) as cursor:
         await cursor.execute(
             """
-            SELECT documents.id, documents.pipeline, documents.kind, state, state_since,
+            SELECT documents.id, documents.pipeline, documents.kind, documents.state, state_since,
                 coalesce(skip_reason, last_error, reviews.reason) AS reason,
-                newest.file_name, newest.sender, newest.received_at, records.key AS record_key,
+                newest.file_name, newest.sender, newest.received_at,
+                CASE WHEN documents.state = 'completed' THEN records.key END AS record_key,
                 documents.created_at
             FROM documents
             LEFT JOIN records ON records.id = record_id
@@ -428,7 +414,8 @@ async def list_summaries(
                 SELECT file_name, sender, received_at FROM arrivals
                 WHERE document_id = documents.id ORDER BY arrivals.id DESC LIMIT 1
             ) AS newest ON true
-            WHERE (%(state)s::text IS NULL OR state = %(state)s) AND (%(skipped)s OR state <> 'skipped')
+            WHERE (%(state)s::text IS NULL OR documents.state = %(state)s)
+                AND (%(skipped)s OR documents.state <> 'skipped')
                 AND (%(pipeline)s::text IS NULL OR documents.pipeline = %(pipeline)s)
                 AND (%(at)s::timestamptz IS NULL
                     OR (documents.created_at, documents.id) < (%(at)s, %(id)s::uuid))

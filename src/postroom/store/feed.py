@@ -37,6 +37,7 @@ EVENT_KINDS: Final = (
     "message.created",
     "message.deleted",
     "message.left",
+    "record.changed",
 )
 
 

@@ -236,7 +236,9 @@ async def mark_archive_paths(connection: Connection, wanted: AddressSearch) -> l
     """Mark the documents whose archive path contains an address, so that their copies move."""
     cursor = await connection.execute(
         """
-        UPDATE documents SET archive_outdated_at = postroom_now() WHERE archive_path ~ %(pattern)s
+        UPDATE documents SET archive_outdated_at = postroom_now()
+        WHERE archive_path ~ %(pattern)s
+            OR id IN (SELECT document_id FROM archive_copies WHERE path ~ %(pattern)s)
         RETURNING id
         """,
         _parameters(wanted),
@@ -248,7 +250,7 @@ async def mark_archive_paths_of_mailbox(connection: Connection, mailbox: Mailbox
     """Mark the archived documents that came through one mailbox, so that their copies move."""
     cursor = await connection.execute(
         """
-        UPDATE documents SET archive_outdated_at = postroom_now() WHERE archived_at IS NOT NULL AND id IN (
+        UPDATE documents SET archive_outdated_at = postroom_now() WHERE archive_path IS NOT NULL AND id IN (
             SELECT document_id FROM arrivals JOIN messages ON messages.id = message_id
             WHERE mailbox_id = %s)
         RETURNING id

@@ -1,12 +1,13 @@
-"""The tables `transcripts`, `extractions`, `records` and `orders`: document text, fields, results.
+"""The tables `transcripts`, `extractions` and `records`: document text, fields, results.
 
-Also the identifiers by which a duplicate finds its record. Reviews and corrections are in `reviews`.
+Also the identifiers by which a duplicate finds its record. Changes of a record are in `record_versions`,
+reviews and corrections in `reviews`.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from enum import StrEnum
 from typing import Any
 from uuid import UUID
 
@@ -16,9 +17,18 @@ from psycopg.types.json import Jsonb
 from postroom.store.database import Connection
 
 
+class RecordState(StrEnum):
+    """The state of a record. `flow.documents` draws the transitions."""
+
+    CONFIRMED = "confirmed"
+    REOPENED = "reopened"  # a person reviews it again
+    VOIDED = "voided"  # it should not exist
+    MERGED = "merged"  # it was the same as another record, which has its documents
+
+
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A confirmed invoice or trade."""
+    """An invoice or trade. `merged_into` is the record that a merged one is the same as."""
 
     id: UUID
     kind: str
@@ -28,18 +38,22 @@ class Record:
     order_id: UUID | None
     confirmed_by: str
     confirmed_at: datetime
+    state: RecordState = RecordState.CONFIRMED
+    version: int = 1
+    merged_into: UUID | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "state", RecordState(self.state))
+
+    @property
+    def name(self) -> str:
+        """Its key, or else its id."""
+        return self.key or str(self.id)
 
 
-@dataclass(frozen=True, slots=True)
-class Order:
-    """A purchase or trade for which a document is expected."""
-
-    id: UUID
-    kind: str
-    reference: str
-    username: str | None
-    fields: dict[str, Any]
-    state: str
+COLUMNS = """
+    id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at, state, version, merged_into
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +179,8 @@ async def confirm(
             (organization_id, kind, pipeline, fingerprint, key, fields, order_id, confirmed_by,
                 issuer_pending)
         VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, false)
-        ON CONFLICT (organization_id, pipeline, fingerprint) DO UPDATE SET key = records.key
+        ON CONFLICT (organization_id, pipeline, fingerprint) WHERE state IN ('confirmed', 'reopened')
+            DO UPDATE SET key = records.key
         RETURNING id, xmax = 0
         """,
         [kind, pipeline, fingerprint, key, Jsonb(dict(fields)), order, confirmed_by],
@@ -175,24 +190,46 @@ async def confirm(
     return row[0], row[1]
 
 
+async def lock(connection: Connection) -> None:
+    """Let no other transaction look up or change records of the organization until the commit.
+
+    Lock before documents and orders are locked, so that transactions never wait for each other in a circle.
+    """
+    await connection.execute(
+        "SELECT pg_advisory_xact_lock(hashtextextended('records ' || current_organization()::text, 0))"
+    )
+
+
 async def find_by_identifiers(
     connection: Connection, pipeline: str, identifiers: Sequence[bytes]
 ) -> list[Record]:
-    """Records with one of these identifiers, oldest first. Blocks concurrent additions until the commit."""
-    await connection.execute(
-        "SELECT pg_advisory_xact_lock(hashtextextended(current_organization()::text || %s, 0))", [pipeline]
-    )
+    """Records with one of these identifiers, oldest first, except voided ones. Call `lock` first."""
     async with connection.cursor(row_factory=class_row(Record)) as cursor:
         await cursor.execute(
-            """
-            SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records
+            "SELECT "  # noqa: S608  # of literals
+            + COLUMNS
+            + """
+            FROM records
             WHERE id IN (SELECT record_id FROM record_identifiers
-                WHERE pipeline = %s AND identifier_sha256 = ANY(%s))
+                WHERE pipeline = %s AND identifier_sha256 = ANY(%s)) AND state <> 'voided'
             ORDER BY confirmed_at, id
             """,
             [pipeline, list(identifiers)],
         )
         return await cursor.fetchall()
+
+
+async def has_unidentified(connection: Connection, pipeline: str, kinds: Sequence[str]) -> bool:
+    """Whether the pipeline has records of earlier versions, without digests of their issuer."""
+    cursor = await connection.execute(
+        """
+        SELECT FROM records
+        WHERE organization_id = current_organization() AND pipeline = %s AND issuer_pending AND kind = ANY(%s)
+        LIMIT 1
+        """,
+        [pipeline, list(kinds)],
+    )
+    return await cursor.fetchone() is not None
 
 
 async def take_unidentified(
@@ -207,8 +244,8 @@ async def take_unidentified(
                 WHERE organization_id = current_organization() AND pipeline = %s AND issuer_pending
                     AND kind = ANY(%s)
                 LIMIT %s)
-            RETURNING id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at
-            """,
+            RETURNING """  # noqa: S608  # of literals
+            + COLUMNS,
             [pipeline, list(kinds), limit],
         )
         return await cursor.fetchall()
@@ -232,7 +269,7 @@ async def add_identifiers(
 async def list_earlier_values(
     connection: Connection, document: UUID, pipeline: str, issuer: bytes, names: Sequence[str]
 ) -> list[list[str | None]]:
-    """These fields of an issuer's records, newest first, but not of the document's own record or later."""
+    """These fields of an issuer's confirmed records before the document's own one, newest first."""
     cursor = await connection.execute(
         """
         SELECT ARRAY(SELECT fields->>name FROM unnest(%s::text[]) WITH ORDINALITY AS input (name, place)
@@ -240,6 +277,7 @@ async def list_earlier_values(
         FROM records
         WHERE id IN (SELECT record_id FROM record_identifiers
                 WHERE pipeline = %s AND identifier_sha256 = %s)
+            AND state = 'confirmed'
             AND confirmed_at < coalesce((SELECT own.confirmed_at
                 FROM documents JOIN records AS own ON own.id = record_id WHERE documents.id = %s), 'infinity')
         ORDER BY confirmed_at DESC, id LIMIT 500
@@ -249,88 +287,58 @@ async def list_earlier_values(
     return [row[0] for row in await cursor.fetchall()]
 
 
+async def remove_identifiers(connection: Connection, record: UUID) -> None:
+    """Remove the identifiers of a record whose values change. The caller adds the new ones."""
+    await connection.execute("DELETE FROM record_identifiers WHERE record_id = %s", [record])
+
+
 async def get(connection: Connection, record: UUID) -> Record | None:
     async with connection.cursor(row_factory=class_row(Record)) as cursor:
         await cursor.execute(
-            """
-            SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records
-            WHERE id = %s
-            """,
+            "SELECT " + COLUMNS + " FROM records WHERE id = %s",  # noqa: S608  # of literals
             [record],
         )
         return await cursor.fetchone()
 
 
-async def import_orders(
-    connection: Connection, kind: str, orders: Sequence[tuple[str, str | None, Mapping[str, Any]]]
-) -> tuple[int, int]:
-    """Upsert orders by reference; only open ones change. Returns the numbers of new and changed orders."""
-    rows = sorted({reference: (user, fields) for reference, user, fields in orders}.items())
-    cursor = await connection.execute(
-        """
-        INSERT INTO orders (organization_id, kind, reference, username, fields)
-        SELECT current_organization(), %s, reference, username, fields::jsonb
-        FROM unnest(%s::text[], %s::text[], %s::text[]) AS input (reference, username, fields)
-        ON CONFLICT (organization_id, kind, reference) DO UPDATE SET
-            username = excluded.username, fields = excluded.fields
-        WHERE orders.state = 'open' AND (orders.username, orders.fields)
-            IS DISTINCT FROM (excluded.username, excluded.fields)
-        RETURNING xmax = 0
-        """,
-        [
-            kind,
-            [reference for reference, _ in rows],
-            [user for _, (user, _) in rows],
-            [json.dumps(dict(fields)) for _, (_, fields) in rows],
-        ],
-    )
-    inserted = [row[0] for row in await cursor.fetchall()]
-    return sum(inserted), len(inserted) - sum(inserted)
-
-
-async def list_open_orders(connection: Connection, kind: str) -> list[Order]:
-    """Open orders, locked so that two documents cannot match the same one."""
-    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+async def list_merged_into(connection: Connection, record: UUID) -> list[Record]:
+    """Records that were merged into this one."""
+    async with connection.cursor(row_factory=class_row(Record)) as cursor:
         await cursor.execute(
-            """
-            SELECT id, kind, reference, username, fields, state FROM orders
-            WHERE kind = %s AND state = 'open' ORDER BY id FOR UPDATE
-            """,
-            [kind],
+            "SELECT " + COLUMNS + " FROM records WHERE merged_into = %s ORDER BY confirmed_at, id",  # noqa: S608  # of literals
+            [record],
         )
         return await cursor.fetchall()
 
 
-async def list_orders(connection: Connection, kind: str | None = None) -> list[Order]:
-    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+async def find_by_name(connection: Connection, name: str, pipeline: str | None = None) -> list[Record]:
+    """Records with this key, or an id that starts with it: the live ones, or else all. At most three."""
+    async with connection.cursor(row_factory=class_row(Record)) as cursor:
         await cursor.execute(
-            """
-            SELECT id, kind, reference, username, fields, state FROM orders
-            WHERE %(kind)s::text IS NULL OR kind = %(kind)s ORDER BY created_at DESC, reference
+            "SELECT "  # noqa: S608  # of literals
+            + COLUMNS
+            + """
+            FROM records
+            WHERE (key = %(name)s OR starts_with(id::text, lower(%(name)s))) AND %(name)s <> ''
+                AND (%(pipeline)s::text IS NULL OR pipeline = %(pipeline)s)
+            ORDER BY state IN ('voided', 'merged'), confirmed_at DESC, id LIMIT 3
             """,
-            {"kind": kind},
+            {"name": name, "pipeline": pipeline},
         )
-        return await cursor.fetchall()
+        found = await cursor.fetchall()
+    live = [record for record in found if record.state not in (RecordState.VOIDED, RecordState.MERGED)]
+    return live or found
 
 
-async def match_order(connection: Connection, order: UUID) -> None:
-    await connection.execute("UPDATE orders SET state = 'matched' WHERE id = %s AND state = 'open'", [order])
-
-
-async def close_order(connection: Connection, order: UUID) -> bool:
-    cursor = await connection.execute(
-        "UPDATE orders SET state = 'closed' WHERE id = %s AND state = 'open' RETURNING 1", [order]
-    )
-    return await cursor.fetchone() is not None
-
-
-async def list_for_export(connection: Connection, kind: str | None) -> list[dict[str, Any]]:
-    """All records, each with its first document, oldest first."""
+async def list_for_export(
+    connection: Connection, kind: str | None, *, every_state: bool = False
+) -> list[dict[str, Any]]:
+    """The confirmed records, or those in every state, each with its first document, oldest first."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(
             """
             SELECT records.id::text AS record, records.kind, records.pipeline, key, confirmed_by,
-                confirmed_at, reference AS order, source.*, records.fields
+                confirmed_at, records.state, records.version, reference AS order, source.*, records.fields
             FROM records
             LEFT JOIN orders ON orders.id = order_id
             LEFT JOIN LATERAL (
@@ -338,9 +346,10 @@ async def list_for_export(connection: Connection, kind: str | None) -> list[dict
                 FROM documents JOIN arrivals ON document_id = documents.id
                 WHERE record_id = records.id ORDER BY arrivals.id LIMIT 1
             ) AS source ON true
-            WHERE %(kind)s::text IS NULL OR records.kind = %(kind)s
+            WHERE (%(kind)s::text IS NULL OR records.kind = %(kind)s)
+                AND (%(every_state)s OR records.state = 'confirmed')
             ORDER BY confirmed_at, records.id
             """,
-            {"kind": kind},
+            {"kind": kind, "every_state": every_state},
         )
         return await cursor.fetchall()

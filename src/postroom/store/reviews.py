@@ -93,6 +93,20 @@ async def decide(
     return row[0] if row else None
 
 
+async def add_decided(connection: Connection, document: UUID, reason: str, *, actor: str) -> int:
+    """Add the review of a person who corrected a record without being asked; returns its id."""
+    cursor = await connection.execute(
+        """
+        INSERT INTO reviews (organization_id, document_id, reason, decision, actor_id, decided_at)
+        VALUES (current_organization(), %s, %s, 'corrected', %s, postroom_now()) RETURNING id
+        """,
+        [document, reason, actor],
+    )
+    row = await cursor.fetchone()
+    assert row is not None, "an insert returns its row"
+    return row[0]
+
+
 async def list_by_document(connection: Connection, document: UUID) -> list[Review]:
     async with connection.cursor(row_factory=class_row(Review)) as cursor:
         await cursor.execute(
@@ -106,7 +120,7 @@ async def list_by_document(connection: Connection, document: UUID) -> list[Revie
 
 
 async def get_corrections(connection: Connection, document: UUID) -> Mapping[str, Correction]:
-    """Corrections of a document, by field."""
+    """Corrections of a document, by field. A field that was set back to what was read has none."""
     cursor = await connection.execute(
         """
         SELECT field, read_value, right_value, actor_id, decided_at
@@ -115,7 +129,8 @@ async def get_corrections(connection: Connection, document: UUID) -> Mapping[str
         """,
         [document],
     )
-    return {field: Correction(*rest) for field, *rest in await cursor.fetchall()}
+    newest = {field: Correction(*rest) for field, *rest in await cursor.fetchall()}
+    return {field: each for field, each in newest.items() if each.right_value != each.read_value}
 
 
 async def add_corrections(
@@ -144,13 +159,21 @@ async def find_corrections(
 ) -> Mapping[str, Sequence[FieldCorrection]]:
     """Corrections in documents of these parties or this layout, by field, newest first.
 
-    Corrections of missing values apply to the same layout only: a supplier may use many document types.
+    A correction applies while the document's record is confirmed and has that value. Corrections of missing
+    values apply to the same layout only: a supplier may use many document types.
     """
     async with connection.cursor(row_factory=class_row(FieldCorrection)) as cursor:
         await cursor.execute(
             """
-            SELECT field, read_value, right_value, party FROM corrections
-            WHERE layout = %s OR (party = ANY(%s) AND read_value <> 'null') ORDER BY id DESC LIMIT 200
+            SELECT field, read_value, right_value, party
+            FROM corrections
+            JOIN reviews ON reviews.id = review_id
+            JOIN documents ON documents.id = document_id
+            JOIN records ON records.id = record_id
+            WHERE (corrections.layout = %s OR (party = ANY(%s) AND read_value <> 'null'))
+                AND records.state = 'confirmed'
+                AND coalesce(records.fields->field, 'null') = right_value AND right_value <> read_value
+            ORDER BY corrections.id DESC LIMIT 200
             """,
             [layout, list(parties)],
         )

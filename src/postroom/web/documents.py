@@ -1,6 +1,6 @@
 """Document pages: the list, one document with its fields, page images, download, review decisions.
 
-Table fields of the form are in `table_fields`. The decisions themselves are in `flow.documents.review`.
+The fields are in `field_views`, the record in `records`. The decisions are in `flow.documents.review`.
 """
 
 import re
@@ -22,22 +22,24 @@ from postroom.documents.page_ranges import CHECK_NAME
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.documents.stored_extraction import StoredCheck
 from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError, UnreadableFile
-from postroom.flow.documents import review
-from postroom.flow.documents.review import ReviewContext
-from postroom.flow.documents.route import MACHINE, RecordIdentity
+from postroom.flow.documents import review, value_checks
+from postroom.flow.documents.route import MACHINE
 from postroom.flow.documents.split import PDF
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import DocumentState, Role
 from postroom.ports import BlobStore
 from postroom.store import document_files, documents, records, reviews
 from postroom.store.connection import Connection
 from postroom.store.documents import Document
-from postroom.store.records import ExtractionRow
+from postroom.store.records import ExtractionRow, RecordState
 from postroom.store.reviews import Correction
 from postroom.store.views import actor_names
-from postroom.web import field_labels, forms, pages, table_fields
+from postroom.web import field_labels, field_views, forms, pages
+from postroom.web import records as record_pages
+from postroom.web.field_views import RejectedDecision
+from postroom.web.records import RecordView
 from postroom.web.sessions import SiteContext, get_visitor, member_route
-from postroom.web.table_fields import TableField
 
 IMAGE_WIDTH: Final = 1100
 PAGE_SIZE: Final = 50
@@ -53,27 +55,11 @@ STATE_NAMES: Final[Mapping[DocumentState, str]] = {
 
 # Other readers are shown by their own name, such as `anthropic:claude-sonnet-4`.
 _READER_NAMES: Final[Mapping[str, str]] = {OFFLINE_READER: "offline reader"}
-# Shapes of fields that hold amounts of money.
-_MONEY_SHAPES: Final = frozenset({"amount", "price", "rates", "lines"})
 _PAGES: Final = re.compile(r"Pages (\S+) have")
-_NOT_FOUND: Final[Mapping[str, Any]] = {}
 # An invoice can have thousands of line items, each with several cells.
 _MAX_FORM_BYTES: Final = 2**20
 _MAX_FORM_FIELDS: Final = 10_000
 ACTIONS: Final = frozenset({"confirm", "reject", "again", "unlock", "split"})
-
-
-@dataclass(frozen=True, slots=True)
-class RejectedDecision:
-    """A decision that failed: the message, the submitted form, and the field that caused it."""
-
-    message: str
-    form: Mapping[str, str]
-    error: InvalidField | None = None
-
-    @property
-    def field(self) -> str | None:
-        return self.error.field if self.error else None
 
 
 @dataclass(frozen=True)
@@ -86,38 +72,6 @@ class DocumentPagesContext:
     review: ReviewContext
 
 
-@dataclass(frozen=True, slots=True)
-class FieldView:
-    """A field as the page shows it.
-
-    `box` is its position in thousandths of its page: left, top, width, height. `rejected_value` is what the
-    reviewer submitted when the decision failed.
-    """
-
-    name: str
-    label: str
-    value: Any
-    confidence: float
-    evidence: str
-    page: int | None
-    box: tuple[int, int, int, int] | None
-    rejected_value: str | None = None
-    problem: str | None = None
-    table: TableField | None = None
-    correction: Correction | None = None
-
-    @property
-    def displayed_value(self) -> str:
-        """The rejected value if there is one, else the extracted one."""
-        if self.rejected_value is not None:
-            return self.rejected_value
-        return "" if self.value is None else str(self.value)
-
-    @property
-    def confidence_level(self) -> str:
-        return "high" if self.confidence >= 0.95 else "middle" if self.confidence >= 0.8 else "low"
-
-
 def routes(context: DocumentPagesContext) -> list[Route]:
     site = context.site
     return [
@@ -126,6 +80,17 @@ def routes(context: DocumentPagesContext) -> list[Route]:
         member_route(site, "/documents/{document:uuid}", partial(document_page, context)),
         member_route(site, "/documents/{document:uuid}/pages/{page:int}", partial(page_image, context)),
         member_route(site, "/documents/{document:uuid}/file", partial(download, context)),
+        member_route(site, "/records/{record:uuid}", partial(record_pages.redirect_to_document, site)),
+        member_route(
+            site,
+            "/documents/{document:uuid}/record/{action}",
+            partial(change_record, context),
+            Role.REVIEWER,
+            methods=["POST"],
+        ),
+        member_route(
+            site, "/documents/{document:uuid}/record/{action}", partial(redirect_to_document, context)
+        ),
         member_route(
             site,
             "/documents/{document:uuid}/{action}",
@@ -195,7 +160,7 @@ def _parse_uuid(text: str | None) -> UUID | None:
 
 async def redirect_to_document(context: DocumentPagesContext, request: Request) -> Response:
     """Show the document when the URL of a decision is opened with GET, for example by a reload."""
-    if request.path_params["action"] not in ACTIONS:
+    if request.path_params["action"] not in ACTIONS | record_pages.ACTIONS:
         raise HTTPException(404)
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
         document = await _get_document(connection, request.path_params["document"])
@@ -206,48 +171,19 @@ async def document_page(
     context: DocumentPagesContext, request: Request, rejected: RejectedDecision | None = None
 ) -> Response:
     """Show a document; after a failed decision, with the submitted values and the error."""
-    document_id: UUID = request.path_params["document"]
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        document = await _get_document(connection, document_id)
-        extraction = await records.get_newest_extraction(connection, document_id)
-        history = await reviews.list_by_document(connection, document_id)
-        arrivals = await documents.list_arrivals(connection, document_id)
-        record = await records.get(connection, document.record_id) if document.record_id else None
-        corrections = await reviews.get_corrections(connection, document_id)
-        page_layouts = await records.list_pages(connection, document_id)
-        parts = await document_files.list_parts(connection, document_id)
-        actors = [review.actor_id for review in history] + ([record.confirmed_by] if record else [])
-        people = await actor_names.find_names(connection, actors)
-        waiting = (await documents.count_by_state(connection)).get(DocumentState.NEEDS_REVIEW, 0)
-        checks = await _list_checks(connection, context, document, extraction, corrections, rejected)
-    open_review = next((review for review in history if review.decision is None), None)
-    fields = _list_fields(context, extraction, None if open_review else corrections, rejected)
+        document = await _get_document(connection, request.path_params["document"])
+        values = await _load_page(connection, context, request, document, rejected)
     return pages.render_page(
         request,
         "document.html",
         409 if rejected else 200,
         document=document,
         state=STATE_NAMES[document.state],
-        arrivals=arrivals,
-        parts=parts,
-        split_pages=_suggest_split(document, checks, len(page_layouts)),
-        fields=fields,
-        checks=checks,
-        failed_checks=[check for check in checks if check.needs_override],
-        kind=field_labels.kind_label(extraction.kind) if extraction else None,
-        reader=_READER_NAMES.get(extraction.reader, extraction.reader) if extraction else None,
-        record=record,
-        reviews=history,
-        open_review=open_review,
-        page_fields=[
-            (number, [field for field in fields if field.page == number])
-            for number in range(len(page_layouts))
-        ],
-        waiting=waiting,
-        people={**people, MACHINE: "Postroom"},
         problem=rejected.message if rejected else None,
-        reason=rejected.form.get("reason", "") if rejected else "",
+        form=rejected.form if rejected else {},
         now=datetime.now(UTC),
+        **values,
     )
 
 
@@ -264,22 +200,65 @@ def _suggest_split(document: Document, checks: Sequence[StoredCheck], pages: int
     return found[1] if found else ""
 
 
-def _list_fields(
+async def _load_page(
+    connection: Connection,
     context: DocumentPagesContext,
-    extraction: ExtractionRow | None,
-    corrections: Mapping[str, Correction] | None,
+    request: Request,
+    document: Document,
     rejected: RejectedDecision | None,
-) -> list[FieldView]:
-    """The fields as corrected; under review (without `corrections`), also those that were not found."""
+) -> dict[str, Any]:
+    extraction = await records.get_newest_extraction(connection, document.id)
+    history = await reviews.list_by_document(connection, document.id)
+    view = await record_pages.load_view(connection, document)
+    open_review = next((review for review in history if review.decision is None), None)
+    correcting = _is_correcting(request, view)
+    choices = shown = None
+    if extraction and (open_review or correcting):
+        choices = await record_pages.load_choices(connection, context.review, document, extraction)
+        shown = await _get_form_fields(connection, document, extraction)
+    corrections = await reviews.get_corrections(connection, document.id)
+    layouts = await records.list_pages(connection, document.id)
+    actors = [review.actor_id for review in history]
+    actors += [version.actor_id for version in view.versions] if view else []
+    checks = await _list_checks(connection, context, document, extraction, corrections, shown, rejected)
+    identities = context.review.routing.identities
+    fields = field_views.list_fields(identities, extraction, corrections, shown, rejected)
+    return {
+        "arrivals": await documents.list_arrivals(connection, document.id),
+        "fields": fields,
+        "checks": checks,
+        "failed_checks": [check for check in checks if check.needs_override],
+        "kind": field_labels.kind_label(extraction.kind) if extraction else None,
+        "reader": _READER_NAMES.get(extraction.reader, extraction.reader) if extraction else None,
+        "parts": await document_files.list_parts(connection, document.id),
+        "split_pages": _suggest_split(document, checks, len(layouts)),
+        "view": view,
+        "correcting": correcting,
+        "choices": choices,
+        "reviews": history,
+        "open_review": open_review,
+        "page_fields": [
+            (number, [field for field in fields if field.page == number]) for number in range(len(layouts))
+        ],
+        "waiting": (await documents.count_by_state(connection)).get(DocumentState.NEEDS_REVIEW, 0),
+        "people": {**await actor_names.find_names(connection, actors), MACHINE: "Postroom"},
+    }
+
+
+def _is_correcting(request: Request, view: RecordView | None) -> bool:
+    """Whether the page shows the fields of a confirmed record for correction."""
+    is_asked = "correct" in (request.path_params.get("action"), *request.query_params)
+    return is_asked and view is not None and view.record.state is RecordState.CONFIRMED
+
+
+async def _get_form_fields(
+    connection: Connection, document: Document, extraction: ExtractionRow | None
+) -> Mapping[str, Any]:
+    """The fields that a form shows: as read, with the values of the record where there is one."""
     if extraction is None:
-        return []
-    kind = context.review.routing.identities.get(extraction.kind)
-    extracted = extraction.fields
-    if corrections is not None:
-        extracted = {**extracted, **_apply_corrections(extracted, corrections)}
-    elif kind:  # a reviewer can fill in the fields that were not found
-        extracted = {**dict.fromkeys(kind.shapes, _NOT_FOUND), **extracted}
-    return _build_fields(extracted, extraction.kind, kind, rejected)
+        return {}
+    known = await value_checks.get_known_values(connection, document, extraction)
+    return record_pages.overlay_values(extraction.fields, known)
 
 
 async def _list_checks(
@@ -288,15 +267,18 @@ async def _list_checks(
     document: Document,
     extraction: ExtractionRow | None,
     corrections: Mapping[str, Correction],
+    shown: Mapping[str, Any] | None,
     rejected: RejectedDecision | None,
 ) -> Sequence[StoredCheck]:
     """The checks of the values that the page shows: as entered, else as corrected, else as read."""
     if extraction is None:
         return []
     values = {name: correction.right_value for name, correction in corrections.items()}
-    if rejected:
-        values = _find_corrections(extraction.fields, rejected.form)
-    return await review.check_values(connection, context.review, document, extraction, values)
+    if shown is not None:
+        entered = {name: field.get("value") for name, field in shown.items()}
+        entered |= field_views.find_corrections(shown, rejected.form) if rejected else {}
+        values = value_checks.find_changes(value_checks.get_read_values(extraction), entered)
+    return await value_checks.check_values(connection, context.review, document, extraction, values)
 
 
 async def _get_document(connection: Connection, document: UUID) -> Document:
@@ -304,80 +286,6 @@ async def _get_document(connection: Connection, document: UUID) -> Document:
     if found is None:
         raise HTTPException(404)
     return found
-
-
-def _apply_corrections(
-    extracted: Mapping[str, Any], corrections: Mapping[str, Correction]
-) -> dict[str, Mapping[str, Any]]:
-    """Replace extracted values by the ones that a reviewer entered."""
-    return {
-        name: {
-            **extracted.get(name, _NOT_FOUND),
-            "value": correction.right_value,
-            "confidence": 1.0,
-            "correction": correction,
-        }
-        for name, correction in corrections.items()
-    }
-
-
-def _build_fields(
-    extracted: Mapping[str, Any],
-    kind_name: str | None,
-    kind: RecordIdentity | None,
-    rejected: RejectedDecision | None,
-) -> list[FieldView]:
-    """Order the fields as their kind declares them: a JSON object in the database has no order."""
-    shapes: Mapping[str, str] = kind.shapes if kind else {}
-    currency = str(extracted.get("currency", {}).get("value") or "")
-    rank = {name: number for number, name in enumerate(shapes)}
-    fields: list[FieldView] = []
-    for name, field in sorted(extracted.items(), key=lambda item: rank.get(item[0], len(rank))):
-        unit = currency if shapes.get(name) in _MONEY_SHAPES else ""
-        table = _build_table(name, field.get("value"), unit, kind, rejected)
-        label = field_labels.field_label(kind_name, name, "" if table is not None else unit)
-        fields.append(_build_field(name, label, field, table, rejected))
-    return fields
-
-
-def _build_table(
-    name: str, value: Any, unit: str, kind: RecordIdentity | None, rejected: RejectedDecision | None
-) -> TableField | None:
-    columns = kind.tables.get(name) if kind else None
-    if columns is None and not isinstance(value, list):
-        return None
-    form, error = (rejected.form, rejected.error) if rejected else (None, None)
-    return table_fields.build_table(name, value, columns or {}, unit, form, error)
-
-
-def _build_field(
-    name: str,
-    label: str,
-    extracted: Mapping[str, Any],
-    table: TableField | None,
-    rejected: RejectedDecision | None,
-) -> FieldView:
-    return FieldView(
-        name,
-        label,
-        extracted.get("value"),
-        extracted.get("confidence", 0.0),
-        extracted.get("evidence", ""),
-        extracted.get("page"),
-        _to_svg_box(extracted.get("box")),
-        rejected.form.get(f"field-{name}") if rejected else None,
-        rejected.message if rejected and rejected.field == name else None,
-        table,
-        extracted.get("correction"),
-    )
-
-
-def _to_svg_box(box: Any) -> tuple[int, int, int, int] | None:
-    """Convert a box in fractions of the page to left, top, width and height, with a small margin."""
-    if not box:
-        return None
-    left, top, right, bottom = (round(1000 * edge) for edge in box)
-    return left - 4, top - 3, right - left + 8, bottom - top + 6
 
 
 async def page_image(context: DocumentPagesContext, request: Request) -> Response:
@@ -432,6 +340,8 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
                         actor=visitor.actor,
                         corrections=await _read_corrections(connection, document, form),
                         override=form.get("override", "").splitlines(),
+                        order=record_pages.parse_order(form),
+                        replaces=await _find_replaced(connection, document, form),
                     )
                 case "reject":
                     reason = form.get("reason", "").strip() or "not for this pipeline"
@@ -447,16 +357,46 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
                     await review.read_again(connection, visitor.organization, document, actor=visitor.actor)
                 case _:
                     raise HTTPException(404)
-    except NotFound:
-        raise HTTPException(404) from None
-    except InvalidField as error:
-        return await document_page(context, request, RejectedDecision(_describe_error(error), form, error))
-    except ChecksFailed as error:
-        return await document_page(context, request, RejectedDecision(_describe_failed_checks(error), form))
     except PermanentError as error:
-        return await document_page(context, request, RejectedDecision(str(error), form))
+        return await _respond_to_error(context, request, form, error)
     target = f"/documents/{document}" if action == "again" else f"/documents/next?after={document}"
     return RedirectResponse(target, 303)
+
+
+async def change_record(context: DocumentPagesContext, request: Request) -> Response:
+    """Reopen, correct, void, merge or split the record of the document, then show the document."""
+    document_id: UUID = request.path_params["document"]
+    form = await forms.read(request, max_bytes=_MAX_FORM_BYTES, max_fields=_MAX_FORM_FIELDS)
+    try:
+        async with context.site.database.transaction(get_visitor(request).organization) as connection:
+            document = await _get_document(connection, document_id)
+            change = record_pages.build_change(request, document, form)
+            corrections = await _read_corrections(connection, document_id, form)
+            await record_pages.change_record(
+                connection, context.review, change, document, request.path_params["action"], form, corrections
+            )
+    except PermanentError as error:
+        return await _respond_to_error(context, request, form, error)
+    return RedirectResponse(f"/documents/{document_id}", 303)
+
+
+async def _respond_to_error(
+    context: DocumentPagesContext, request: Request, form: Mapping[str, str], error: PermanentError
+) -> Response:
+    """Show the document with the submitted values and the error."""
+    match error:
+        case NotFound():
+            raise HTTPException(404) from None
+        case InvalidField():
+            return await document_page(
+                context, request, RejectedDecision(_describe_error(error), form, error)
+            )
+        case ChecksFailed():
+            return await document_page(
+                context, request, RejectedDecision(_describe_failed_checks(error), form)
+            )
+        case _:
+            return await document_page(context, request, RejectedDecision(str(error), form))
 
 
 def _describe_failed_checks(error: ChecksFailed) -> str:
@@ -478,21 +418,14 @@ async def _read_corrections(
     connection: Connection, document: UUID, form: Mapping[str, str]
 ) -> dict[str, Any]:
     extraction = await records.get_newest_extraction(connection, document)
-    return _find_corrections(extraction.fields if extraction else {}, form)
+    found = await documents.get(connection, document)
+    return field_views.find_corrections(
+        await _get_form_fields(connection, found, extraction) if found else {}, form
+    )
 
 
-def _find_corrections(fields: Mapping[str, Any], form: Mapping[str, str]) -> dict[str, Any]:
-    """Compare the form with the extracted values; an emptied field is a correction too."""
-    extracted: dict[str, Any] = {name: field.get("value") for name, field in fields.items()}
-    corrections: dict[str, Any] = {}
-    for input_name, text in form.items():
-        prefix, _, name = input_name.partition("-")
-        if prefix == "table":
-            rows = table_fields.find_changed_rows(name, extracted.get(name), form)
-            if rows is not None:
-                corrections[name] = rows
-        elif prefix == "field" and not isinstance(extracted.get(name), list | dict):
-            before = "" if extracted.get(name) is None else pages.neutralize_bidi(str(extracted[name]))
-            if text.strip() != before:
-                corrections[name] = text.strip() or None
-    return corrections
+async def _find_replaced(connection: Connection, document: UUID, form: Mapping[str, str]) -> UUID | None:
+    name, found = form.get("replaces", ""), await documents.get(connection, document)
+    return (
+        await record_pages.find_record(connection, name, found.pipeline) if name.strip() and found else None
+    )

@@ -15,10 +15,10 @@ from postroom.flow.documents import archive, extraction, process, shared_state, 
 from postroom.flow.documents.archive import ArchiveContext
 from postroom.flow.documents.extraction import ExtractionContext
 from postroom.flow.documents.process import ProcessDocumentContext
-from postroom.flow.documents.review import ReviewContext
 from postroom.flow.documents.route import RecordIdentity, RouteContext
 from postroom.flow.documents.shared_state import SharedStateContext
 from postroom.flow.documents.unpack import UnpackContext
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.flow.documents.watch import WatchContext
 from postroom.model import WorkKind
 from postroom.ports import WatchedFolder

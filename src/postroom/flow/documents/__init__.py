@@ -12,7 +12,11 @@
     split          make documents of the parts of a PDF that holds several
     route          decide: record, review or skip
     review         what a person decides
+    value_checks   validate and check the values that a person enters
+    record_changes reopen, correct, void, merge and split records
+    record_revision store a version of a record and publish it
     orders         purchases and trades for which documents are expected
+    order_links    link records with orders that a person chooses, or that arrive later
     archive        write a completed document once and read it back
     shared_state   share the state of messages with another scheduler
 
@@ -27,4 +31,21 @@ The state of a document (`DocumentState`):
                  │            │        └── unreadable ────────▶ failed
                  ├── retry ───┘
                  └── read again, requested by a person ── needs_review | skipped | failed
+
+The state of a record (`RecordState`). Every arrow is a version with a reason, a ledger entry and an event:
+
+                        correct, link to an order
+                               ┌─────┐
+                               ▼     │        reopen
+    route, review ─────────▶ confirmed ─────────────────▶ reopened: its first document needs review
+                              ▲  │  ▲ ◀───── confirm ─────  │    ▲
+                        split │  │  └ merge another into it  │    │ reopen
+                              │  │ merge         reject, void│    │
+                              │  ▼                           ▼    │
+                             merged        confirmed ──▶ voided ──┘
+                     (its documents moved)   void    (its documents are skipped)
+
+A split of a document gives it a new confirmed record. Only confirmed records teach: known IBANs, usual
+amounts, corrections. A copy of a merged record leads to the record that is left; no document
+duplicates a voided one.
 """

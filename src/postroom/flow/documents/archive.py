@@ -1,7 +1,9 @@
 """The work `archive`: write a completed document to the archive once, and verify the copy.
 
 It is separate work, so that a crash or an unavailable archive only delays it. The path is chosen by
-`documents.archive_path`. After a purge, the copy moves to the path that it has without the purged names.
+`documents.archive_path`. If a change of the record changes the path, another copy is written and the earlier
+one stays. After a purge, the copy moves to the path that it has without the purged names, and earlier copies
+are removed.
 """
 
 from collections.abc import Sequence
@@ -17,7 +19,8 @@ from postroom.flow.documents.route import get_origin, wake_shared_state
 from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import OrganizationId, StepResult
 from postroom.ports import Archive, BlobStore
-from postroom.store import documents, feed, ledger, records, work
+from postroom.store import archive_copies, documents, feed, ledger, records, work
+from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.documents import Arrival, Document
 from postroom.store.ledger import NewLedgerEntry
@@ -45,47 +48,62 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
             return StepResult()
         arrivals = await documents.list_arrivals(connection, document_id)
         record = await records.get(connection, document.record_id) if document.record_id else None
+        earlier = await archive_copies.list_earlier(connection, document_id)
     item = _build_item(document, arrivals, record)
     try:
         path = await _write_and_verify(context, lease.organization, document, item)
-        if document.archive_path is not None and document.archive_path != path:
-            await _remove_copy(context, document, document.archive_path)
+        if document.archive_outdated_at is not None:
+            for old in [*earlier, document.archive_path]:
+                if old is not None and old != path:
+                    await _remove_copy(context, document, old)
     except PostroomError as error:
         async with work.fenced_transaction(context.database, lease) as connection:
-            await documents.record_archive_error(connection, document_id, f"Not archived yet: {error}")
+            await archive_copies.record_error(connection, document_id, f"Not archived yet: {error}")
         raise
     async with work.fenced_transaction(context.database, lease) as connection:
-        await documents.lock_arrivals(connection, document_id)
+        await archive_copies.lock_arrivals(connection, document_id)
         _, sender = get_origin(await documents.list_arrivals(connection, document_id))
         was_purged = sender != item.sender
-        await documents.mark_archived(connection, document_id, path)
-        if document.archive_outdated_at is not None:
+        was_revised = await _get_record_key(connection, document_id) != item.record_key
+        is_outdated = document.archive_outdated_at is not None
+        await archive_copies.mark_archived(connection, document_id, path, keep_earlier=not is_outdated)
+        if is_outdated:
             await ledger.purge_personal(connection, "document", [lease.subject])
         if was_purged:  # meanwhile, and the path names a person
-            await documents.mark_archive_outdated(connection, document_id)
+            await archive_copies.mark_outdated(connection, document_id)
+        if was_revised:
+            await archive_copies.mark_revised(connection, [document_id])
         await wake_shared_state(connection, document_id)
-        data = {"archived": True}
-        await feed.append_event(connection, "document.changed", "document", lease.subject, data)
-        await ledger.append_entries(
-            connection,
-            lease.organization,
-            [
-                NewLedgerEntry(
-                    "DOCUMENT_ARCHIVED",
-                    "document",
-                    lease.subject,
-                    payload={"sha256": document.sha256.hex()},
-                    personal={"path": path},
-                )
-            ],
-        )
-    return StepResult(again_after=0) if was_purged else StepResult()
+        await _publish(connection, lease, document, path)
+    return StepResult(again_after=0) if was_purged or was_revised else StepResult()
+
+
+async def _publish(connection: Connection, lease: Lease, document: Document, path: str) -> None:
+    await feed.append_event(connection, "document.changed", "document", lease.subject, {"archived": True})
+    entry = NewLedgerEntry(
+        "DOCUMENT_ARCHIVED",
+        "document",
+        lease.subject,
+        payload={"sha256": document.sha256.hex()},
+        personal={"path": path},
+    )
+    await ledger.append_entries(connection, lease.organization, [entry])
+
+
+async def _get_record_key(connection: Connection, document: UUID) -> str | None:
+    """The key of the document's record now. A change of the record waits for this transaction."""
+    current = await documents.get(connection, document)
+    if current is None or current.record_id is None:
+        return None
+    await archive_copies.hold_record(connection, current.record_id)
+    record = await records.get(connection, current.record_id)
+    return record.key if record else None
 
 
 async def _remove_copy(context: ArchiveContext, document: Document, path: str) -> None:
     """Remove the copy at the old path, unless another document shares it."""
     async with context.database.engine() as engine:
-        shared = await documents.is_copy_shared(engine, document.id, sha256=document.sha256, path=path)
+        shared = await archive_copies.is_shared(engine, document.id, sha256=document.sha256, path=path)
     if not shared:
         await context.archive.remove(path)
 

@@ -1,6 +1,7 @@
 """Validate, import and close orders: the purchases and trades that documents are expected for.
 
-Each runs in the caller's transaction. `route` matches documents with open orders.
+Each runs in the caller's transaction. `route` matches documents with open orders; `order_links` links the
+records of documents that came before their order.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +10,10 @@ from uuid import UUID
 
 from postroom.documents.fields import field_validation, table_validation
 from postroom.errors import PermanentError
+from postroom.flow.documents import order_links
 from postroom.flow.documents.route import RecordIdentity, RouteContext
 from postroom.model import OrganizationId
-from postroom.store import ledger, records
+from postroom.store import ledger, orders, records
 from postroom.store.connection import Connection
 from postroom.store.ledger import NewLedgerEntry
 
@@ -44,30 +46,35 @@ async def import_orders(
     context: RouteContext,
     organization: OrganizationId,
     kind: str,
-    orders: Sequence[OrderRequest],
+    requests: Sequence[OrderRequest],
     *,
     actor: str | None = None,
 ) -> tuple[int, int]:
-    """Import orders; how many are new, and how many open ones changed. One invalid order rejects all."""
+    """Import orders; how many are new, and how many open ones changed. One invalid order rejects all.
+
+    Confirmed records that waited for one of them are linked to it.
+    """
     identity = context.identities.get(kind)
     if identity is None:
         raise PermanentError(
             f"There is no document kind {kind}. Kinds: {', '.join(sorted(context.identities))}."
         )
     seen_references = set[str]()
-    for order in orders:
+    for order in requests:
         if order.reference in seen_references:
             raise PermanentError(f"Order {order.reference} is listed twice.")
         seen_references.add(order.reference)
         if why := find_fault(kind, identity, order):
             raise PermanentError(f"Order {order.reference}: {why}.")
-    given = [(order.reference, order.username, order.fields) for order in orders]
-    new, changed = await records.import_orders(connection, kind, given)
+    given = [(order.reference, order.username, order.fields) for order in requests]
+    await records.lock(connection)
+    new, changed = await orders.import_orders(connection, kind, given)
     if new or changed:
         payload = {"new": new, "changed": changed}
         await ledger.append_entries(
             connection, organization, [NewLedgerEntry("ORDERS_IMPORTED", "kind", kind, actor, payload)]
         )
+        await order_links.link_waiting_records(connection, context, organization, kind)
     return new, changed
 
 
@@ -75,7 +82,7 @@ async def close_order(
     connection: Connection, organization: OrganizationId, order: UUID, *, actor: str | None = None
 ) -> None:
     """Close an open order: no document is expected any more."""
-    if not await records.close_order(connection, order):
+    if not await orders.close_order(connection, order):
         raise PermanentError("Only an open order can be closed.")
     await ledger.append_entries(
         connection, organization, [NewLedgerEntry("ORDER_CLOSED", "order", str(order), actor)]

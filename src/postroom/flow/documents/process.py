@@ -32,7 +32,7 @@ from postroom.store import document_files, documents, records, reviews, work
 from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.documents import Document
-from postroom.store.records import ExtractionRow
+from postroom.store.records import ExtractionRow, RecordState
 from postroom.store.reviews import FieldCorrection
 from postroom.store.work import Lease
 
@@ -115,18 +115,20 @@ async def _commit_result(
 ) -> bool:
     """Commit the result. False if it fits none of the pipelines, but another one accepted it meanwhile."""
     pipeline, extraction = result.pipeline, result.extraction
+    case = DocumentCase(lease.organization, document)
     async with work.fenced_transaction(context.database, lease) as connection:
+        own = await route.lock_case(connection, case)
+        is_reopened = own is not None and own.state is RecordState.REOPENED
         accepting = await documents.lock_pipelines(connection, document.id)
         if extraction.skip_reason is not None and accepting != document.pipelines:
             return False
-        if pipeline.name != document.pipeline:
+        if pipeline.name != document.pipeline and not is_reopened:
             await documents.assign_pipeline(connection, document.id, pipeline.name)
         await route.identify_earlier_records(connection, context.routing, pipeline.name)
         extraction = await _apply_corrections(connection, context.routing, extraction)
         extraction = await controls.add_checks(connection, context.routing, document, extraction)
         await _store_extraction(connection, document, result.reading.transcript, extraction)
-        case = DocumentCase(lease.organization, document)
-        if result.parts:
+        if result.parts and not is_reopened:
             archives = context.routing.archives and pipeline.archive
             await split.commit_parts(connection, case, extraction.parts, result.parts, archives=archives)
         else:

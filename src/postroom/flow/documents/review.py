@@ -1,40 +1,29 @@
 """A person's decision about a document: confirm, correct, reject, or have it read again.
 
-Validates the corrections and runs in the caller's transaction. `route` requests the reviews and makes the
-record.
+Runs in the caller's transaction. `value_checks` validates the corrections, `route` requests the reviews and
+makes the record, `record_changes` changes it later.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
-from postroom.documents import accounting_controls, record_matching, stored_extraction
-from postroom.documents.fields import field_validation, table_validation
-from postroom.documents.pipelines import Pipeline, Pipelines
-from postroom.documents.record_matching import ExpectedOrder
-from postroom.documents.stored_extraction import StoredCheck
-from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError
-from postroom.flow.documents import controls, route
-from postroom.flow.documents.route import DocumentCase, ExtractedValues, RecordIdentity, RouteContext
+from postroom.documents.pipelines import Pipeline
+from postroom.errors import NotFound, PermanentError
+from postroom.flow.documents import order_links, record_changes, route, value_checks
+from postroom.flow.documents.record_changes import RecordChange
+from postroom.flow.documents.route import DocumentCase, ExtractedValues
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.model import DocumentState, OrganizationId, WorkKind
-from postroom.store import documents, ledger, records, reviews, work
+from postroom.store import documents, ledger, orders, records, reviews, work
 from postroom.store.connection import Connection
 from postroom.store.documents import Document
 from postroom.store.ledger import JsonValue, NewLedgerEntry
-from postroom.store.records import ExtractionRow, Record
-from postroom.store.reviews import Decision, FieldCorrection
+from postroom.store.records import ExtractionRow, Record, RecordState
+from postroom.store.reviews import Decision
 from postroom.store.work import WorkRequest
 
 REPROCESSABLE = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewContext:
-    """The dependencies of decisions."""
-
-    routing: RouteContext
-    pipelines: Pipelines
 
 
 async def confirm(
@@ -46,129 +35,69 @@ async def confirm(
     actor: str,
     corrections: Mapping[str, Any] | None = None,
     override: Collection[str] = (),
+    order: str | None = None,
+    replaces: UUID | None = None,
 ) -> UUID:
     """Confirm a document, with corrections, as a record. Later documents learn from the corrections.
 
-    Raises ChecksFailed if the values fail a check whose name is not in `override`.
+    `order` is the reference of an open order; "" means none, and None the one that fits. `replaces` is the
+    record that this document amends. Raises ChecksFailed if the values fail a check whose name is not in
+    `override`.
     """
     case, pipeline, extraction = await _load_case(connection, context, organization, document, actor)
-    read = {name: each.get("value") for name, each in extraction.fields.items()}
-    given = _validate_corrections(corrections or {}, context.routing.identities[extraction.kind])
-    right = {name: value for name, value in given.items() if value != read.get(name)}
+    reopened = await record_changes.get_reopened(connection, case.document)
+    identity = context.routing.identities[extraction.kind]
+    read = value_checks.get_read_values(extraction)
+    given = value_checks.validate_corrections(corrections or {}, identity)
+    known = await value_checks.get_known_values(connection, case.document, extraction)
+    values = {**known, **given}
+    right = value_checks.find_changes(read, values)
     await route.identify_earlier_records(connection, context.routing, pipeline.name)
-    checks = await check_values(connection, context, case.document, extraction, right)
-    overridden = _require_passed_checks(checks, override)
+    checks = await value_checks.check_values(connection, context, case.document, extraction, right)
+    overridden = value_checks.require_passed_checks(checks, override)
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
-        known = record_matching.issuer_keys(read, context.routing.identities[extraction.kind].shapes)
-        lessons = [
-            FieldCorrection(
-                name, read.get(name), value, next((known[each] for each in known if each != name), None)
-            )
-            for name, value in right.items()
-        ]
+        lessons = value_checks.build_lessons(identity, read, right)
         await reviews.add_corrections(connection, review, lessons, layout=extraction.layout)
     await _record_decision(connection, case, decision, list(right), overridden)
-    values = {name: value for name, value in {**read, **right}.items() if value is not None}
-    orders = await records.list_open_orders(connection, extraction.kind)
-    shapes = context.routing.identities[extraction.kind].shapes
-    match = record_matching.match_order(
-        values, [ExpectedOrder(each.reference, each.fields) for each in orders], shapes
-    )
-    identity = context.routing.identities[extraction.kind]
     unsure = route.find_uncertain_fields(extraction.fields, identity, is_ocr=extraction.is_ocr)
-    extracted = ExtractedValues(extraction.kind, values, unsure - set(right))
-    # If the person's values differ from the record it resembles, the document becomes a new record.
-    known = await route.look_up_record(connection, context.routing, pipeline, extracted)
-    if known.record:
-        await _require_same_values(connection, known.record, right)
-    return await route.confirm_record(
-        connection, context.routing, pipeline, case, extracted, known, orders, match
-    )
+    known_values = {name: value for name, value in values.items() if value is not None}
+    extracted = ExtractedValues(extraction.kind, known_values, unsure - set(right))
+    if reopened:
+        record = await record_changes.confirm_again(
+            connection, context, reopened, case, extracted.values, order=order
+        )
+    else:
+        record = await _confirm_new(connection, context, pipeline, case, extracted, right, order)
+    if replaces is not None:
+        change = RecordChange(organization, replaces, actor, "replaced by an amendment")
+        await record_changes.merge(connection, context, change, into=record)
+    return record
 
 
-async def check_values(
+async def _confirm_new(
     connection: Connection,
     context: ReviewContext,
-    document: Document,
-    extraction: ExtractionRow,
-    corrections: Mapping[str, Any],
-) -> tuple[StoredCheck, ...]:
-    """The checks of the extracted values with these corrections.
-
-    In a review, the controls are computed again: other records may have been confirmed meanwhile.
-    """
-    checks = tuple(stored_extraction.read_check(check) for check in extraction.checks)
-    kind = context.routing.kinds.get(extraction.kind)
-    if kind is None or not (corrections or document.state is DocumentState.NEEDS_REVIEW):
-        return checks
-    read = {name: field.get("value") for name, field in extraction.fields.items()}
-    if corrections:
-        checks = stored_extraction.check_corrected(kind, checks, read, corrections)
-    identity = context.routing.identities[extraction.kind]
-    unsure = route.find_uncertain_fields(extraction.fields, identity, is_ocr=extraction.is_ocr)
-    found = await controls.check_record(
-        connection,
-        context.routing,
-        document,
-        kind,
-        {**read, **corrections},
-        doubted=unsure - corrections.keys(),
+    pipeline: Pipeline,
+    case: DocumentCase,
+    extracted: ExtractedValues,
+    right: Mapping[str, Any],
+    order: str | None,
+) -> UUID:
+    """Confirm a document as a new record, or as another copy of a known one."""
+    shapes = context.routing.identities[extracted.kind].shapes
+    # If the person's values differ from the record it resembles, the document becomes a new record.
+    known = await route.look_up_record(connection, context.routing, pipeline.name, extracted)
+    if known.record:
+        await value_checks.require_same_values(connection, known.record, right)
+    if known.resembles and known.resembles.state is RecordState.REOPENED:
+        raise PermanentError(f"Record {known.resembles.name} is reviewed again. Decide about it first.")
+    open_orders = await orders.list_open_orders(connection, extracted.kind)
+    match = order_links.choose_order(extracted.values, open_orders, shapes, order)
+    return await route.confirm_record(
+        connection, context.routing, pipeline, case, extracted, known, open_orders, match
     )
-    outdated = accounting_controls.list_names(kind)
-    kept = (check for check in checks if check.name not in outdated)
-    return (*kept, *map(stored_extraction.to_stored_check, found))
-
-
-def _require_passed_checks(checks: Collection[StoredCheck], override: Collection[str]) -> list[str]:
-    """Return the names of the failed checks that were overridden. Raise if another one failed."""
-    failed = [check for check in checks if check.needs_override]
-    if left := [check for check in failed if check.name not in override]:
-        raise ChecksFailed([(check.name, check.details) for check in left])
-    return sorted({check.name for check in failed})
-
-
-async def _require_same_values(connection: Connection, record: Record, right: Mapping[str, Any]) -> None:
-    """Reject corrections that would be lost: a duplicate adds nothing to its record and its documents."""
-    read = [each.fields for each in await records.list_extractions(connection, record.id)]
-    for name, value in right.items():
-        known = [record.fields.get(name), *(fields[name]["value"] for fields in read if name in fields)]
-        if value not in known:
-            raise InvalidField(
-                f"This document duplicates record {record.key or record.id}, which has"
-                f" {_describe_value(record.fields.get(name))} for {name}. Confirm it without that correction,"
-                " or reject it.",
-                field=name,
-            )
-
-
-def _describe_value(value: Any) -> str:
-    if isinstance(value, list):
-        return f"a different table of {len(cast('list[Any]', value))} rows"
-    return "no value" if value is None else str(value)
-
-
-def _validate_corrections(corrections: Mapping[str, Any], identity: RecordIdentity) -> dict[str, Any]:
-    """Validate and normalize corrections. An empty value means that the document does not have it."""
-    return {name: _validate_correction(name, value, identity) for name, value in corrections.items()}
-
-
-def _validate_correction(name: str, value: Any, identity: RecordIdentity) -> Any:
-    shape = identity.shapes.get(name)
-    if shape is None:
-        raise InvalidField(f"{name} is not a field; the fields are {', '.join(identity.shapes)}.", field=name)
-    if value in (None, ""):
-        if name in identity.required:
-            raise InvalidField(f"{name} is required. Enter its value, or reject the document.", field=name)
-        return None
-    if shape in table_validation.TABLE_SHAPES:
-        return table_validation.parse_rows(name, value, identity.tables.get(name, {}))
-    if not isinstance(value, str):
-        raise InvalidField(f"{name} is not a table.", field=name)
-    if right := field_validation.describe_expected_format(shape, value, identity.choices.get(name, ())):
-        raise InvalidField(f"{name} must be {right}, not {value}.", field=name)
-    return value
 
 
 async def reject(
@@ -181,12 +110,17 @@ async def reject(
     reason: str,
 ) -> None:
     """Reject a document: it does not belong to this pipeline. Also dismisses a failed one."""
-    found = await _get_document(connection, document)
+    found = await _lock_document(connection, document)
+    reopened = await record_changes.get_reopened(connection, found)
+    if reopened and found.state in REPROCESSABLE:
+        await _reject_reopened(
+            connection, context, reopened, DocumentCase(organization, found, actor), reason
+        )
+        return
     if found.state is DocumentState.FAILED:
         failed = DocumentCase(organization, found, actor)
         reason = f"rejected: {reason}"
-        if not await route.finish_document(connection, failed, DocumentState.SKIPPED, skip_reason=reason):
-            raise PermanentError("The document changed meanwhile. Reload it and decide again.")
+        await route.finish_document(connection, failed, DocumentState.SKIPPED, skip_reason=reason)
         return
     if found.state is DocumentState.NEEDS_REVIEW and found.needs_password:
         case = DocumentCase(organization, found, actor)  # nothing was extracted
@@ -197,15 +131,27 @@ async def reject(
     await route.finish_document(connection, case, DocumentState.SKIPPED, skip_reason=f"rejected: {reason}")
 
 
+async def _reject_reopened(
+    connection: Connection, context: ReviewContext, record: Record, case: DocumentCase, reason: str
+) -> None:
+    """Void the record of a document that was reviewed again and rejected."""
+    if case.document.state is DocumentState.NEEDS_REVIEW:
+        await _decide(connection, case, Decision.REJECTED)
+        await _record_decision(connection, case, Decision.REJECTED)
+    change = RecordChange(case.organization, record.id, case.actor, f"rejected: {reason}")
+    await record_changes.void(connection, context, change)
+
+
 async def read_again(
     connection: Connection, organization: OrganizationId, document: UUID, *, actor: str
 ) -> None:
     """Queue a document again that ended without a record."""
-    found = await _get_document(connection, document)
+    found = await _lock_document(connection, document)
     moved = await documents.change_state(connection, document, among=REPROCESSABLE, to=DocumentState.QUEUED)
     if moved is None:
         raise PermanentError(
-            f"The document is {found.state}. Only documents without a record can be reprocessed."
+            f"The document is {found.state}. Only documents without a record can be reprocessed: reopen it"
+            " first."
         )
     await reviews.withdraw(connection, document)
     await route.publish_state(connection, moved)
@@ -214,8 +160,10 @@ async def read_again(
     await work.enqueue(connection, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, str(document))])
 
 
-async def _get_document(connection: Connection, document: UUID) -> Document:
-    found = await documents.get(connection, document)
+async def _lock_document(connection: Connection, document: UUID) -> Document:
+    """Get a document that no other decision and no worker changes until the commit."""
+    await records.lock(connection)
+    found = await documents.lock(connection, document)
     if found is None:
         raise NotFound("There is no such document.")
     return found
@@ -224,7 +172,7 @@ async def _get_document(connection: Connection, document: UUID) -> Document:
 async def _load_case(
     connection: Connection, context: ReviewContext, organization: OrganizationId, document: UUID, actor: str
 ) -> tuple[DocumentCase, Pipeline, ExtractionRow]:
-    found = await _get_document(connection, document)
+    found = await _lock_document(connection, document)
     if found.state is not DocumentState.NEEDS_REVIEW:
         raise PermanentError(f"The document is {found.state}; it does not need a review.")
     if found.needs_password:

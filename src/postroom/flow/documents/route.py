@@ -17,12 +17,14 @@ from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline
 from postroom.documents.record_matching import ExpectedOrder, OrderMatch, ReadValue
 from postroom.documents.stored_extraction import StoredExtraction
+from postroom.errors import PermanentError
 from postroom.model import DocumentState, OrganizationId, WorkKind
-from postroom.store import documents, feed, ledger, records, reviews, shared_messages, work
+from postroom.store import documents, feed, ledger, orders, records, reviews, shared_messages, work
 from postroom.store.connection import Connection
 from postroom.store.documents import Arrival, Document
 from postroom.store.ledger import JsonValue, NewLedgerEntry
-from postroom.store.records import Order, Record
+from postroom.store.orders import Order
+from postroom.store.records import Record, RecordState
 from postroom.store.work import WorkRequest
 
 MACHINE: Final = "postroom"  # the actor, if no person confirmed
@@ -68,6 +70,11 @@ class RecordIdentity:
         )
         return (*record, *document)
 
+    def get_fingerprint(self, marks: Sequence[bytes], values: Mapping[str, Any]) -> bytes | None:
+        """A hash that two records share only if they agree in all fields that can distinguish them."""
+        names = (*self.required, *self.distinguishing_fields, *self.compared_fields)
+        return record_matching.record_fingerprint(marks[0], names, values, self.shapes) if marks else None
+
     def get_issuer_hashes(
         self, kind: str, values: Mapping[str, Any], *, doubted: Collection[str] = ()
     ) -> tuple[bytes, ...]:
@@ -105,24 +112,32 @@ class ExtractedValues:
 
 @dataclass(frozen=True, slots=True)
 class RecordLookup:
-    """The record that a document duplicates, or why it conflicts with one it resembles."""
+    """The record that a document duplicates, or why it conflicts with the one it resembles."""
 
     marks: tuple[bytes, ...]
     record: Record | None = None
     conflict: str | None = None
+    resembles: Record | None = None
 
 
 async def look_up_record(
-    connection: Connection, context: RouteContext, pipeline: Pipeline, extracted: ExtractedValues
+    connection: Connection,
+    context: RouteContext,
+    pipeline: str,
+    extracted: ExtractedValues,
+    *,
+    except_record: UUID | None = None,
 ) -> RecordLookup:
-    """Find the record of the same invoice or trade. Concurrent lookups wait for this transaction.
+    """Find the record of the same invoice or trade. A copy of a merged one leads to the record that is left.
 
-    Call `identify_earlier_records` first.
+    Call `records.lock` and `identify_earlier_records` first.
     """
     identity = context.identities[extracted.kind]
     marks = identity.get_hashes(extracted.kind, extracted.values, doubted=extracted.doubted)
-    conflict: str | None = None
-    for record in await records.find_by_identifiers(connection, pipeline.name, marks):
+    found = RecordLookup(marks)
+    for record in await records.find_by_identifiers(connection, pipeline, marks):
+        if record.id == except_record:
+            continue
         others = await _find_differing_values(connection, identity, record, extracted)
         if any(other.is_sure and name not in extracted.doubted for name, other in others.items()):
             continue  # such as another fill of the same order: all equal, except the note's number
@@ -134,14 +149,29 @@ async def look_up_record(
         instead = {name: record.fields[name] for name in wrong}
         instead |= {name: other.value for name, other in others.items()}
         if not instead:
-            return RecordLookup(marks, record=record)
-        words = ", ".join(
-            f"{name} {extracted.values[name]} instead of {other}" for name, other in instead.items()
-        )
-        is_amended = not set(wrong).isdisjoint(identity.fingerprint)
-        same = " and ".join(identity.document_identity if is_amended else identity.fingerprint)
-        conflict = conflict or f"the same {same} as record {record.key or record.id}, but {words}"
-    return RecordLookup(marks, conflict=conflict)
+            left = await _follow_merges(connection, record)
+            if left.state is RecordState.CONFIRMED and left.id != except_record:
+                return RecordLookup(marks, record=left)
+            if left.state is RecordState.REOPENED:
+                return RecordLookup(marks, conflict=f"record {left.name} is reviewed again", resembles=left)
+        elif record.state is not RecordState.MERGED and found.conflict is None:
+            words = ", ".join(
+                f"{name} {extracted.values[name]} instead of {other}" for name, other in instead.items()
+            )
+            is_amended = not set(wrong).isdisjoint(identity.fingerprint)
+            same = " and ".join(identity.document_identity if is_amended else identity.fingerprint)
+            conflict = f"the same {same} as record {record.name}, but {words}"
+            found = RecordLookup(marks, conflict=conflict, resembles=record)
+    return found
+
+
+async def _follow_merges(connection: Connection, record: Record) -> Record:
+    """Return the record that has the documents of this one: itself, unless it was merged."""
+    while record.merged_into is not None:
+        into = await records.get(connection, record.merged_into)
+        assert into is not None, "a foreign key"
+        record = into
+    return record
 
 
 async def identify_earlier_records(connection: Connection, context: RouteContext, pipeline: str) -> None:
@@ -150,6 +180,9 @@ async def identify_earlier_records(connection: Connection, context: RouteContext
     There may be many; in batches, so that the event loop and the extension of leases go on.
     """
     kinds = list(context.identities)
+    if not await records.has_unidentified(connection, pipeline, kinds):
+        return
+    await records.lock(connection)  # before rows are locked, as everywhere
     while found := await records.take_unidentified(connection, pipeline, kinds, limit=IDENTIFIED_AT_ONCE):
         identifiers = [
             (record.id, digest)
@@ -198,6 +231,15 @@ def find_uncertain_fields(
     )
 
 
+async def lock_case(connection: Connection, case: DocumentCase) -> Record | None:
+    """Lock records and document, and return the document's record. Raise if the document was moved."""
+    await records.lock(connection)
+    current = await documents.lock(connection, case.document.id)
+    if current is None or current.state is not case.document.state:
+        raise PermanentError("The document was moved to another state while it was read.")
+    return await records.get(connection, current.record_id) if current.record_id else None
+
+
 async def route_document(
     connection: Connection,
     context: RouteContext,
@@ -205,7 +247,15 @@ async def route_document(
     case: DocumentCase,
     extraction: StoredExtraction,
 ) -> None:
-    """Move a document to the state that follows from its fields."""
+    """Move a document to the state that follows from its fields.
+
+    Only a person decides about a reopened record. Raises if the document was moved meanwhile.
+    """
+    own = await lock_case(connection, case)
+    if own and own.state is RecordState.REOPENED:
+        await reviews.request(connection, case.document.id, f"record {own.name} is reviewed again")
+        await finish_document(connection, case, DocumentState.NEEDS_REVIEW)
+        return
     if extraction.skip_reason is not None:
         await finish_document(
             connection,
@@ -215,16 +265,16 @@ async def route_document(
             skip_reason=extraction.skip_reason,
         )
         return
-    orders = await records.list_open_orders(connection, extraction.kind)
+    open_orders = await orders.list_open_orders(connection, extraction.kind)
     identity = context.identities[extraction.kind]
-    expected = [ExpectedOrder(order.reference, order.fields) for order in orders]
+    expected = [ExpectedOrder(order.reference, order.fields) for order in open_orders]
     match = record_matching.match_order(extraction.values, expected, identity.shapes)
     read = {name: {"confidence": value.confidence} for name, value in extraction.fields.items()}
     unsure = find_uncertain_fields(read, identity, is_ocr=extraction.is_ocr)
     confidences = {name: value.confidence for name, value in extraction.fields.items()}
     uncertain = frozenset(name for name, value in confidences.items() if value < pipeline.confirm_above)
     extracted = ExtractedValues(extraction.kind, extraction.values, unsure, uncertain)
-    known = await look_up_record(connection, context, pipeline, extracted)
+    known = await look_up_record(connection, context, pipeline.name, extracted)
     doubts = record_matching.find_review_reasons(
         required=identity.required,
         certain=context.kinds[extraction.kind].certain,
@@ -238,7 +288,7 @@ async def route_document(
         await reviews.request(connection, case.document.id, str(doubts))
         await finish_document(connection, case, DocumentState.NEEDS_REVIEW, kind=extraction.kind)
         return
-    await confirm_record(connection, context, pipeline, case, extracted, known, orders, match)
+    await confirm_record(connection, context, pipeline, case, extracted, known, open_orders, match)
 
 
 async def confirm_record(
@@ -248,29 +298,21 @@ async def confirm_record(
     case: DocumentCase,
     extracted: ExtractedValues,
     known: RecordLookup,
-    orders: Sequence[Order],
+    open_orders: Sequence[Order],
     match: OrderMatch,
 ) -> UUID:
     """Confirm the values as a record: the one that other bytes already made, or a new one."""
     identity, values = context.identities[extracted.kind], extracted.values
-    order = next((order for order in orders if order.reference == match.reference), None)
-    _, sender = get_origin(await documents.list_arrivals(connection, case.document.id))
-    username = order.username if order and order.username else sender.partition("@")[0]
+    order = next((order for order in open_orders if order.reference == match.reference), None)
     record, is_new = (known.record.id, False) if known.record else (None, True)
     if record is None:
-        identifying = (*identity.required, *identity.distinguishing_fields, *identity.compared_fields)
         record, is_new = await records.confirm(
             connection,
             kind=extracted.kind,
             pipeline=pipeline.name,
             # Without all distinguishing fields, only equal bytes count as the same.
-            fingerprint=record_matching.record_fingerprint(
-                known.marks[0], identifying, values, identity.shapes
-            )
-            if known.marks
-            else case.document.sha256,
-            key=record_matching.build_record_key(identity.key, values, identity.shapes, username=username)
-            or "",
+            fingerprint=identity.get_fingerprint(known.marks, values) or case.document.sha256,
+            key=await build_key(connection, identity, case.document, values, order),
             fields={name: value for name, value in values.items() if name not in extracted.unrecorded},
             order=order.id if order else None,
             confirmed_by=case.actor,
@@ -279,7 +321,9 @@ async def confirm_record(
     identifiers = [(record, digest) for digest in (*known.marks, *issuer)]
     await records.add_identifiers(connection, pipeline.name, identifiers)
     if order and is_new:
-        await records.match_order(connection, order.id)
+        await orders.match_order(connection, order.id)
+    if is_new:
+        await publish_record(connection, record, "confirmed", kind=extracted.kind, version=1)
     details: dict[str, JsonValue] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
     await finish_document(
         connection, case, DocumentState.COMPLETED, kind=extracted.kind, record=record, details=details
@@ -289,6 +333,20 @@ async def confirm_record(
             connection, [WorkRequest(case.organization, WorkKind.ARCHIVE, str(case.document.id))]
         )
     return record
+
+
+async def build_key(
+    connection: Connection,
+    identity: RecordIdentity,
+    document: Document,
+    values: Mapping[str, Any],
+    order: Order | None,
+) -> str:
+    """Build the key of the record of a document; empty if a part is missing."""
+    _, sender = get_origin(await documents.list_arrivals(connection, document.id))
+    username = order.username if order and order.username else sender.partition("@")[0]
+    key = record_matching.build_record_key(identity.key, values, identity.shapes, username=username)
+    return key or ""
 
 
 def get_origin(arrivals: Sequence[Arrival]) -> tuple[Arrival, str]:
@@ -358,3 +416,11 @@ async def publish_state(connection: Connection, document: Document) -> None:
         str(document.id),
         {"state": document.state, "pipeline": document.pipeline, "kind": document.kind},
     )
+
+
+async def publish_record(
+    connection: Connection, record: UUID, state: str, *, kind: str, version: int
+) -> None:
+    """Publish the state of a record to applications."""
+    data: dict[str, JsonValue] = {"state": state, "kind": kind, "version": version}
+    await feed.append_event(connection, "record.changed", "record", str(record), data)

@@ -13,9 +13,9 @@ from uuid import UUID
 
 from postroom.documents.page_ranges import PageRange, format_ranges
 from postroom.errors import NotFound, PermanentError
-from postroom.flow.documents import intake, review, route
-from postroom.flow.documents.review import ReviewContext
+from postroom.flow.documents import intake, record_changes, review, route
 from postroom.flow.documents.route import DocumentCase
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.ports import Blob, BlobStore
@@ -80,6 +80,8 @@ async def _load(
         raise PermanentError(
             f"The document is {document.state}. Only documents without a record can be split."
         )
+    elif reopened := await record_changes.get_reopened(connection, document):
+        raise PermanentError(f"Record {reopened.name} is reviewed again. Decide about it first.")
     elif document.media_type != PDF:
         raise PermanentError("Only a PDF can be split.")
     elif document.needs_password:

@@ -1,5 +1,6 @@
 """Queries of the API: documents, arrivals, extractions, reviews, records and orders. Read only."""
 
+from dataclasses import asdict
 from datetime import datetime
 from uuid import UUID
 
@@ -9,8 +10,10 @@ from postroom.api_types import (
     ExtractionResource,
     OrderResource,
     RecordResource,
+    RecordVersionResource,
     ReviewResource,
 )
+from postroom.store import record_versions
 from postroom.store.database import Connection
 from postroom.store.views import fetch_all, fetch_one
 
@@ -21,8 +24,21 @@ _DOCUMENT = """
     FROM documents JOIN blobs USING (organization_id, sha256)
 """
 _REVIEW = "SELECT id, document_id, reason, decision, actor_id, created_at, decided_at FROM reviews"
-_RECORD = "SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at FROM records"
-_ORDER = "SELECT id, kind, reference, username, fields, state, created_at FROM orders"
+_RECORD = """
+    SELECT id, kind, pipeline, key, fields, order_id, confirmed_by, confirmed_at, state, version, merged_into,
+        (SELECT reference FROM orders WHERE orders.id = order_id) AS order_reference,
+        ARRAY(SELECT documents.id FROM documents
+            WHERE record_id = records.id ORDER BY created_at, documents.id) AS document_ids,
+        ARRAY(SELECT archive_path FROM documents
+            WHERE record_id = records.id AND archive_path IS NOT NULL
+            ORDER BY created_at, documents.id) AS archive_paths
+    FROM records
+"""
+_ORDER = """
+    SELECT id, kind, reference, username, fields, state, created_at,
+        (SELECT records.id FROM records WHERE order_id = orders.id LIMIT 1) AS record_id
+    FROM orders
+"""
 
 PageEnd = tuple[datetime, UUID] | None
 
@@ -97,7 +113,7 @@ async def get_review(connection: Connection, review: int) -> ReviewResource | No
 
 
 async def list_records(
-    connection: Connection, *, kind: str | None, after: PageEnd, limit: int
+    connection: Connection, *, kind: str | None, state: str | None, after: PageEnd, limit: int
 ) -> list[RecordResource]:
     return await fetch_all(
         connection,
@@ -105,15 +121,23 @@ async def list_records(
         _RECORD
         + """
         WHERE (%(kind)s::text IS NULL OR kind = %(kind)s)
+            AND (%(state)s::text IS NULL OR state = %(state)s)
             AND (%(first)s OR (confirmed_at, id) < (%(at)s, %(id)s))
         ORDER BY confirmed_at DESC, id DESC LIMIT %(limit)s
         """,
-        {"kind": kind, **_page_start(after), "limit": limit},
+        {"kind": kind, "state": state, **_page_start(after), "limit": limit},
     )
 
 
 async def get_record(connection: Connection, record: UUID) -> RecordResource | None:
     return await fetch_one(connection, RecordResource, _RECORD + " WHERE id = %(id)s", {"id": record})
+
+
+async def list_record_versions(connection: Connection, record: UUID) -> list[RecordVersionResource]:
+    return [
+        RecordVersionResource(**asdict(version))
+        for version in await record_versions.list_versions(connection, record)
+    ]
 
 
 async def list_orders(

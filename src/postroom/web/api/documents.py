@@ -1,8 +1,8 @@
-"""API operations on documents and records: list, get, download, upload, unlock, split and reprocess."""
+"""API operations on documents: list, get, download, upload, unlock, split, reprocess and reject."""
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 import msgspec
@@ -12,21 +12,18 @@ from postroom.api_types import (
     DocumentDetail,
     DocumentPassword,
     DocumentResource,
-    ExtractionResource,
     PageSplit,
-    RecordResource,
     Rejection,
     ResultPage,
 )
 from postroom.documents.page_ranges import parse_ranges
 from postroom.flow.documents import review as flow
-from postroom.flow.documents import split, unlock, upload
-from postroom.flow.documents.review import ReviewContext
+from postroom.flow.documents import split, unlock, upload, value_checks
 from postroom.flow.documents.upload import UPLOADER, Upload
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.model import Scope, Secret
-from postroom.store import document_files, documents, reviews
+from postroom.store import document_files, documents, records, reviews
 from postroom.store.connection import Connection
-from postroom.store.records import ExtractionRow
 from postroom.store.views import documents as views
 from postroom.web.api import http_content, paging
 from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, not_found, require_found
@@ -40,17 +37,9 @@ class DocumentPath(msgspec.Struct, frozen=True):
     document: UUID
 
 
-class RecordPath(msgspec.Struct, frozen=True):
-    record: UUID
-
-
 class DocumentsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     state: State | None = None
     pipeline: Name | None = None
-
-
-class RecordsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
-    kind: Name | None = None
 
 
 class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -79,20 +68,21 @@ async def get_document(call: ApiCall[DocumentPath, NoParameters, None]) -> Docum
         arrivals = await views.list_arrivals(connection, document.id)
         extraction = await views.get_extraction(connection, document.id)
         if extraction:
-            extraction = await _compute_checks(connection, call.context.review, document.id, extraction)
+            checks = await _compute_checks(connection, call.context.review, document.id)
+            extraction = msgspec.structs.replace(extraction, checks=checks)
         parts = await document_files.list_parts(connection, document.id)
     return DocumentDetail(document, arrivals, extraction, [part.document for part in parts])
 
 
 async def _compute_checks(
-    connection: Connection, context: ReviewContext, document_id: UUID, extraction: ExtractionResource
-) -> ExtractionResource:
+    connection: Connection, context: ReviewContext, document_id: UUID
+) -> list[dict[str, Any]]:
     document = require_found(await documents.get(connection, document_id), "document")
+    extraction = require_found(await records.get_newest_extraction(connection, document_id), "document")
     corrections = await reviews.get_corrections(connection, document_id)
-    row = ExtractionRow(extraction.kind, extraction.reader, extraction.fields, extraction.checks)
     right = {name: correction.right_value for name, correction in corrections.items()}
-    checks = await flow.check_values(connection, context, document, row, right)
-    return msgspec.structs.replace(extraction, checks=[asdict(check) for check in checks])
+    checks = await value_checks.check_values(connection, context, document, extraction, right)
+    return [asdict(check) for check in checks]
 
 
 async def get_document_content(call: ApiCall[DocumentPath, NoParameters, None]) -> Response:
@@ -193,22 +183,6 @@ async def reject_document(call: ApiCall[DocumentPath, NoParameters, Rejection]) 
         return await _get_document(connection, document)
 
 
-async def list_records(call: ApiCall[NoParameters, RecordsQuery, None]) -> ResultPage[RecordResource]:
-    """List confirmed records, newest first."""
-    after = paging.parse_cursor(call.query, _After)
-    async with call.transaction() as connection:
-        rows = await views.list_records(
-            connection, kind=call.query.kind, after=after, limit=call.query.limit + 1
-        )
-    return paging.build_page(rows, call.query, lambda row: (row.confirmed_at, row.id))
-
-
-async def get_record(call: ApiCall[RecordPath, NoParameters, None]) -> RecordResource:
-    """Get a confirmed record."""
-    async with call.transaction() as connection:
-        return require_found(await views.get_record(connection, call.path.record), "record")
-
-
 async def _get_document(connection: Connection, document: UUID) -> DocumentResource:
     return require_found(await views.get_document(connection, document), "document")
 
@@ -229,6 +203,4 @@ OPERATIONS = [
     Operation("POST", "/documents/{document}/unlock", unlock_document, Scope.DOCUMENTS, "Documents", 202),
     Operation("POST", "/documents/{document}/split", split_document, Scope.DOCUMENTS, "Documents", 201),
     Operation("POST", "/documents/{document}/reject", reject_document, Scope.DOCUMENTS, "Documents"),
-    Operation("GET", "/records", list_records, Scope.READ, "Records"),
-    Operation("GET", "/records/{record}", get_record, Scope.READ, "Records"),
 ]

@@ -15,7 +15,7 @@ import msgspec
 from starlette.requests import Request
 
 from postroom.documents.sandbox.file_sandbox import FileSandbox
-from postroom.flow.documents.review import ReviewContext
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.flow.mailboxes.connect import ConnectContext
 from postroom.flow.outbound.deliver import DeliverContext
 from postroom.model import OrganizationId, Scope

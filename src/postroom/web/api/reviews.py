@@ -40,9 +40,10 @@ async def confirm_review(call: ApiCall[ReviewPath, NoParameters, Confirmation]) 
     """Confirm the extracted fields, with corrections, and get the resulting record.
 
     An empty or null correction states that the document does not contain the field. For a table, such as the
-    line items of an invoice, send all rows. If the values fail a check that `override` does not name, nothing
-    is confirmed; the error (409, `checks-failed`) lists the failed `checks`. `If-Match` rejects the call if
-    someone else decided meanwhile.
+    line items of an invoice, send all rows. `order` chooses an open order where several fit. With `replaces`,
+    the document amends an earlier one, whose record is merged into the new one. If the values fail a check
+    that `override` does not name, nothing is confirmed; the error (409, `checks-failed`) lists the failed
+    `checks`. `If-Match` rejects the call if someone else decided meanwhile.
     """
     caller = call.caller
     async with call.transaction() as connection:
@@ -55,6 +56,8 @@ async def confirm_review(call: ApiCall[ReviewPath, NoParameters, Confirmation]) 
             actor=caller.actor,
             corrections=call.body.corrections,
             override=call.body.override,
+            order=call.body.order,
+            replaces=call.body.replaces,
         )
         record = await views.get_record(connection, record_id)
     assert record, "confirming creates or finds the record"

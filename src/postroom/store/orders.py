@@ -1,0 +1,136 @@
+"""The table `orders`: purchases and trades for which documents are expected.
+
+open → matched (a record names the order) or closed. An order whose record is voided is open again.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from psycopg.rows import class_row
+
+from postroom.store.database import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A purchase or trade for which a document is expected."""
+
+    id: UUID
+    kind: str
+    reference: str
+    username: str | None
+    fields: dict[str, Any]
+    state: str
+    record_id: UUID | None = None  # of the record that names it
+
+
+async def import_orders(
+    connection: Connection, kind: str, orders: Sequence[tuple[str, str | None, Mapping[str, Any]]]
+) -> tuple[int, int]:
+    """Upsert orders by reference; only open ones change. Returns the numbers of new and changed orders."""
+    rows = sorted({reference: (user, fields) for reference, user, fields in orders}.items())
+    cursor = await connection.execute(
+        """
+        INSERT INTO orders (organization_id, kind, reference, username, fields)
+        SELECT current_organization(), %s, reference, username, fields::jsonb
+        FROM unnest(%s::text[], %s::text[], %s::text[]) AS input (reference, username, fields)
+        ON CONFLICT (organization_id, kind, reference) DO UPDATE SET
+            username = excluded.username, fields = excluded.fields
+        WHERE orders.state = 'open' AND (orders.username, orders.fields)
+            IS DISTINCT FROM (excluded.username, excluded.fields)
+        RETURNING xmax = 0
+        """,
+        [
+            kind,
+            [reference for reference, _ in rows],
+            [user for _, (user, _) in rows],
+            [json.dumps(dict(fields)) for _, (_, fields) in rows],
+        ],
+    )
+    inserted = [row[0] for row in await cursor.fetchall()]
+    return sum(inserted), len(inserted) - sum(inserted)
+
+
+async def list_open_orders(connection: Connection, kind: str) -> list[Order]:
+    """Open orders, locked so that two documents cannot match the same one."""
+    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, reference, username, fields, state FROM orders
+            WHERE kind = %s AND state = 'open' ORDER BY id FOR UPDATE
+            """,
+            [kind],
+        )
+        return await cursor.fetchall()
+
+
+async def list_orders(connection: Connection, kind: str | None = None) -> list[Order]:
+    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, reference, username, fields, state,
+                (SELECT records.id FROM records WHERE order_id = orders.id LIMIT 1) AS record_id
+            FROM orders
+            WHERE %(kind)s::text IS NULL OR kind = %(kind)s ORDER BY created_at DESC, reference
+            """,
+            {"kind": kind},
+        )
+        return await cursor.fetchall()
+
+
+async def match_order(connection: Connection, order: UUID) -> None:
+    await connection.execute("UPDATE orders SET state = 'matched' WHERE id = %s AND state = 'open'", [order])
+
+
+async def close_order(connection: Connection, order: UUID) -> bool:
+    cursor = await connection.execute(
+        "UPDATE orders SET state = 'closed' WHERE id = %s AND state = 'open' RETURNING 1", [order]
+    )
+    return await cursor.fetchone() is not None
+
+
+async def release(connection: Connection, order: UUID) -> None:
+    """Expect a document for a matched order again."""
+    await connection.execute("UPDATE orders SET state = 'open' WHERE id = %s AND state = 'matched'", [order])
+
+
+async def get(connection: Connection, order: UUID) -> Order | None:
+    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, reference, username, fields, state,
+                (SELECT records.id FROM records WHERE order_id = orders.id LIMIT 1) AS record_id
+            FROM orders WHERE id = %s
+            """,
+            [order],
+        )
+        return await cursor.fetchone()
+
+
+async def list_waiting_records(
+    connection: Connection, kind: str, names: Sequence[str]
+) -> list[tuple[UUID, list[UUID]]]:
+    """Confirmed records without an order, and the open orders that agree with one of these fields.
+
+    Compares letters and digits only; the caller compares the other fields.
+    """
+    cursor = await connection.execute(
+        """
+        WITH wanted AS (
+            SELECT DISTINCT orders.id, name, regexp_replace(lower(value), '[^[:alnum:]]', '', 'g') AS value
+            FROM orders CROSS JOIN LATERAL jsonb_each_text(fields) AS field (name, value)
+            WHERE kind = %(kind)s AND state = 'open' AND name = ANY(%(names)s)
+        )
+        SELECT records.id, array_agg(DISTINCT wanted.id)
+        FROM records CROSS JOIN unnest(%(names)s::text[]) AS known (name)
+        JOIN wanted ON wanted.name = known.name
+            AND wanted.value = regexp_replace(lower(fields->>known.name), '[^[:alnum:]]', '', 'g')
+        WHERE kind = %(kind)s AND order_id IS NULL AND state = 'confirmed' AND wanted.value <> ''
+        GROUP BY records.id ORDER BY min(confirmed_at), records.id
+        """,
+        {"kind": kind, "names": list(names)},
+    )
+    return await cursor.fetchall()

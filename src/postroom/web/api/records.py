@@ -1,0 +1,159 @@
+"""API operations on records: list, get, versions, and every change that a person may make."""
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+import msgspec
+
+from postroom.api_types import (
+    RecordCorrection,
+    RecordMerge,
+    RecordReason,
+    RecordResource,
+    RecordSplit,
+    RecordVersionResource,
+    ResultPage,
+)
+from postroom.flow.documents import record_changes as flow
+from postroom.flow.documents.record_changes import RecordChange
+from postroom.model import Scope
+from postroom.store import records
+from postroom.store.connection import Connection
+from postroom.store.views import documents as views
+from postroom.web.api import http_content, paging
+from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, require_found
+
+State = Literal["confirmed", "reopened", "voided", "merged", "all"]
+Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
+
+
+class RecordPath(msgspec.Struct, frozen=True):
+    record: UUID
+
+
+class RecordsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+    kind: Name | None = None
+    state: State = "confirmed"
+
+
+async def list_records(call: ApiCall[NoParameters, RecordsQuery, None]) -> ResultPage[RecordResource]:
+    """List records, newest first: the confirmed ones, or those in another `state`, or `all`."""
+    after, query = paging.parse_cursor(call.query, tuple[datetime, UUID]), call.query
+    async with call.transaction() as connection:
+        rows = await views.list_records(
+            connection,
+            kind=query.kind,
+            state=None if query.state == "all" else query.state,
+            after=after,
+            limit=query.limit + 1,
+        )
+    return paging.build_page(rows, query, lambda row: (row.confirmed_at, row.id))
+
+
+async def get_record(call: ApiCall[RecordPath, NoParameters, None]) -> RecordResource:
+    """Get a record in its current state, with its documents and their archived copies."""
+    async with call.transaction() as connection:
+        return await _get_record(connection, call.path.record)
+
+
+async def list_record_versions(
+    call: ApiCall[RecordPath, NoParameters, None],
+) -> ResultPage[RecordVersionResource]:
+    """List the versions of a record, oldest first: what each change led to, by whom and why."""
+    async with call.transaction() as connection:
+        await _get_record(connection, call.path.record)
+        return ResultPage(await views.list_record_versions(connection, call.path.record), None)
+
+
+async def reopen_record(call: ApiCall[RecordPath, NoParameters, RecordReason]) -> RecordResource:
+    """Have a confirmed or voided record reviewed again. The review of its first document is then open.
+
+    `If-Match` rejects the call if the record changed meanwhile.
+    """
+    async with call.transaction() as connection:
+        change = await _begin(connection, call, call.body.reason)
+        await flow.reopen(connection, call.context.review, change)
+        return await _get_record(connection, change.record)
+
+
+async def correct_record(call: ApiCall[RecordPath, NoParameters, RecordCorrection]) -> RecordResource:
+    """Correct fields of a confirmed record, or choose its order.
+
+    An empty or null correction removes the value. For a table, send all rows. `order` is the reference of an
+    open order; an empty one means none. If a corrected field fails a check that `override` does not name,
+    nothing is stored; the error (409, `checks-failed`) lists the failed `checks`. `If-Match` rejects the call
+    if the record changed meanwhile.
+    """
+    body = call.body
+    async with call.transaction() as connection:
+        change = await _begin(connection, call, body.reason)
+        await flow.correct(
+            connection,
+            call.context.review,
+            change,
+            body.corrections,
+            override=body.override,
+            order=body.order,
+        )
+        return await _get_record(connection, change.record)
+
+
+async def void_record(call: ApiCall[RecordPath, NoParameters, RecordReason]) -> RecordResource:
+    """Void a record that should not exist. Its documents are skipped, and its order is open again.
+
+    `If-Match` rejects the call if the record changed meanwhile.
+    """
+    async with call.transaction() as connection:
+        change = await _begin(connection, call, call.body.reason)
+        await flow.void(connection, call.context.review, change)
+        return await _get_record(connection, change.record)
+
+
+async def merge_record(call: ApiCall[RecordPath, NoParameters, RecordMerge]) -> RecordResource:
+    """Merge a record into another one of the same invoice or trade, and get that one.
+
+    It keeps its values and gets the documents. `If-Match` rejects the call if the merged record changed
+    meanwhile.
+    """
+    async with call.transaction() as connection:
+        change = await _begin(connection, call, call.body.reason)
+        left = await flow.merge(connection, call.context.review, change, into=call.body.into)
+        return await _get_record(connection, left.id)
+
+
+async def split_record(call: ApiCall[RecordPath, NoParameters, RecordSplit]) -> RecordResource:
+    """Undo the merge of a record; or, with `document`, give that document a record of its own, and get it.
+
+    `If-Match` rejects the call if the record changed meanwhile.
+    """
+    async with call.transaction() as connection:
+        change = await _begin(connection, call, call.body.reason)
+        alone = await flow.split(connection, call.context.review, change, document=call.body.document)
+        return await _get_record(connection, alone.id)
+
+
+async def _begin(
+    connection: Connection, call: ApiCall[RecordPath, NoParameters, Any], reason: str
+) -> RecordChange:
+    """Lock the records, and reject a change of a version that is no longer current."""
+    await records.lock(connection)
+    record = await _get_record(connection, call.path.record)
+    http_content.require_if_match(call.request, record)
+    return RecordChange(call.caller.organization, record.id, call.caller.actor, reason, record.version)
+
+
+async def _get_record(connection: Connection, record: UUID) -> RecordResource:
+    return require_found(await views.get_record(connection, record), "record")
+
+
+OPERATIONS = [
+    Operation("GET", "/records", list_records, Scope.READ, "Records"),
+    Operation("GET", "/records/{record}", get_record, Scope.READ, "Records"),
+    Operation("GET", "/records/{record}/versions", list_record_versions, Scope.READ, "Records"),
+    Operation("POST", "/records/{record}/reopen", reopen_record, Scope.DOCUMENTS, "Records", matched=True),
+    Operation("POST", "/records/{record}/correct", correct_record, Scope.DOCUMENTS, "Records", matched=True),
+    Operation("POST", "/records/{record}/void", void_record, Scope.DOCUMENTS, "Records", matched=True),
+    Operation("POST", "/records/{record}/merge", merge_record, Scope.DOCUMENTS, "Records", matched=True),
+    Operation("POST", "/records/{record}/split", split_record, Scope.DOCUMENTS, "Records", matched=True),
+]
