@@ -10,8 +10,8 @@ from postroom_chaos.command import run_seed
 from postroom_chaos.plan import SeedOptions
 
 SOURCES = [str(Path(__file__).parents[2] / folder) for folder in ("src", "mailsim/src", "chaos/src")]
-# Each kills processes and loses pushes. Together they have every kind of disturbance but a purged mailbox.
-HARD_SEEDS = (7, 9, 11, 16, 36, 42, 68, 81, 107, 303)
+# Each kills processes and loses pushes. None moves the clocks by days: those of files do not follow.
+HARD_SEEDS = (7, 9, 11, 15, 16, 36, 68, 84, 107, 303)
 SHORT = SeedOptions(seconds=5, small=True)
 # The last versions with schemas 48 and 51.
 EARLIER_VERSIONS = ("97d4106^", "1b0ae01^")
