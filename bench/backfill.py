@@ -174,7 +174,7 @@ async def sequential(reader: Bare, url: str, most: int) -> int:
 
 
 async def by_hand(there: SyncEnvironment, most: int | None) -> Took:
-    """The bare loop, or so many messages in the sequential way."""
+    """The bare loop, or this many messages one after another."""
     token = there.sim.post("google/tokens", address=ADDRESS)["access_token"]
     await there.owner.execute(_TABLE)
     async with aiohttp.ClientSession() as client:

@@ -179,7 +179,7 @@ async def main() -> int:
     ratio = statistics.median(rates["ours"]) / statistics.median(rates["bare"])
     print(f"bare psycopg loop     {statistics.median(rates['bare']):>9,.0f} rows/s claimed and finished")
     print(f"postroom.store.work   {statistics.median(rates['ours']):>9,.0f} rows/s")
-    print(f"through a worker      {whole:>9,.0f} rows/s (a task per row)")
+    print(f"through a worker      {whole:>9,.0f} rows/s (a step per row)")
     print(f"ratio to the bare loop {ratio:.2f} (wanted: {WANTED} or better)")
     print(f"idle, 100,000 rows waiting: {idle:.2f} queries per poll and worker (wanted: 1)")
     return 0 if ratio >= WANTED and idle <= 1.1 else 1

@@ -143,7 +143,7 @@ class Store:
 
 @asynccontextmanager
 async def store(messages: int, more: int) -> AsyncGenerator[Store]:
-    """A store with so many synced messages and so many inserted ones."""
+    """A store with this many synced and inserted messages."""
     async with (
         open_environment("--quota", "off") as there,
         open_database(

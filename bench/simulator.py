@@ -148,8 +148,8 @@ async def create_mailbox(
     body = {"provider": provider, "address": address, "messages": messages, "kinds": KINDS, "size": 8000}
     async with client.post(f"{http}/_sim/mailboxes", json=body) as answer:
         assert answer.ok, await answer.text()
-    company = "google" if provider == "gmail" else "microsoft"
-    async with client.post(f"{http}/_sim/{company}/tokens", json={"address": address}) as answer:
+    issuer = "google" if provider == "gmail" else "microsoft"
+    async with client.post(f"{http}/_sim/{issuer}/tokens", json={"address": address}) as answer:
         assert answer.ok, await answer.text()
         return {"Authorization": f"Bearer {(await answer.json())['access_token']}"}
 

@@ -78,19 +78,19 @@ def pytest_unconfigure(config):
 
 
 def pytest_collection_modifyitems(items):
-    """The long ones first: at the end of a run nobody waits for the last of them."""
+    """The long ones first: so that none of them is still running when the rest is done."""
     items.sort(key=lambda item: "scenarios" not in item.path.parts)
 
 
 @pytest.fixture(autouse=True)
 def _restore_logging():
     """A test that configures logging, directly or by a command, leaves nothing of it to the next one."""
-    configuration, root, hook = structlog.get_config(), logging.getLogger(), sys.excepthook
+    configuration, root, excepthook = structlog.get_config(), logging.getLogger(), sys.excepthook
     handlers, level = root.handlers[:], root.level
     yield
     structlog.configure(**configuration)
     logging.captureWarnings(capture=False)
-    root.handlers[:], sys.excepthook = handlers, hook
+    root.handlers[:], sys.excepthook = handlers, excepthook
     root.setLevel(level)
 
 
@@ -184,7 +184,7 @@ def make_mailbox(owner):
 
 @pytest.fixture
 def move_clock(owner):
-    """Move the database's clock forward by so many seconds."""
+    """Move the database's clock forward by this many seconds."""
 
     async def move(seconds: float) -> None:
         await owner.execute("UPDATE clock_offset SET ahead = ahead + %s * interval '1 second'", [seconds])

@@ -55,7 +55,7 @@ class Server:
         return with_database(self.url, name)
 
     def drop(self, url: str) -> None:
-        """Once no vacuum looks at it, which belongs to the superuser and lets nobody else end it."""
+        """Drop it once no vacuum runs in it, which only the superuser may end."""
         deadline = time.monotonic() + 60
         while True:
             try:

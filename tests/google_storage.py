@@ -1,4 +1,4 @@
-"""Google Cloud Storage on loopback: the emulator's server, and a client that asks nobody for credentials."""
+"""Google Cloud Storage on loopback: the emulator's server, and a client without credentials."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

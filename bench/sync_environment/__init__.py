@@ -125,7 +125,7 @@ class SyncEnvironment:
         return await self.one("SELECT count(*) FROM messages")
 
     async def until_backfilled(self, mailboxes: int) -> None:
-        """Wait until the backfill of so many mailboxes is complete."""
+        """Wait until the backfill of this many mailboxes is complete."""
         query = """
             SELECT count(*) FROM (SELECT FROM cursors WHERE kind = 'backfill' GROUP BY mailbox_id
                 HAVING bool_and(completed_at IS NOT NULL)) AS done

@@ -68,8 +68,8 @@ def test_long_path_segments_are_truncated_between_characters():
         assert len(part.encode()) <= 255
         unquote(part, errors="strict")
     assert path != archive_path.build_path(replace(long, record_key="日" * 401), number=999)
-    told = archive_path.build_metadata(long, processed_at=datetime(2026, 2, 5, tzinfo=UTC))
-    assert sum(len(name) + len(value) for name, value in told.items()) < 1000
+    metadata = archive_path.build_metadata(long, processed_at=datetime(2026, 2, 5, tzinfo=UTC))
+    assert sum(len(name) + len(value) for name, value in metadata.items()) < 1000
 
 
 def test_metadata_matches_the_specification():

@@ -34,18 +34,18 @@ def test_every_error_is_reported_with_its_key():
             watch_seconds = "30"
             senders = "*@example.org"
         """)
-    told = str(caught.value)
-    assert "stray: must be a table" in told
-    assert "a.kind: 'poem' is not a document kind; installed: contract-note, invoice" in told
-    assert "b.kind: is missing" in told
-    assert "b.confirm_above" in told
-    assert "b.colour: is not a key of a pipeline" in told
-    assert "c.kind: 'poem' is not a document kind" in told
-    assert "c.name: is not a key of a pipeline" in told
-    assert "c.archive: must be true or false" in told
-    assert "c.confirm_above: must be a number" in told
-    assert "c.watch_seconds: must be a number" in told
-    assert "c.senders: must be a list" in told
+    message = str(caught.value)
+    assert "stray: must be a table" in message
+    assert "a.kind: 'poem' is not a document kind; installed: contract-note, invoice" in message
+    assert "b.kind: is missing" in message
+    assert "b.confirm_above" in message
+    assert "b.colour: is not a key of a pipeline" in message
+    assert "c.kind: 'poem' is not a document kind" in message
+    assert "c.name: is not a key of a pipeline" in message
+    assert "c.archive: must be true or false" in message
+    assert "c.confirm_above: must be a number" in message
+    assert "c.watch_seconds: must be a number" in message
+    assert "c.senders: must be a list" in message
 
 
 def test_whole_numbers_are_numbers_and_lists_are_lists():

@@ -23,8 +23,8 @@ def read(**fields):
     checks = (
         StoredCheck("check digits of iban", f"check digits of iban: {WRONG}", passed=False, fields=("iban",)),
         StoredCheck(
-            "both readers agree on iban",
-            f"both readers agree on iban: {WRONG} is also read as {RIGHT}",
+            "the readers disagree on iban",
+            f"the readers disagree on iban: {WRONG} or {RIGHT}",
             passed=False,
             fields=("iban",),
             is_doubt=True,
@@ -57,15 +57,13 @@ def test_stored_check_is_read_with_its_name_fields_and_doubt():
         certainty=0.9,
         skip_reason=None,
         fields={},
-        checks=(
-            FieldCheck("one reading of net", False, "it may be 1: or 2", fields=("net",), is_doubt=True),
-        ),
+        checks=(FieldCheck("net is ambiguous", False, "it may be 1: or 2", fields=("net",), is_doubt=True),),
         differences=(EInvoiceDifference("gross", "119", "the XML says 119"),),
     )
     stored = stored_extraction.to_stored(analysis, "invoice", Transcript("plain", (), ())).checks
     assert [stored_extraction.read_check(asdict(check)) for check in stored] == list(stored)
     assert [(check.name, check.details, check.fields, check.needs_override) for check in stored] == [
-        ("one reading of net", "it may be 1: or 2", ("net",), False),
+        ("net is ambiguous", "it may be 1: or 2", ("net",), False),
         ("e-invoice", "the XML says 119", ("gross",), True),
     ]
 

@@ -110,4 +110,4 @@ async def test_a_failing_task_is_reported(caplog):
 
     background.start(failing(), "push")
     await background.settle()
-    assert "background task push failed" in caplog.text
+    assert "push failed in the background" in caplog.text

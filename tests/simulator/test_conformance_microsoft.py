@@ -155,7 +155,7 @@ def test_every_exception_states_its_reason(name):
 
 
 GUID = "622eaaff-0683-4862-9de4-f2ec83c2bd98"
-TOLD = {
+NOTIFICATION = {
     "subscriptionId": GUID, "subscriptionExpirationDateTime": "2026-03-02T09:00:00Z", "clientState": "s",
     "changeType": "created", "resource": f"Users/{GUID}/Messages/AAMk", "tenantId": GUID,
     "resourceData": {
@@ -165,8 +165,8 @@ TOLD = {
 
 
 def push(**more):
-    told = {name: value for name, value in (TOLD | more).items() if value is not ...}
-    return {"endpoint": "push", "request_body": json.dumps({"value": [told]})}
+    notification = {name: value for name, value in (NOTIFICATION | more).items() if value is not ...}
+    return {"endpoint": "push", "request_body": json.dumps({"value": [notification]})}
 
 
 def test_a_documented_notification_passes():

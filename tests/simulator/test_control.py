@@ -206,9 +206,9 @@ def test_a_closed_mailbox_is_not_found(sim, address):
 def test_pushes_to_subscribers_are_logged(sim):
     topic, name = "projects/mailsim/topics/logged", "projects/mailsim/subscriptions/logged"
     sim.post("google/topics", name=topic)
-    with receiving() as receiver, socket.socket() as nobody:
-        nobody.bind(("127.0.0.1", 0))
-        silent = f"http://127.0.0.1:{nobody.getsockname()[1]}/"
+    with receiving() as receiver, socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))
+        silent = f"http://127.0.0.1:{unheard.getsockname()[1]}/"
         receiver.answer(204)
         sim.post("google/subscriptions", name=name, topic=topic, push_endpoint=f"{receiver.url}/hook?token=x")
         sim.post("google/subscriptions", name=f"{name}2", topic=topic, push_endpoint=silent)

@@ -99,8 +99,8 @@ def test_read_basic_shows_everything_but_the_body(sim, microsoft, own, roles):
     shown = who.get(f"{base}/messages")["value"][0]
     assert {"subject", "from", "hasAttachments", "categories"} <= set(shown)
     assert not {"body", "bodyPreview", "uniqueBody", "attachments"} & set(shown)
-    told, _ = who.delta(f"{base}/mailFolders/inbox/messages/delta")
-    assert all("bodyPreview" not in one and "body" not in one for one in told)
+    reported, _ = who.delta(f"{base}/mailFolders/inbox/messages/delta")
+    assert all("bodyPreview" not in one and "body" not in one for one in reported)
     message = f"{base}/messages/{shown['id']}"
     for path, params in [
         (message, {"$select": "body"}), (message, {"$select": "bodyPreview"}),

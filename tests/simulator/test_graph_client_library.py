@@ -133,11 +133,11 @@ async def test_the_first_delta_round_has_each_message_once_and_the_next_only_cha
     sim.act(address, truth[0]["id"], "mark", read=not truth[0]["read"])
     sim.act(address, truth[1]["id"], "move", folder="archive")
     changed, _ = await delta(graph, address, "inbox", link)
-    told = {message.id: message for message in changed}
-    assert set(told) == {new["id"], truth[0]["id"], truth[1]["id"]}
-    assert told[new["id"]].subject == "Fresh"
-    assert told[truth[0]["id"]].is_read is not truth[0]["read"]
-    assert told[truth[1]["id"]].additional_data["@removed"] == {"reason": "deleted"}
+    reported = {message.id: message for message in changed}
+    assert set(reported) == {new["id"], truth[0]["id"], truth[1]["id"]}
+    assert reported[new["id"]].subject == "Fresh"
+    assert reported[truth[0]["id"]].is_read is not truth[0]["read"]
+    assert reported[truth[1]["id"]].additional_data["@removed"] == {"reason": "deleted"}
 
 
 async def test_the_mime_of_every_message_equals_the_truth(sim, graph, address):

@@ -32,9 +32,9 @@ def removed(entry):
 
 
 def test_the_first_round_lists_every_message_once_and_completely(sim, user):
-    told, link = user.delta(INBOX, IMMUTABLE)
-    assert Counter(one["id"] for one in told) == Counter(entry["id"] for entry in sim.truth(user.address))
-    assert all(one["@odata.type"].startswith("#microsoft.graph.") and "body" in one for one in told)
+    reported, link = user.delta(INBOX, IMMUTABLE)
+    assert Counter(one["id"] for one in reported) == Counter(entry["id"] for entry in sim.truth(user.address))
+    assert all(one["@odata.type"].startswith("#microsoft.graph.") and "body" in one for one in reported)
     assert link.startswith(f"{sim.http}/v1.0/users/")
 
 
@@ -60,11 +60,11 @@ def test_changes_during_the_first_round_are_reported_in_the_next(sim, user):
     new = sim.deliver(user.address, kind="plain")
     sim.control.delete(f"mailboxes/{user.address}/messages/{truth[0]['id']}")
     act(user, truth[29]["id"], "move", folder="archive")
-    told = [one["id"] for one in page["value"]]
+    reported = [one["id"] for one in page["value"]]
     while link := page.get("@odata.nextLink"):
         page = user.get(link, IMMUTABLE)
-        told += [one["id"] for one in page["value"]]
-    assert set(told) >= {entry["id"] for entry in truth[:29]}
+        reported += [one["id"] for one in page["value"]]
+    assert set(reported) >= {entry["id"] for entry in truth[:29]}
     later = {one["id"]: one for one in user.delta(page["@odata.deltaLink"], IMMUTABLE)[0]}
     assert new["id"] in later
     assert removed(later[truth[0]["id"]])
@@ -73,8 +73,8 @@ def test_changes_during_the_first_round_are_reported_in_the_next(sim, user):
 
 def test_an_unchanged_folder_returns_nothing_and_another_link(user):
     _, first = user.delta(INBOX)
-    told, second = user.delta(first)
-    assert told == []
+    reported, second = user.delta(first)
+    assert reported == []
     assert second != first
 
 
@@ -82,9 +82,9 @@ def test_an_update_contains_only_changed_properties_unless_switched_off(sim, use
     _, link = user.delta(INBOX, IMMUTABLE)
     entry = sim.truth(user.address)[3]
     act(user, entry["id"], "mark", read=True, flag="flagged")
-    (told,) = user.delta(link, IMMUTABLE)[0]
-    assert set(told) == {"@odata.type", "@odata.etag", "id", "isRead", "flag"}
-    assert (told["isRead"], told["flag"]) == (True, {"flagStatus": "flagged"})
+    (reported,) = user.delta(link, IMMUTABLE)[0]
+    assert set(reported) == {"@odata.type", "@odata.etag", "id", "isRead", "flag"}
+    assert (reported["isRead"], reported["flag"]) == (True, {"flagStatus": "flagged"})
     options(partial_updates=False)
     (whole,) = user.delta(link, IMMUTABLE)[0]
     assert whole["subject"]
@@ -103,9 +103,9 @@ def test_a_move_is_a_tombstone_in_one_folder_and_a_full_message_in_the_other(sim
 
 
 def test_without_immutable_ids_a_tombstone_has_the_former_id(sim, user):
-    told, inbox = user.delta(INBOX)
+    reported, inbox = user.delta(INBOX)
     _, archive = user.delta("mailFolders/archive/messages/delta")
-    known = {one["internetMessageId"]: one["id"] for one in told}
+    known = {one["internetMessageId"]: one["id"] for one in reported}
     entry = sim.truth(user.address)[5]
     act(user, entry["id"], "move", folder="archive")
     (gone,) = user.delta(inbox)[0]
@@ -147,25 +147,27 @@ def test_changes_are_paged_and_a_round_excludes_later_changes(sim, user):
     prefer = {"prefer": 'odata.maxpagesize=3, IdType="ImmutableId"'}
     page = user.get(link, prefer)
     later = sim.deliver(user.address, kind="plain")["id"]
-    told = [one["id"] for one in page["value"]]
+    reported = [one["id"] for one in page["value"]]
     while "@odata.deltaLink" not in page:
         page = user.get(page["@odata.nextLink"], prefer)
-        told += [one["id"] for one in page["value"]]
-    assert told == ids
+        reported += [one["id"] for one in page["value"]]
+    assert reported == ids
     assert [one["id"] for one in user.delta(page["@odata.deltaLink"], prefer)[0]] == [later]
 
 
 def test_links_keep_the_selected_properties(sim, user):
-    told, link = user.delta(INBOX, **{"$select": "subject"})
-    assert {frozenset(one) for one in told} == {frozenset({"@odata.type", "@odata.etag", "id", "subject"})}
+    reported, link = user.delta(INBOX, **{"$select": "subject"})
+    assert {frozenset(one) for one in reported} == {
+        frozenset({"@odata.type", "@odata.etag", "id", "subject"})
+    }
     sim.deliver(user.address, kind="plain")
     (new,) = user.delta(link)[0]
     assert set(new) == {"@odata.type", "@odata.etag", "id", "subject"}
 
 
 def test_change_types_filter_later_rounds_but_not_the_first(sim, user):
-    told, link = user.delta(INBOX, IMMUTABLE, changeType="created")
-    assert len(told) == 30
+    reported, link = user.delta(INBOX, IMMUTABLE, changeType="created")
+    assert len(reported) == 30
     new = sim.deliver(user.address, kind="plain")
     truth = sim.truth(user.address)
     act(user, truth[0]["id"], "mark", read=True)
@@ -177,8 +179,8 @@ def test_change_types_filter_later_rounds_but_not_the_first(sim, user):
 def test_a_filter_excludes_old_mail_but_not_its_tombstones_and_changes(sim, user):
     truth = sim.truth(user.address)
     since = f"{dt.datetime.fromtimestamp(truth[20]['received'] / 1000, dt.UTC):%Y-%m-%dT%H:%M:%SZ}"
-    told, link = user.delta(INBOX, IMMUTABLE, **{"$filter": f"receivedDateTime ge {since}"})
-    assert {one["id"] for one in told} == {entry["id"] for entry in truth[20:]}
+    reported, link = user.delta(INBOX, IMMUTABLE, **{"$filter": f"receivedDateTime ge {since}"})
+    assert {one["id"] for one in reported} == {entry["id"] for entry in truth[20:]}
     act(user, truth[0]["id"], "mark", read=True)
     act(user, truth[1]["id"], "move", folder="archive")
     act(user, truth[2]["id"], "move", folder="archive")
@@ -197,8 +199,8 @@ def test_a_filtered_round_ends_at_five_thousand(sim, microsoft, address):
 
 
 def test_orderby_lists_newest_first(sim, user):
-    told, _ = user.delta(INBOX, IMMUTABLE, **{"$orderby": "receivedDateTime desc"})
-    assert [one["id"] for one in told] == [entry["id"] for entry in reversed(sim.truth(user.address))]
+    reported, _ = user.delta(INBOX, IMMUTABLE, **{"$orderby": "receivedDateTime desc"})
+    assert [one["id"] for one in reported] == [entry["id"] for entry in reversed(sim.truth(user.address))]
 
 
 @pytest.mark.parametrize(
@@ -278,8 +280,8 @@ def test_faults_cause_empty_pages_repeats_and_expired_cursors(sim, user):
     sim.fault("delta_empty_page", mailbox=user.address, times=1)
     page = user.get(INBOX, IMMUTABLE)
     assert page["value"] == []
-    told, link = user.delta(page["@odata.nextLink"], IMMUTABLE)
-    assert len(told) == 30
+    reported, link = user.delta(page["@odata.nextLink"], IMMUTABLE)
+    assert len(reported) == 30
     sim.fault("delta_repeat", mailbox=user.address, times=2)
     again = [one["id"] for one in user.delta(INBOX, IMMUTABLE)[0]]
     assert len(again) > len(set(again)) == 30
@@ -298,14 +300,14 @@ def test_an_edited_draft_is_reported_completely(user):
     draft = user.post("messages", {"subject": "One"})
     _, link = user.delta("mailFolders/drafts/messages/delta")
     user.request("PATCH", f"messages/{draft['id']}", json={"subject": "Two"})
-    (told,) = user.delta(link)[0]
-    assert (told["subject"], told["isDraft"]) == ("Two", True)
+    (reported,) = user.delta(link)[0]
+    assert (reported["subject"], reported["isDraft"]) == ("Two", True)
 
 
 def test_a_page_of_a_huge_mailbox_is_as_fast_as_of_a_small_one(sim, microsoft, address):
     user = microsoft.connect(sim, address, messages=1_000_000)
-    told = user.get(INBOX, {"prefer": "odata.maxpagesize=50"}, **{"$orderby": "receivedDateTime desc"})
-    assert len(told["value"]) == 50
+    reported = user.get(INBOX, {"prefer": "odata.maxpagesize=50"}, **{"$orderby": "receivedDateTime desc"})
+    assert len(reported["value"]) == 50
     (request,) = [one for one in sim.get("requests", mailbox=address) if one["endpoint"] == "messages.delta"]
     assert request["status"] == 200
     new = sim.deliver(address, kind="plain")

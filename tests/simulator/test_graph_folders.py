@@ -99,10 +99,10 @@ def test_folder_delta_lists_nested_folders_then_added_changed_and_removed_ones(u
     path = f"mailboxes/{user.address}/folders"
     user.simulation.control.patch(f"{path}/{parent['key']}", json={"name": "Old projects"})
     user.simulation.delete(f"{path}/{child['key']}")
-    told = {one["id"]: one for one in user.delta(link)[0]}
-    assert set(told) == {fresh["id"], parent["id"], child["id"]}
-    assert told[parent["id"]]["displayName"] == "Old projects"
-    assert told[child["id"]]["@removed"] == {"reason": "deleted"}
+    reported = {one["id"]: one for one in user.delta(link)[0]}
+    assert set(reported) == {fresh["id"], parent["id"], child["id"]}
+    assert reported[parent["id"]]["displayName"] == "Old projects"
+    assert reported[child["id"]]["@removed"] == {"reason": "deleted"}
 
 
 def test_folders_are_filtered_ordered_and_selected(user):

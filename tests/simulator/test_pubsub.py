@@ -131,8 +131,8 @@ def test_stop_ends_the_notifications(sim, user, topic, subscribe, receiver):
     assert receiver.nothing_came()
 
 
-@pytest.mark.parametrize("behavior, told_of", [("include", ["SPAM"]), ("exclude", ["INBOX"])])
-def test_the_label_filter_includes_or_excludes(sim, user, topic, subscribe, receiver, behavior, told_of):
+@pytest.mark.parametrize("behavior, announced", [("include", ["SPAM"]), ("exclude", ["INBOX"])])
+def test_the_label_filter_includes_or_excludes(sim, user, topic, subscribe, receiver, behavior, announced):
     subscribe()
     user.post("watch", {"topicName": topic, "labelIds": ["SPAM"], "labelFilterBehavior": behavior})
     receiver.next()
@@ -140,7 +140,7 @@ def test_the_label_filter_includes_or_excludes(sim, user, topic, subscribe, rece
         sim.move_clock(2)
         sim.deliver(user.address, make_message(), folder=folder)
         settle(sim)
-        if folder in told_of:
+        if folder in announced:
             assert notification_of(receiver.next())["historyId"] == int(user.history_id())
         assert receiver.nothing_came()
 

@@ -25,7 +25,7 @@ ENDPOINTS = ("GMAIL", "GRAPH", "GOOGLE_ACCOUNTS", "GOOGLE_TOKEN", "GOOGLE_CERTS"
 
 @dataclass(frozen=True)
 class RecordedTruth:
-    """What the mailboxes held at the end of a recording, as the simulator tells it."""
+    """What the mailboxes held at the end of a recording, according to the simulator."""
 
     conversation: Conversation
 

@@ -54,7 +54,7 @@ async def agree(page, address, *, decision="allow", untick=None):
 
 @pytest.fixture
 async def url(page, sim, tmp_path, database_url):
-    """A running `postroom serve`; at the end no page has broken a policy, and the log names nobody."""
+    """A running `postroom serve`; at the end no page has broken a policy, and the log names no person."""
     complaints = []
     page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
     page.on("pageerror", lambda error: complaints.append(str(error)))

@@ -280,7 +280,7 @@ async def test_lifecycle_events_queue_the_subscription_with_the_reason(
     reported = dict(
         zip(("reauthorization_requested_at", "removal_reported_at"), await cursor.fetchone(), strict=True)
     )
-    assert [name for name, is_told in reported.items() if is_told] == [column]
+    assert [name for name, is_set in reported.items() if is_set] == [column]
 
 
 @pytest.mark.parametrize("more", [{}, OLD_SHAPE], ids=["documented", "observed"])

@@ -33,7 +33,7 @@ def admission(clock):
 
 
 def run_pushes(admission, clock, *, count, seconds):
-    """So many pushes arrive together and are answered together after so many seconds."""
+    """`count` pushes arrive together and are answered together after `seconds`."""
     begun = [admission.begin() for _ in range(count)]
     clock.now += seconds
     for number in begun:
@@ -79,7 +79,7 @@ def test_admits_only_the_minimum_while_the_oldest_push_waits_too_long(admission,
     assert admission.has_room()
 
 
-def test_a_slow_push_without_company_does_not_shut_out_a_burst(admission, clock):
+def test_a_slow_push_alone_does_not_shut_out_a_burst(admission, clock):
     for _ in range(100):
         run_pushes(admission, clock, count=1, seconds=0.05)
     assert count_admitted(admission) > 1000

@@ -187,7 +187,7 @@ async def forward(server, given, **changed):
 
 async def until_keys_are_there(server, given):
     async with asyncio.timeout(60):
-        while (await forward(server, given)).status_code == 503:  # noqa: ASYNC110  # another process tells
+        while (await forward(server, given)).status_code == 503:  # noqa: ASYNC110  # another process fetches them
             await asyncio.sleep(0.05)
 
 
@@ -196,7 +196,7 @@ async def test_signed_push_is_accepted(sim, signed, owner, make_mailbox, organiz
     async with pushing(sim, f"{signed.url}/webhooks/gmail?token={TOKEN}"):
         await publish(sim, "one@example.org")
         async with asyncio.timeout(60):
-            while mailbox not in await list_due_mailboxes(owner):  # noqa: ASYNC110  # another process tells
+            while mailbox not in await list_due_mailboxes(owner):  # noqa: ASYNC110  # another process writes it
                 await asyncio.sleep(0.05)
 
 
@@ -318,7 +318,7 @@ async def test_a_token_whose_signature_cannot_be_checked_yet_gets_503(web):
 
 
 async def test_expired_token_is_rejected(sim, signed, receiver):
-    """It is checked once and remembered; a token of which one letter differs is another."""
+    """It is checked once and remembered; a token that differs in one character is another."""
     given = await signed_push(sim, receiver, "one@example.org")
     await until_keys_are_there(signed, given)
     assert (await forward(signed, given)).status_code == 200

@@ -173,7 +173,7 @@ async def test_push_content_is_never_logged(server, owner, organization, make_ma
         headers = {"authorization": f"Bearer {mark}", "user-agent": mark, "x-forwarded-for": "192.0.2.77"}
         await server.client.post(f"/webhooks/gmail?token={token}", json=body, headers=headers)
     async with asyncio.timeout(30):
-        while "push.rejected" not in log.getvalue():  # noqa: ASYNC110  # a task of the server's tells
+        while "push.rejected" not in log.getvalue():  # noqa: ASYNC110  # the server logs it later
             await asyncio.sleep(0.05)
     said = log.getvalue()
     assert said.count("request.served") >= 5

@@ -27,7 +27,7 @@ KEY, OTHER = (rsa.generate_private_key(65537, 2048) for _ in range(2))
 
 
 class Provider:
-    """Whoever comes back with the code `good` is who `claims` say, signed as `key` and `algorithm` say."""
+    """A provider that answers the code `good` with `claims`, signed with `key` and `algorithm`."""
 
     def __init__(self):
         self.url, self.claims, self.key, self.algorithm = "", {}, KEY, "RS256"

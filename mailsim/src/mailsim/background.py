@@ -62,4 +62,4 @@ class BackgroundTasks:
     def _on_task_done(self, task: asyncio.Task[Any]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            _log.error("background task %s failed", task.get_name(), exc_info=error)
+            _log.error("%s failed in the background", task.get_name(), exc_info=error)

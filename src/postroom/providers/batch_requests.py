@@ -67,15 +67,15 @@ async def collect_results(request: BatchRequest[T], keys: Iterable[str]) -> list
 
 
 async def run_concurrently(
-    next_job: Callable[[], Coroutine[Any, Any, T] | None], parallel: int
+    next_request: Callable[[], Coroutine[Any, Any, T] | None], parallel: int
 ) -> AsyncGenerator[T]:
-    """The results of jobs as they complete, at most `parallel` at a time, until there are no more."""
+    """The results of requests as they complete, at most `parallel` at a time, until there are no more."""
     running: set[asyncio.Task[T]] = set()
     done: set[asyncio.Task[T]] = set()
     try:
         while True:
-            while len(running) < parallel and (job := next_job()) is not None:
-                running.add(asyncio.create_task(job))
+            while len(running) < parallel and (request := next_request()) is not None:
+                running.add(asyncio.create_task(request))
             if not running:
                 return
             done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)

@@ -66,8 +66,8 @@ class Vendor:
 
     @staticmethod
     def openai(answer):
-        told = {"name": "final_result", "arguments": json.dumps(answer)}
-        message = {"content": None, "tool_calls": [{"id": "c1", "type": "function", "function": told}]}
+        call = {"name": "final_result", "arguments": json.dumps(answer)}
+        message = {"content": None, "tool_calls": [{"id": "c1", "type": "function", "function": call}]}
         reason = "tool_calls"
         if isinstance(answer, str):
             message, reason = {"content": answer}, "stop"

@@ -185,11 +185,11 @@ def test_an_empty_document_yields_no_fields():
 def test_generated_documents_of_six_languages_are_read(write, kind):
     right, every = Counter(), Counter()
     for number in range(7_000, 7_060):
-        paper = write(number, hard=0.1)
-        fields = read(paper.text, kind)
+        document = write(number, hard=0.1)
+        fields = read(document.text, kind)
         for name in kind.required:
             every[name] += 1
-            right[name] += name in fields and is_same_value(name, paper.truth[name], fields[name].value)
+            right[name] += name in fields and is_same_value(name, document.truth[name], fields[name].value)
     # Some notes name no day of trade, and what is meant then can only be guessed.
     wanted = {name: 0.85 if name == "trade_date" else 0.95 for name in every}
     assert {name: right[name] / every[name] >= wanted[name] for name in every} == dict.fromkeys(every, True)

@@ -96,6 +96,12 @@ def recursion():
             b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>",
             b"<</Kids[4 0 R 4 0 R]>>",
         ),
+        **drawing_recursion(),
+    }
+
+
+def drawing_recursion():
+    return {
         "letters that draw themselves": page(
             stream(b"BT/T 12 Tf(a)Tj ET"),
             b"<</Type/Font/Subtype/Type3/FontBBox[0 0 9 9]/FontMatrix[1 0 0 1 0 0]/FirstChar 97/LastChar 97"

@@ -45,7 +45,7 @@ def pdf(*pages, size=A4, rotate=0, drawn=0):
 
 
 def form(label, value):
-    """A page with a field that somebody filled in."""
+    """A page with a field that a person filled in."""
     written = io.BytesIO()
     drawing = canvas.Canvas(written, pagesize=(300, 200))
     drawing.drawString(20, 150, label)
@@ -69,7 +69,7 @@ def page_pdf(size=A6, lines=PAGE_LINES):
 
 
 def picture(content, *, dots=150, turn=0):
-    """The first page as a scanner sees it, the paper turned clockwise by so much."""
+    """The first page as a scanner sees it, turned clockwise by this many degrees."""
     page = pypdfium2.PdfDocument(content)[0].render(scale=dots / 72).to_pil()
     return page.convert("L").rotate(-turn, expand=True)
 

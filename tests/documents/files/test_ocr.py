@@ -26,14 +26,14 @@ async def readers():
 
 
 def right(text):
-    """How many of the letter's words were read, of all of them."""
+    """The share of the page's words that were read."""
     wanted = " ".join(sample_files.PAGE_LINES).split()
     found = text.split()
     return sum(word in found for word in wanted) / len(wanted)
 
 
 def assert_places_fit(transcript, page):
-    """The words stand where the text layer of the letter has them."""
+    """The words are where the text layer of the page has them."""
     wanted = {word.text: word.box for word in pdf.read(PAGE, FileLimits()).reading.transcript.words}
     found = {word.text: word.box for word in transcript.words if word.page == page}
     shared = [(wanted[text], found[text]) for text in wanted if text in found]

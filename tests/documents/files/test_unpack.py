@@ -209,7 +209,7 @@ def test_bad_entries_do_not_affect_other_entries():
     unknown[place + 10 : place + 12] = struct.pack("<H", 97)
     for content, reason in (
         (locked, "encrypted"),
-        (lying, "as large"),
+        (lying, "differs from the ZIP directory"),
         (damaged, "damaged"),
         (unknown, "damaged"),
     ):

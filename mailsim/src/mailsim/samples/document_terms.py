@@ -1,6 +1,6 @@
 """Terms printed on invoices and contract notes, per language.
 
-Most have several synonyms, because companies differ.
+Most have several synonyms, because firms differ.
 """
 
 _INVOICE_TERMS = {
@@ -226,7 +226,7 @@ _CONTRACT_NOTE_TERMS = {
 
 
 class DocumentTerms:
-    """The terms of one company: always the same synonym of each term."""
+    """The terms of one firm: always the same synonym of each term."""
 
     __slots__ = ("_style", "_words")
 

@@ -1,6 +1,6 @@
-"""Fictitious companies on documents (suppliers, buyers, brokers), and the securities they trade.
+"""Fictitious firms on documents (suppliers, buyers, brokers), and the securities they trade.
 
-Companies and people in message texts are in `phrases`.
+Firms and people in message texts are in `phrases`.
 """
 
 import functools

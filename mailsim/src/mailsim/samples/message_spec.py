@@ -94,7 +94,7 @@ def _choose_sender(spec: MessageSpec) -> Person:
 
 
 def make_person(seed: int, language: str) -> Person:
-    """Make a person at a company; the same seed and language give the same person."""
+    """Make a person at a firm; the same seed and language give the same person."""
     rng = SeededRandom(seed, 3)
     phrases = PHRASES[language]
     name = rng.pick(phrases.names)

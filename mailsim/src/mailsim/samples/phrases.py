@@ -1,6 +1,6 @@
-"""Tables of phrases for message texts in German, English and French, with names and companies.
+"""Tables of phrases for message texts in German, English and French, with names and firms.
 
-All are fictitious. The terms on documents are in `document_terms`, the companies on them in `firms`.
+All are fictitious. The terms on documents are in `document_terms`, the firms on them in `firms`.
 """
 
 from dataclasses import dataclass

@@ -64,8 +64,8 @@ async def fetch(
     if len(changes) <= MAX_UNBATCHED:
         yield await _fetch_individually(api, changes, policy)
         return
-    jobs = (_fetch_chunk(api, chunk, policy) for chunk in _chunks(changes))
-    async with aclosing(batch_requests.run_concurrently(lambda: next(jobs, None), PARALLEL)) as groups:
+    requests = (_fetch_chunk(api, chunk, policy) for chunk in _chunks(changes))
+    async with aclosing(batch_requests.run_concurrently(lambda: next(requests, None), PARALLEL)) as groups:
         async for group in groups:
             yield group
 
