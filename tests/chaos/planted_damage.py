@@ -6,6 +6,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from postroom_chaos.oracle.evidence import Evidence
@@ -397,8 +398,7 @@ def _feed(evidence: Evidence) -> Path:
     return evidence.feeds[0].events
 
 
-def _remove(_: bytes) -> None:
-    return None
+def _remove(_: bytes) -> None: ...
 
 
 def _add_line(line: str) -> Callable[[bytes], bytes]:
@@ -409,14 +409,12 @@ def _drop_last_line(content: bytes) -> bytes:
     return b"".join(content.splitlines(keepends=True)[:-1])
 
 
-def _drop_third_line(content: bytes) -> bytes:
+def _repeat_third_line(content: bytes, times: int = 2) -> bytes:
     lines = content.splitlines(keepends=True)
-    return b"".join(lines[:2] + lines[3:])
+    return b"".join([*lines[:2], *lines[2:3] * times, *lines[3:]])
 
 
-def _repeat_third_line(content: bytes) -> bytes:
-    lines = content.splitlines(keepends=True)
-    return b"".join(lines[:3] + lines[2:])
+_drop_third_line = partial(_repeat_third_line, times=0)
 
 
 def _read_entity(line: bytes) -> tuple[str, str]:

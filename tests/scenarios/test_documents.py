@@ -10,7 +10,6 @@ from uuid import uuid4
 
 import pytest
 
-from documents.fields.test_llm_reader import Vendor, served
 from flow.simulated_world import TOPIC
 from mailsim import samples
 from postroom import cli
@@ -222,7 +221,7 @@ async def test_a_stored_message_is_tried_stage_by_stage_and_nothing_is_stored(
     read = {each["extract"]["fields"]["number"]["value"] for each in tried if "extract" in each}
     assert read == {each["number"] for each in samples.get_document_facts(zipped)["documents"]}
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", str(message), "--no-xml"]) == 0
-    assert "  screen      open: it contains other files" in capsys.readouterr().out
+    assert "  screen      unpacked: it contains other files" in capsys.readouterr().out
     assert await asyncio.to_thread(cli.run, ["pipelines", "try", "999999"]) == 1
     assert "Message 999999 does not exist or has no attachments" in capsys.readouterr().err
     after = await document_room.rows(
@@ -492,34 +491,3 @@ async def test_a_contract_note_fulfils_the_order_that_it_agrees_with(document_ro
         "SELECT payload->>'order' FROM ledger WHERE event_type = 'DOCUMENT_COMPLETED'"
     )
     assert reason.startswith("order O-1: ")
-
-
-async def test_a_language_model_is_shown_the_pages_and_paid_by_the_organization(room, tmp_path, box):
-    vendor = Vendor({"isin": "US0378331005", "direction": "buy"})
-    async with served(vendor) as url:
-        model = {"llm": "openai:gpt-4o", "llm_base_url": f"{url}/v1", "llm_key": "sk-test"}
-        async with document_postroom(room, tmp_path, **model, llm_usd_per_day=0.0001) as document_room:
-            first, second, third = (
-                document_room.order("contract-note", "statement", seed=seed) for seed in (1, 2, 3)
-            )
-            await document_room.deliver(box, first)
-            await document_room.deliver(box, second)
-            [(_, _, asked)] = vendor.asked  # the budget is used up, and another pipeline made no request
-            await document_room.rows(
-                "UPDATE extractions SET created_at = created_at - interval '1 day' RETURNING id"
-            )
-            await document_room.deliver(box, third)
-            read = await document_room.rows(
-                "SELECT reader, cost > 0, checks::text FROM extractions ORDER BY id"
-            )
-            async with document_room.transaction() as connection:
-                assert await records.sum_cost_today(connection) > 0
-            async with room.world.database.transaction(uuid4()) as connection:
-                assert await records.sum_cost_today(connection) == 0
-    assert "data:image/webp;base64," in json.dumps(asked)
-    assert [(reader, paid) for reader, paid, _ in read] == [
-        ("openai:gpt-4o", True),
-        ("offline", False),
-        ("openai:gpt-4o", True),
-    ]
-    assert "daily budget is used up" in read[1][2]

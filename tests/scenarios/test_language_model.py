@@ -1,6 +1,8 @@
 """Documents that both readers read: where they disagree, a person decides, and no sure value is lost."""
 
+import json
 from datetime import timedelta
+from uuid import uuid4
 
 import pytest
 
@@ -66,7 +68,7 @@ async def test_a_sure_value_that_the_model_contradicts_stays_and_needs_a_review(
     document, values, reason = await read_with_model(room, tmp_path, {**RIGHT, name: wrong})
     assert document.state is DocumentState.NEEDS_REVIEW
     assert values[name] == RIGHT[name]
-    assert f"both readers agree on {name}: {RIGHT[name]} is also read as {wrong}" in reason
+    assert f"the readers disagree on {name}: {RIGHT[name]} or {wrong}" in reason
 
 
 async def test_a_value_that_the_model_does_not_return_stays(room, tmp_path):
@@ -81,3 +83,34 @@ async def test_the_model_replaces_a_value_that_the_offline_reader_doubts(room, t
     _, values, reason = await read_with_model(room, tmp_path, {**RIGHT, "number": "RE-200"}, vague)
     assert values["number"] == "RE-200"
     assert reason == "number is uncertain (0.92)"
+
+
+async def test_a_language_model_is_shown_the_pages_and_paid_by_the_organization(room, tmp_path, box):
+    vendor = Vendor({"isin": "US0378331005", "direction": "buy"})
+    async with served(vendor) as url:
+        model = {"llm": "openai:gpt-4o", "llm_base_url": f"{url}/v1", "llm_key": "sk-test"}
+        async with document_postroom(room, tmp_path, **model, llm_usd_per_day=0.0001) as document_room:
+            first, second, third = (
+                document_room.order("contract-note", "statement", seed=seed) for seed in (1, 2, 3)
+            )
+            await document_room.deliver(box, first)
+            await document_room.deliver(box, second)
+            [(_, _, asked)] = vendor.asked  # the budget is used up, and another pipeline made no request
+            await document_room.rows(
+                "UPDATE extractions SET created_at = created_at - interval '1 day' RETURNING id"
+            )
+            await document_room.deliver(box, third)
+            read = await document_room.rows(
+                "SELECT reader, cost > 0, checks::text FROM extractions ORDER BY id"
+            )
+            async with document_room.transaction() as connection:
+                assert await records.sum_cost_today(connection) > 0
+            async with room.world.database.transaction(uuid4()) as connection:
+                assert await records.sum_cost_today(connection) == 0
+    assert "data:image/webp;base64," in json.dumps(asked)
+    assert [(reader, paid) for reader, paid, _ in read] == [
+        ("openai:gpt-4o", True),
+        ("offline", False),
+        ("openai:gpt-4o", True),
+    ]
+    assert "daily budget is used up" in read[1][2]

@@ -64,6 +64,17 @@ def visible(client, url):
     return [each["Body"] for each in found.get("Messages", [])]
 
 
+async def until_all_are_visible(client, url):
+    name = "ApproximateNumberOfMessagesNotVisible"
+
+    def has_hidden():
+        return client.get_queue_attributes(QueueUrl=url, AttributeNames=[name])["Attributes"][name] != "0"
+
+    async with asyncio.timeout(60):
+        while has_hidden():  # noqa: ASYNC110  # the queue is another process
+            await asyncio.sleep(0.1)
+
+
 async def due(database, organization, *subjects):
     async with database.engine() as connection:
         await work.enqueue(
@@ -143,7 +154,7 @@ async def test_a_stale_message_is_deleted_and_a_foreign_one_ends_in_the_dead_que
         messages = await queue.receive(10, invisible_seconds=60)
         assert await sqs_dispatch.claim_received(database, queue, messages, lease_seconds=60) == []
         await queue.extend([each.receipt for each in messages if each.named is None], invisible_seconds=1)
-        await asyncio.sleep(1.1)
+        await until_all_are_visible(client, url)
     assert visible(client, url) == []
     assert sorted(visible(client, dead)) == ["[]", "nonsense", '{"kind": 1}']
     assert await queue.check()

@@ -43,6 +43,27 @@ def count_effect(
     return count
 
 
+async def transient(_lease: Lease) -> StepResult:
+    raise TransientError("the provider is busy", retry_after=0)
+
+
+async def operator(_lease: Lease) -> StepResult:
+    print("tried operator", flush=True)
+    raise OperatorError("the secret has expired")
+
+
+async def permanent(_lease: Lease) -> StepResult:
+    raise PermanentError("the provider has no such message")
+
+
+async def bug(_lease: Lease) -> StepResult:
+    raise ZeroDivisionError("secret words of a stranger")
+
+
+async def deadly(_lease: Lease) -> StepResult:
+    os._exit(9)
+
+
 def steps(database: Database, step_seconds: float, *, freezes: bool) -> dict[str, WorkHandler]:
     async def block(lease: Lease) -> None:
         """Holds up its whole process past the lease, heartbeat included; only the fence is left."""
@@ -64,22 +85,6 @@ def steps(database: Database, step_seconds: float, *, freezes: bool) -> dict[str
 
     async def tick(_lease: Lease) -> StepResult:
         return StepResult(again_after=step_seconds)
-
-    async def transient(_lease: Lease) -> StepResult:
-        raise TransientError("the provider is busy", retry_after=0)
-
-    async def operator(_lease: Lease) -> StepResult:
-        print("tried operator", flush=True)
-        raise OperatorError("the secret has expired")
-
-    async def permanent(_lease: Lease) -> StepResult:
-        raise PermanentError("the provider has no such message")
-
-    async def bug(_lease: Lease) -> StepResult:
-        raise ZeroDivisionError("secret words of a stranger")
-
-    async def deadly(_lease: Lease) -> StepResult:
-        os._exit(9)
 
     return {
         name: WorkHandler(step, max_attempts=3)

@@ -1,7 +1,6 @@
-"""W3: pages, ETags, ranges, idempotency keys, scopes, limits and the change feed of the API."""
+"""W3: pages, ETags, ranges, idempotency keys, scopes and limits of the API."""
 
 import asyncio
-from contextlib import AsyncExitStack
 from hashlib import sha256
 
 import pytest
@@ -9,8 +8,7 @@ from starlette.requests import Request
 
 from postroom.flow.access import api_keys, members
 from postroom.model import Role, Scope, Secret, WorkKind
-from postroom.store import feed, idempotency_keys, work
-from postroom.store.feed import NewEvent
+from postroom.store import idempotency_keys, work
 from postroom.web.api import http_content
 from store.sample_rows import message
 from store.table_filler import TableFiller
@@ -479,46 +477,6 @@ async def test_invalid_input_returns_a_problem_document(api, path, status):
     reported = answer.json()
     assert (reported["status"], reported["type"].startswith("urn:postroom:problem:")) == (status, True)
     assert reported["detail"].endswith((".", "`", "json"))
-
-
-@pytest.fixture
-def append_event(database, organization):
-    async def append_event(*names):
-        async with database.transaction(organization) as connection:
-            await feed.append_events(
-                connection, [NewEvent("document.changed", "document", name) for name in names]
-            )
-
-    return append_event
-
-
-async def test_feed_is_read_by_position_with_long_polling(api, append_event):
-    await append_event("a", "b")
-    first = (await api.get("/events", params={"limit": 1})).json()
-    assert [each["entity_id"] for each in first["data"]] == ["a"]
-    second = (await api.get("/events", params={"after": first["next"]})).json()
-    assert ([each["entity_id"] for each in second["data"]], second["next"]) == (["b"], 2)
-    waiting = asyncio.create_task(api.get("/events", params={"after": 2, "wait": 30}))
-    await asyncio.sleep(0.1)
-    await append_event("c")
-    assert [each["entity_id"] for each in (await waiting).json()["data"]] == ["c"]
-    nothing = (await api.get("/events", params={"after": 3, "wait": 0.05})).json()
-    assert nothing == {"data": [], "next": 3}
-    reset = await api.get("/events", params={"after": 99})
-    assert (reset.status_code, reset.json()["type"]) == (410, "urn:postroom:problem:reset")
-
-
-async def test_long_poll_returns_when_the_process_stops(database, organization, tmp_path):
-    async with AsyncExitStack() as running:
-        made, _ = await running.enter_async_context(open_api_application(database, organization, tmp_path))
-        async with (
-            build_client(made, await create_key_header(database, organization)) as client,
-            asyncio.timeout(20),
-        ):
-            waiting = asyncio.create_task(client.get("/events", params={"wait": 30}))
-            await asyncio.sleep(0.1)
-            await running.aclose()
-            assert (await waiting).json()["data"] == []
 
 
 async def test_call_is_recorded_before_it_is_executed(served, database, organization, owner):

@@ -131,7 +131,7 @@ def _report_error(error: BaseException) -> ExitCode:
         case PostroomError():
             return _print_error(str(error), exit_codes.exit_code_for(error))
         case ExceptionGroup() if error.split(PostroomError)[1] is None:
-            # Several tasks of a group failed with foreseen errors: the first one explains it.
+            # Several members of a group failed with foreseen errors: the first one explains it.
             return _report_error(error.exceptions[0])
         case typer.TyperException():
             return _report_usage_error(error)

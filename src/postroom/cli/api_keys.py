@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postroom.cli.options import JsonOption
 from postroom.errors import PermanentError
 from postroom.model import OrganizationId, Scope
 
@@ -18,14 +19,13 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="keys",
-    help="Manage API keys, which programs authenticate with.",
+    help="Manage API keys for programs.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
   postroom keys create reporting --scope read
   postroom keys list""",
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 @group.command(

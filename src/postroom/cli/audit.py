@@ -10,12 +10,11 @@ import typer
 from postroom.cli import progress
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.mailboxes import (
-    JsonOption,
-    MailboxArgument,
     MailboxCommandContext,
     find_mailbox,
     run_command,
 )
+from postroom.cli.options import JsonOption, MailboxArgument
 from postroom.cli.sync import run_sync_worker
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""`postroom blobs`: show the use of storage, verify blobs, and record a new location after a move.
+"""`postroom blobs`: show storage usage, verify blobs, and record a new location after a move.
 
 It moves no blob. `flow.storage.blob_verification` verifies.
 """
@@ -9,6 +9,7 @@ from uuid import UUID
 import typer
 
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from postroom.flow.storage.blob_verification import BlobVerification
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="blobs",
-    help="Show the use of storage, verify stored files, or record a new location for them.",
+    help="Show storage usage, verify stored files, or record a new location for them.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -47,7 +48,7 @@ def verify(
         bool,
         typer.Option("--refetch", help="Fetch missing and changed attachments again from their mailboxes."),
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonOption = False,
 ) -> ExitCode:
     """Read all blobs and compare them with their digests.
 
@@ -77,7 +78,7 @@ Examples:
   postroom blobs usage
   postroom blobs usage --json | jq 'map(.used_bytes) | add'"""
 )
-def usage(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def usage(*, json: JsonOption = False) -> None:
     """Show how many bytes of files each organization stores, and the limit.
 
     Set the limit with POSTROOM_ORGANIZATION_STORAGE_GB.

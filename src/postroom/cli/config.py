@@ -1,9 +1,10 @@
 """`postroom config`: show the settings and where their values come from."""
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
+
+from postroom.cli.options import JsonOption
 
 group = typer.Typer(
     name="config",
@@ -21,7 +22,7 @@ Examples:
   postroom config show
   postroom config show --json | jq '.[] | select(.source == "environment")'"""
 )
-def show(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def show(*, json: JsonOption = False) -> None:
     """Print every setting with its value and source. Secrets are masked."""
     from postroom import config
     from postroom.cli import output, startup

@@ -11,6 +11,7 @@ import typer
 from postroom import interrupts
 from postroom.cli import progress
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 
 group = typer.Typer(
     name="db",
@@ -49,7 +50,7 @@ Examples:
   postroom db status
   postroom db status --json || postroom db migrate"""
 )
-def status(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> ExitCode:
+def status(*, json: JsonOption = False) -> ExitCode:
     """List applied and pending migrations. Exit code 1 if the schema is not current."""
     from postroom import config
     from postroom.cli import output, startup

@@ -65,7 +65,7 @@ def demo(
 ) -> None:
     """Run Postroom against simulated providers.
 
-    Its data is in ./.demo.
+    Stores its data in ./.demo.
     """
     from postroom import config
     from postroom.cli import simulator_process, startup, up

@@ -4,11 +4,11 @@ The checks are in `doctor_checks`.
 """
 
 from dataclasses import asdict
-from typing import Annotated
 
 import typer
 
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 
 EXAMPLES = """\b
 Examples:
@@ -16,7 +16,7 @@ Examples:
   postroom doctor --json | jq '.[] | select(.state != "ok")'"""
 
 
-def doctor(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> ExitCode:
+def doctor(*, json: JsonOption = False) -> ExitCode:
     """Check Postroom's environment and print how to fix problems.
 
     Exit code 1 if a check fails.

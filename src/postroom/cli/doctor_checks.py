@@ -127,7 +127,7 @@ def describe_confinement(confinement: Confinement, *, is_root: bool) -> DoctorCh
     return DoctorCheck(
         "sandbox",
         DoctorCheckState.WARN,
-        f"{found}; not in force: {', '.join(missing)}",
+        f"{found}; not enforced: {', '.join(missing)}",
         " ".join(dict.fromkeys(_CONFINEMENT_REMEDIES[measure] for measure in missing)),
     )
 
@@ -425,10 +425,10 @@ def check_public_url(settings: Settings) -> DoctorCheck:
             "public url", DoctorCheckState.WARN, "not set; new mail is found by sweeps only", remedy
         )
     if _is_postroom(settings.public_url):
-        return DoctorCheck("public url", DoctorCheckState.OK, f"{settings.public_url} reaches a Postroom")
+        return DoctorCheck("public url", DoctorCheckState.OK, f"{settings.public_url} reaches Postroom")
     remedy = "Start `postroom serve` there; check DNS, certificate, proxy and firewall."
     return DoctorCheck(
-        "public url", DoctorCheckState.WARN, f"no Postroom answers at {settings.public_url}", remedy
+        "public url", DoctorCheckState.WARN, f"Postroom does not respond at {settings.public_url}", remedy
     )
 
 

@@ -16,6 +16,7 @@ import typer
 from postroom.cli import document_files, export
 from postroom.cli.document_files import ActorOption, DocumentArgument, find_document
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 from postroom.errors import ChecksFailed, PermanentError
 from postroom.model import DocumentState
 
@@ -39,7 +40,6 @@ Examples:
 group.command(epilog=export.EXAMPLES)(export.export)
 group.command(epilog=document_files.UNLOCK_EXAMPLES)(document_files.unlock)
 group.command(epilog=document_files.SPLIT_EXAMPLES)(document_files.split)
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 CorrectionsOption = Annotated[
     list[str] | None,
     typer.Option(
@@ -53,7 +53,7 @@ OverrideOption = Annotated[
     typer.Option(
         "--override",
         metavar="CHECK",
-        help="Confirm although this check fails, for example 'net + vat = gross'; repeatable.",
+        help="Confirm even though this check fails, for example 'net + vat = gross'; repeatable.",
     ),
 ]
 OrderOption = Annotated[
@@ -136,15 +136,8 @@ def list_documents(
     else:
         headings = ["DOCUMENT", "PIPELINE", "STATE", "FILE", "RECORD", "REASON"]
         rows = [
-            [
-                str(summary.id)[:8],
-                summary.pipeline,
-                summary.state,
-                summary.file_name,
-                summary.record_key,
-                summary.reason,
-            ]
-            for summary in summaries
+            [str(item.id)[:8], item.pipeline, item.state, item.file_name, item.record_key, item.reason]
+            for item in summaries
         ]
         output.print_table(headings, rows)
 

@@ -35,6 +35,11 @@ if TYPE_CHECKING:
     from postroom.store.database import Database
 
 _MAX_COLUMN_WIDTH: Final = 60
+SCREENING_WORDS: Final = {
+    ScreeningAction.TAKE: "accepted",
+    ScreeningAction.OPEN: "unpacked",
+    ScreeningAction.IGNORE: "ignored",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +270,8 @@ def _describe_stages(
 
 def print_stages(stages: dict[str, Any]) -> None:
     output.print_line(f"{stages['file']} in {stages['pipeline']}")
-    output.print_line(f"  screen      {stages['screen']['fate']}: {stages['screen']['reason']}")
+    fate = SCREENING_WORDS[ScreeningAction(stages["screen"]["fate"])]
+    output.print_line(f"  screen      {fate}: {stages['screen']['reason']}")
     if "transcribe" not in stages:
         output.print_line(
             f"  route       {stages['route']['state']} {stages['route']['reason'] or ''}".rstrip()

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postroom.cli.options import JsonOption
 from postroom.errors import PermanentError
 from postroom.model import OrganizationId
 
@@ -32,7 +33,7 @@ Examples:
   postroom failures list
   postroom failures list --json | jq length""",
 )
-def list_open(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_open(*, json: JsonOption = False) -> None:
     """List open failures with their reason, newest first."""
 
     async def act(database: "Database", organization: OrganizationId) -> "list[FailureResource]":

@@ -11,6 +11,7 @@ from uuid import UUID
 import typer
 
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 from postroom.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ Examples:
   postroom ledger show --limit 20
   postroom ledger verify""",
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OrganizationOption = Annotated[
     UUID | None,
     typer.Option(
@@ -150,7 +150,7 @@ def _print_proof(organization: "OrganizationId", proof: "LedgerVerification") ->
 def _describe_authentication(proof: "LedgerVerification") -> str:
     entries = f"{proof.without_mac} entries were written before entries had MACs."
     if proof.authenticated_from is None:
-        return f"{entries} Authentication has not begun: start a worker, which seals them."
+        return f"{entries} No authenticated entries yet. Start a worker to seal them."
     return f"{entries} Authentication began at position {proof.authenticated_from}."
 
 

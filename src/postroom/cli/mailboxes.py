@@ -15,6 +15,7 @@ from postroom import interrupts
 from postroom.cli import app_credentials as applications
 from postroom.cli import progress
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption, MailboxArgument
 from postroom.errors import OperatorError, PermanentError, SettingsError
 from postroom.model import ContentPolicy, OrganizationId, ProviderName, WorkKind
 
@@ -37,8 +38,6 @@ Examples:
   postroom mailboxes connect gmail
   postroom mailboxes list""",
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MailboxArgument = Annotated[str, typer.Argument(metavar="MAILBOX", help="Address, ID or start of the ID.")]
 PolicyOption = Annotated[
     ContentPolicy | None,
     typer.Option(
@@ -106,9 +105,7 @@ def connect(
     )
     if not app_only:
         if any(option is not None for option in options):
-            raise SettingsError(
-                "An option that only applies to app-only mailboxes was given. Add --app-only."
-            )
+            raise SettingsError("An option was given that requires --app-only. Add --app-only.")
         return run_command(lambda context: _connect_by_sign_in(context, provider, policy, address, json=json))
     if address is not None:
         raise SettingsError("--address applies to a sign-in. With --app-only, give the address as --mailbox.")
@@ -222,8 +219,8 @@ def policy(
 ) -> ExitCode:
     """Change how much of a mailbox is kept.
 
-    A lower policy purges content at once; a higher one fetches it with the next syncs. To keep more than its
-    owner allowed, connect the mailbox again.
+    Lowering the policy purges content immediately; a higher one fetches it with the next syncs. To keep more
+    than its owner allowed, connect the mailbox again.
     """
 
     async def act(context: MailboxCommandContext) -> ExitCode:

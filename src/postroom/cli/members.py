@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeVar
 
 import typer
 
+from postroom.cli.options import JsonOption
 from postroom.errors import PermanentError, SettingsError
 from postroom.model import OrganizationId, Role, Secret
 
@@ -32,7 +33,6 @@ Examples:
   postroom members add ann@example.org --role admin
   postroom members link ann@example.org""",
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 AddressArgument = Annotated[str, typer.Argument(metavar="ADDRESS", help="Email address of the member.")]
 
 
@@ -218,7 +218,7 @@ def _read_password(file: Path | None) -> Secret:
                 f"The password file cannot be read ({type(error).__name__}). Check path and permissions."
             ) from None
     if not sys.stdin.isatty():
-        raise SettingsError("There is no terminal to ask for the password. Use --file.")
+        raise SettingsError("Cannot prompt for a password without a terminal. Use --file.")
     first = typer.prompt("New password", hide_input=True)
     if typer.prompt("Repeat the password", hide_input=True) != first:
         raise PermanentError("The passwords do not match. Nothing was changed.")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from postroom.cli.options import JsonOption
 from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="orders",
-    help="Import, list and close the orders of expected documents.",
+    help="Import, list and close orders that expect documents.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -66,7 +67,7 @@ def list_orders(
         str | None, typer.Option(metavar="KIND", help="Only orders for this kind of document.")
     ] = None,
     *,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """List orders, newest first."""
     from postroom.cli import output, startup
@@ -103,7 +104,7 @@ def close_order(
     reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="Reference of the order.")],
     kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of document that would fulfil the order.")],
 ) -> None:
-    """Close an open order: no document is expected for it any more."""
+    """Close an open order: stop expecting a document for it."""
     from postroom.cli import startup
     from postroom.flow.documents import orders as flow
     from postroom.store import orders as store

@@ -38,9 +38,9 @@ def names(
         str, typer.Option("--as", metavar="NAME", help="Name of the person who decides, for the ledger.")
     ] = "command line",
 ) -> None:
-    """Show the names, or replace them by the given ones.
+    """Show the names, or replace them.
 
-    An invoice with another addressee needs a review. Without any name, addressees are not checked.
+    An invoice with another addressee needs a review. If no name is set, addressees are not checked.
     """
     from postroom.cli import startup
     from postroom.flow.access import organization_names as flow

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from postroom.store.database import Database
@@ -18,7 +19,7 @@ Examples:
 
 group = typer.Typer(
     name="parked",
-    help="List and retry parked work, which failed for good.",
+    help="List and retry parked work: work that failed permanently.",
     epilog=EXAMPLES,
     no_args_is_help=True,
 )
@@ -31,7 +32,7 @@ Examples:
   postroom parked list
   postroom parked list --json | jq length""",
 )
-def list_parked(*, json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+def list_parked(*, json: JsonOption = False) -> None:
     """List parked work with its last error."""
     from postroom.cli import output, startup
 

@@ -1,4 +1,4 @@
-"""`postroom pipelines`: list, check and try pipelines, and list watched files.
+"""`postroom pipelines`: list, check and test pipelines, and list watched files.
 
 It stores nothing. `dry_run` runs the stages of a try.
 """
@@ -10,23 +10,24 @@ import typer
 
 from postroom import interrupts
 from postroom.cli import progress
+from postroom.cli.options import JsonOption
 from postroom.errors import PermanentError
 
 if TYPE_CHECKING:
+    from postroom.config import Settings
     from postroom.model import OrganizationId
     from postroom.store.database import Connection
     from postroom.store.watched_files import WatchedFileState
 
 group = typer.Typer(
     name="pipelines",
-    help="List, check and try pipelines.",
+    help="List, check and test pipelines.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
   postroom pipelines list
   postroom pipelines try invoice.pdf""",
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 LLM_COST_NOTICE = (
     "The language model is billed for this run. The cost is not stored and does not count towards the daily"
     " budget. This command spends at most one daily budget."
@@ -153,15 +154,7 @@ def try_one(
         candidates = dry_run.screen_message(int(what), chosen)
     else:
         candidates = dry_run.screen_file(Path(what), chosen)
-    if settings.llm == "none" and llm:
-        raise PermanentError("--llm requires a language model. Set POSTROOM_LLM and POSTROOM_LLM_KEY.")
-    if settings.llm != "none":
-        progress.print_status(
-            LLM_COST_NOTICE if llm else f"The language model {settings.llm} is not used. Add --llm to use it."
-        )
-    build_model = documents.build_language_model(
-        settings if llm else settings.model_copy(update={"llm": "none"})
-    )
+    build_model = documents.build_language_model(_choose_language_model(settings, use=llm))
     with progress.spinner("Reading"):
         results = interrupts.run_async(dry_run.run_stages(candidates, build_model, use_exact=not no_xml))
     if json:
@@ -169,3 +162,14 @@ def try_one(
         return
     for result in results:
         dry_run.print_stages(result)
+
+
+def _choose_language_model(settings: "Settings", *, use: bool) -> "Settings":
+    """The settings with the language model only if it is used. Prints which it is."""
+    if settings.llm == "none" and use:
+        raise PermanentError("--llm requires a language model. Set POSTROOM_LLM and POSTROOM_LLM_KEY.")
+    if settings.llm != "none":
+        progress.print_status(
+            LLM_COST_NOTICE if use else f"The language model {settings.llm} is not used. Add --llm to use it."
+        )
+    return settings if use else settings.model_copy(update={"llm": "none"})

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postroom.cli.options import JsonOption
+
 if TYPE_CHECKING:
     from postroom.flow.mail.purge import RemainingRows
+    from postroom.model import OrganizationId
     from postroom.store.database import Database
     from postroom.store.purge import AddressOccurrences
 
@@ -44,7 +47,7 @@ def person(
     yes: Annotated[
         bool, typer.Option("--yes", help="Delete the data. Without this, only counts are shown.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonOption = False,
 ) -> None:
     """Delete the mail that a person sent, and their address elsewhere.
 
@@ -54,22 +57,21 @@ def person(
     ledger stays verifiable, and `postroom ledger verify` counts its purged entries. Mail that is still in a
     connected mailbox stays there and is not fetched again; mail they send from now on is stored as usual.
     """
-    from postroom import config
     from postroom.cli import output, startup
     from postroom.errors import OperatorError
     from postroom.flow.mail import purge
-    from postroom.model import OrganizationId
 
     if "@" not in address:
         raise OperatorError("Not an email address. Give one such as jane@example.org.")
-    organization = OrganizationId(config.load().organization)
     act = purge.purge_person if yes else purge.find_traces
 
-    async def run(database: "Database") -> "tuple[AddressOccurrences, list[RemainingRows]]":
+    async def run(
+        database: "Database", organization: "OrganizationId"
+    ) -> "tuple[AddressOccurrences, list[RemainingRows]]":
         counts = await act(database, organization, address)
         return counts, await purge.list_remaining(database, organization, address) if yes else []
 
-    counts, left = startup.run_with_database(run)
+    counts, left = startup.run_for_organization(run)
     if json:
         output.print_json({"removed": yes, **asdict(counts), "left": [*map(asdict, left)]})
         return

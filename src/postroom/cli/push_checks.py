@@ -61,8 +61,8 @@ async def _check_with_test_push(engine: "Engine", mailbox: "Mailbox") -> PushChe
         return PushCheckResult(ok=False, words=f"a test push to {engine.settings.public_url} failed: {fault}")
     return PushCheckResult(
         ok=True,
-        words="a test push was verified; not checked: the way from the provider to the public URL, which its"
-        " handshake used when the subscription was created",
+        words="a test push was verified; not checked: whether the provider can reach the public URL; it could"
+        " when the subscription was created",
     )
 
 

@@ -8,6 +8,7 @@ from uuid import UUID
 import typer
 
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from postroom.store.database import Database
@@ -44,7 +45,7 @@ def search(
         typer.Option(min=1, max=1000, metavar="COUNT", help="Maximum number of messages, and of documents."),
     ] = 20,
     *,
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    json: JsonOption = False,
 ) -> ExitCode:
     """Search mail and documents, best matches first. Exit code 1 if nothing matches.
 
@@ -76,9 +77,7 @@ async def _run_search(
 
     async with database.transaction(organization) as connection:
         if not await stored.has_words(connection, words):
-            raise OperatorError(
-                "There is no word to search for. Give at least one word that is not excluded."
-            )
+            raise OperatorError("Give at least one word to search for.")
         mailbox = (await find_one(connection, mailbox_name)).id if mailbox_name else None
         messages = await stored.search_messages(connection, words, mailbox=mailbox, limit=limit)
         documents = [] if mailbox else await stored.search_documents(connection, words, limit=limit)

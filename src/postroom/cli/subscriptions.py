@@ -14,6 +14,7 @@ import typer
 
 from postroom import interrupts
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 from postroom.model import WorkKind
 
 if TYPE_CHECKING:
@@ -29,15 +30,14 @@ WAIT_SECONDS = 90
 
 group = typer.Typer(
     name="subscriptions",
-    help="Manage subscriptions, by which providers announce mail.",
+    help="Manage subscriptions, which notify Postroom of new mail.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
   postroom subscriptions list
   postroom subscriptions check""",
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-MailboxArgument = Annotated[
+MailboxOrAllArgument = Annotated[
     str | None,
     typer.Argument(
         metavar="MAILBOX",
@@ -69,7 +69,7 @@ Examples:
   postroom subscriptions create
   postroom subscriptions create jane@example.org"""
 )
-def create(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
+def create(mailbox: MailboxOrAllArgument = None, *, json: JsonOption = False) -> ExitCode:
     """Create missing subscriptions.
 
     Checks the public URL and the push handshake first. Workers do this on their own. This command shows at
@@ -84,7 +84,7 @@ Examples:
   postroom subscriptions renew
   postroom subscriptions renew jane@example.org"""
 )
-def renew(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
+def renew(mailbox: MailboxOrAllArgument = None, *, json: JsonOption = False) -> ExitCode:
     """Renew subscriptions now.
 
     Those that are gone or use another URL are recreated.
@@ -110,7 +110,7 @@ Examples:
   postroom subscriptions check
   postroom subscriptions check --json"""
 )
-def check(mailbox: MailboxArgument = None, *, json: JsonOption = False) -> ExitCode:
+def check(mailbox: MailboxOrAllArgument = None, *, json: JsonOption = False) -> ExitCode:
     """Check that pushes arrive: public URL, handshake, subscriptions.
 
     Sends a test push to the public URL for each Microsoft 365 mailbox, and renews the watch of each Gmail

@@ -13,13 +13,12 @@ import typer
 
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.mailboxes import (
-    JsonOption,
-    MailboxArgument,
     MailboxCommandContext,
     find_mailbox,
     group,
     run_command,
 )
+from postroom.cli.options import JsonOption, MailboxArgument
 from postroom.model import WorkKind
 
 if TYPE_CHECKING:

@@ -1,5 +1,7 @@
 """`postroom up`: database, web process and workers under one supervisor.
 
+It first migrates the database and creates the first admin, and prints a sign-in link.
+
 The demo uses the same parts. `supervisor` restarts the processes; `serve` and `work` are the processes.
 """
 
@@ -126,7 +128,7 @@ async def print_address_when_ready(listening: socket.socket, link: str | None) -
         await asyncio.sleep(0.1)
     typer.echo(f"Postroom: {listener.get_local_url(listening)}")
     if link:
-        typer.echo(f"Sign in (once, within the hour): {link}")
+        typer.echo(f"Sign in (single use, valid for one hour): {link}")
 
 
 async def _is_ready(listening: socket.socket) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 
 if TYPE_CHECKING:
     from postroom.config import Settings
@@ -22,7 +23,6 @@ Examples:
   postroom vault status
   postroom vault rotate""",
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 _STATE_NAMES: Final = {"seals": "current", "opens": "old", "missing": "missing"}
 
 

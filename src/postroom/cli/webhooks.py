@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 import typer
 
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.options import JsonOption
 from postroom.errors import PermanentError
 from postroom.model import OrganizationId, WebhookFormat
 
@@ -27,7 +28,6 @@ Examples:
   postroom webhooks add https://app.example.org/postroom --kind 'document.*'
   postroom webhooks list""",
 )
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 WebhookArgument = Annotated[str, typer.Argument(metavar="WEBHOOK", help="ID, start of the ID, or URL.")]
 
 
@@ -48,7 +48,7 @@ def add(
     kind: Annotated[
         list[str] | None,
         typer.Option(
-            metavar="TYPE", help="Event type, or a pattern such as 'document.*'; repeatable [default: all]"
+            metavar="KIND", help="Event kind, or a pattern such as 'document.*'; repeatable [default: all]"
         ),
     ] = None,
     style: Annotated[
