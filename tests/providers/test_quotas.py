@@ -53,7 +53,7 @@ async def test_one_new_message_costs_three_requests_however_many_folders_there_a
     assert all(each.content for each in message.content.attachments)
 
 
-async def test_a_backfill_at_gmails_quota_stores_280_messages_a_minute_without_refusals(sim):
+async def test_a_backfill_at_gmails_quota_stores_280_messages_a_minute_with_at_most_1_percent_refused(sim):
     hurried = Hurried(sim)
     address = "steady@example.com"
     sim.create("gmail", address, messages=1500, kinds=["plain"])

@@ -75,7 +75,18 @@ async def test_a_cursor_that_expires_during_the_first_listing_loses_and_doubles_
     await box.check()
 
 
-async def test_words_that_stand_only_in_the_html_of_a_message_are_found(room, provider):
+async def test_requests_of_a_sync_name_the_account_never_me(room, provider):
+    box = await room.mailbox(provider, messages=8)
+    box.sim.delete("requests")
+    await box.sync()
+    box.sim.deliver(box.address, kind="invoice")
+    await box.sync()
+    paths = [each["path"] for each in box.sim.get("requests", mailbox=box.address, limit=1000)]
+    assert len(paths) > 3
+    assert [path for path in paths if "me" in path.split("/")] == []
+
+
+async def test_words_only_in_html_are_found(room, provider):
     box = await room.mailbox(provider)
     text = "<p>Dear all,</p>" + "<p>not yet</p>" * 50 + "<p>the word is <b>albatross</b></p>"
     box.sim.deliver(box.address, b"Subject: x\r\nContent-Type: text/html\r\n\r\n" + text.encode())

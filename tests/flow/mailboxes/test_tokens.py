@@ -22,7 +22,7 @@ from simulator.driver import environment
 
 @pytest.fixture
 def leave(owner):
-    """Let every access token hold for so many seconds yet. How long they live is the provider's choice."""
+    """Let every access token hold for this many seconds yet. How long they live is the provider's choice."""
 
     async def set_to(seconds: float) -> None:
         await owner.execute(

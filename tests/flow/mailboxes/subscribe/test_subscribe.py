@@ -75,9 +75,10 @@ async def test_a_worker_that_was_down_for_eight_days_recreates_it_and_marks_the_
 
 
 @only_graph
-async def test_one_that_vanished_unnoticed_is_recreated_within_a_day(subscribed):
+async def test_one_that_vanished_unnoticed_is_recreated_within_a_day_with_a_new_secret(subscribed):
     """The provider removed it, and the notification about it was lost."""
     await subscribed.run()
+    first = (await subscribed.live_row())["client_state_sha256"]
     subscribed.sim.fault("push_lost", mailbox=subscribed.contract.address, times=1)
     subscribed.sim.post(f"mailboxes/{subscribed.contract.address}/lifecycle", event="subscriptionRemoved")
     assert subscribed.remote_subscriptions() == []
@@ -85,6 +86,7 @@ async def test_one_that_vanished_unnoticed_is_recreated_within_a_day(subscribed)
     assert await subscribed.work_off() == []
     await subscribed.assert_one_live()
     assert len(subscribed.remote_subscriptions()) == 1
+    assert (await subscribed.live_row())["client_state_sha256"] != first
 
 
 @only_graph
@@ -141,6 +143,14 @@ async def test_a_request_to_reauthorize_renews_at_once_but_not_in_a_loop(subscri
     await subscribed.move(60)
     assert await subscribed.work_off() == []
     assert len(subscribed.calls("subscriptions.update")) == 2
+
+
+async def test_requests_name_the_account_never_me(subscribed):
+    subscribed.sim.delete("requests")
+    await subscribed.run()
+    asked = subscribed.sim.get("requests", mailbox=subscribed.contract.address, limit=1000)
+    assert asked
+    assert [each["path"] for each in asked if "me" in each["path"].split("/")] == []
 
 
 async def test_the_last_renewal_is_stored(subscribed):
