@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 # Fits a PostgreSQL bigint.
 BigInt = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
-# An event type such as `document.changed`, or `document.*` for all of a group.
+# An event kind such as `document.changed`, or `document.*` for all of a group.
 EventKindPattern = Annotated[str, msgspec.Meta(max_length=100, pattern=r"^[a-z_]+\.([a-z_]+|\*)$")]
 # PostgreSQL text cannot contain NUL.
 Text = Annotated[str, msgspec.Meta(max_length=1000, pattern=r"^[^\x00]*$")]
@@ -435,7 +435,7 @@ class FailureResource(msgspec.Struct, frozen=True):
 
 
 class WebhookResource(msgspec.Struct, frozen=True):
-    """`kinds` are event types such as `document.changed` or `document.*`; an empty list means all."""
+    """`kinds` are event kinds such as `document.changed` or `document.*`; an empty list means all."""
 
     id: UUID
     url: str

@@ -1,6 +1,6 @@
-"""The types `Engine`, everything one process needs, and `WorkHandler`, how it runs one work kind.
+"""The types `Engine`, what every process needs, and `WorkHandler`, how it runs one work kind.
 
-No logic: `wiring` builds one Engine per process, which is passed down explicitly. Parts that only some
+`wiring` builds one Engine per process, which is passed down explicitly. Parts that only some
 processes need (the sandbox, watched folders, the queue) are not here: the functions of `wiring` that are
 named after them build them.
 """

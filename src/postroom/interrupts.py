@@ -1,7 +1,7 @@
 """Ctrl-C on the command line: the SIGINT handler, its record, and `run_async` for commands.
 
 The first Ctrl-C cancels the running coroutine, or raises KeyboardInterrupt where there is none. The command
-does not always end with that exception: a library may replace it by one of its own, and cutting off a
+does not always end with that exception: a library may replace it with its own, and cutting off a
 connection raises a database error. So the handler also records the interrupt, and `postroom.cli` reports the
 interrupt instead of any error that follows it.
 

@@ -44,7 +44,7 @@ def serve(url: str, key: str, *, max_characters: int = MAX_CHARACTERS) -> None:
         raise PermanentError(f"{url} {problem}. {error.detail}") from None
     except (ValueError, msgspec.DecodeError):
         raise PermanentError(
-            f"{url} is not the URL of a Postroom, or the key file does not contain one key."
+            f"{url} is not a Postroom URL, or the key file does not contain one key."
             " Give a URL such as https://postroom.example.com."
         ) from None
     if not records_calls:

@@ -245,7 +245,7 @@ def decode_key(encoded: str) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The result of a successful step: due again after so many seconds, or finished (None)."""
+    """The result of a successful step: due again after this many seconds, or finished (None)."""
 
     again_after: float | None = None
 

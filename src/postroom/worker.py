@@ -1,6 +1,7 @@
 """The worker loop: claims due work, runs its step, extends its lease, and writes the outcome.
 
-Knows no step and no provider. Work arrives by polling, by notifications of the database, or by an SQS queue.
+Imports no step and no provider: it gets a handler for each work kind. Work arrives by polling, by
+notifications of the database, or by an SQS queue.
 OUTCOMES is the one table from error class to outcome. The statements are in `store.work`.
 """
 
@@ -65,7 +66,7 @@ OUTCOMES: Mapping[type[Exception], WorkOutcome] = {
 
 
 SHORTEST_WAIT_SECONDS = 0.01
-# A busy machine may delay a healthy worker's next statement by so much.
+# A busy machine may delay a healthy worker's next statement by this much.
 SHORTEST_IDLE_SECONDS = 5
 EXTEND_ATTEMPTS = 50  # for a locked row, within a sixth of its lease
 
@@ -149,7 +150,7 @@ async def _wait_until_ended(working: asyncio.Task[None], helpers: Sequence[async
 
 
 async def exit_when_stalled(seconds: float) -> None:
-    """End this process if its event loop does not run for so long, after a traceback on standard error.
+    """End this process if its event loop does not run for this long, after a traceback on standard error.
 
     A stalled worker extends no lease. The timer is a thread of `faulthandler` that needs no GIL, so it also
     ends a process that is stuck in C code.

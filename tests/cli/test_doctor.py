@@ -107,7 +107,7 @@ def test_measures_that_the_kernel_lacks_are_a_warning_with_a_remedy(environment_
     )
     sandbox = found(done)["sandbox"]
     assert (done.returncode, sandbox["state"]) == (0, "warn")
-    assert sandbox["found"].endswith("; not in force: Landlock, seccomp")
+    assert sandbox["found"].endswith("; not enforced: Landlock, seccomp")
     assert "Linux 5.13" in sandbox["remedy"]
     assert "seccomp" in sandbox["remedy"]
 
@@ -187,7 +187,7 @@ def test_home_readable_by_others_is_reported(tmp_path):
     assert doctor_checks.check_home(tmp_path).state is DoctorCheckState.OK
 
 
-HOME_OF_NOBODY = """
+HOME_OF_ANOTHER_USER = """
 import os, sys
 from pathlib import Path
 from postroom.cli import doctor_checks
@@ -204,7 +204,7 @@ def test_home_that_cannot_be_created_fails_with_its_remedy(tmp_path):
     for path in (tmp_path / "file", tmp_path / "file/home"):
         assert doctor_checks.check_home(path).state is DoctorCheckState.FAIL
     (tmp_path / "closed").mkdir(mode=0o500)
-    command = [sys.executable, "-c", HOME_OF_NOBODY, str(tmp_path / "closed/home")]
+    command = [sys.executable, "-c", HOME_OF_ANOTHER_USER, str(tmp_path / "closed/home")]
     output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert output == "fail disk Grant this user write access, or set POSTROOM_HOME.\n"
 

@@ -40,7 +40,7 @@ def test_search_prints_matches_without_control_characters(run, mail):
     done = run("search", "nowhere")
     assert (done.returncode, done.stdout) == (1, "No matches.\n")
     done = run("search", "--", "-amount")
-    assert (done.returncode, done.stderr.startswith("error: There is no word")) == (1, True)
+    assert (done.returncode, done.stderr.startswith("error: Give at least one word")) == (1, True)
 
 
 def test_search_takes_a_word_with_a_dash_as_excluded_and_rejects_unknown_options(run, mail):

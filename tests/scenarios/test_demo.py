@@ -42,7 +42,7 @@ def demo(tmp_path, port):
 def visitor(running):
     """Signs in with the link that was printed; whether everything runs."""
     url = running.line("Postroom: ")
-    with open_signed_in_client(url, running.line("Sign in (once, within the hour): ")) as client:
+    with open_signed_in_client(url, running.line("Sign in (single use, valid for one hour): ")) as client:
 
         def is_well():
             with suppress(httpx2.TransportError):

@@ -19,7 +19,7 @@ SLOW = "\n".join(f"{LINE} {number}" for number in range(4000))
 # What `hostile_analysis` does in the child, and the reason that a person reads.
 ATTACKS = {
     "burn": "Analyzing the document takes more than 1 seconds of CPU time.",
-    "resist": "Analyzing the document was killed twice, perhaps for lack of memory.",
+    "resist": "The analysis process was killed twice, perhaps for lack of memory.",
     "grow": "Analyzing the document needs more than 953 MB of memory.",
     "crash": "Analyzing the document crashed its process, or needs more memory than is allowed (SIGSEGV).",
     "stall": "Analyzing the document took more than 5 seconds.",

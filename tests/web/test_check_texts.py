@@ -13,6 +13,18 @@ from postroom.web.check_texts import describe_findings
             "“Invoice number” was not found; “Supplier” is uncertain (86%); “Issued” is uncertain (39%)",
         ),
         (
+            "number is ambiguous: it may also be only “2026”",
+            "“Invoice number” is ambiguous: it may also be only “2026”",
+        ),
+        (
+            "the readers disagree on iban: DE02 or GB33",
+            "“IBAN”: the readers disagree: DE02 or GB33",
+        ),
+        (
+            "title: the title “Quotation” suggests another kind of document",
+            "The title “Quotation” suggests another kind of document",
+        ),
+        (
             "one reading of number: it may also be only “2026”",
             "“Invoice number”: it may also be only “2026”",
         ),

@@ -64,7 +64,7 @@ async def page(sim, database_url, tmp_path):
     }
     environment = {f"POSTROOM_{name.upper()}": str(value) for name, value in given.items()}
     with PostroomProcess(tmp_path, "up", "--port", str(port), **environment) as server:
-        link = server.line("Sign in (once, within the hour): ")
+        link = server.line("Sign in (single use, valid for one hour): ")
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(**launch_options())
             page = await browser.new_page(viewport=DESK, base_url=given["public_url"])

@@ -38,7 +38,7 @@ FIELDS = (
 
 @pytest.fixture
 def asked(owner, organization):
-    """A document that waits for a person since so many minutes; its id."""
+    """A document that waits for a person since this many minutes; its id."""
 
     async def ask(minutes=1):
         digest = sha256(str(minutes).encode()).digest()

@@ -11,7 +11,7 @@ THREADS, EACH = 120, 3
 
 @pytest.fixture
 def write(owner, organization):
-    """Mail in so many threads, a message a minute, the newest of thread 0; the threads' ids by their keys."""
+    """Mail in `count` threads, a message a minute, the newest of thread 0; the threads' ids by key."""
 
     async def write(mailbox, *, count=THREADS, each=EACH, folder=None, labels=(), key="t"):
         values = {

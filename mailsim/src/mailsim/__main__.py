@@ -108,7 +108,7 @@ def _add_network_options(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         action="append",
         default=[],
-        help="answer under this host name too; repeatable (default: loopback, this machine, the providers)",
+        help="also accept this host name; repeatable (default: loopback, this machine, the providers)",
     )
 
 

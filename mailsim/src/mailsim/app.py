@@ -4,7 +4,7 @@ It wraps provider routes in the middleware, and answers unknown paths and bugs. 
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from http import HTTPStatus
 
 from starlette.applications import Starlette
@@ -23,21 +23,19 @@ from mailsim.middleware import ProviderMiddleware
 from mailsim.request_origin import refuse_foreign_requests
 from mailsim.simulator import Provider, RawResponse, Simulator
 
-RouteFactory = Callable[[Simulator], list[Route]]
-
-# The first factory of each provider registers its Provider in `sim.providers`.
-GOOGLE: tuple[RouteFactory, ...] = (google_routes,)
-MICROSOFT: tuple[RouteFactory, ...] = (microsoft_routes,)
+# Each also registers its Provider in `sim.providers`.
+ROUTES: Mapping[ProviderName, Callable[[Simulator], list[Route]]] = {
+    "gmail": google_routes,
+    "outlook": microsoft_routes,
+}
 
 
 def make_app(sim: Simulator, hosts: Collection[str] = ()) -> ASGIApp:
     """Build the application. It answers under the names in `hosts` too."""
     routes: list[BaseRoute] = []
-    factories: dict[ProviderName, tuple[RouteFactory, ...]] = {"gmail": GOOGLE, "outlook": MICROSOFT}
-    for name, provider_factories in factories.items():
-        provider_routes = [route for factory in provider_factories for route in factory(sim)]
-        if provider_routes:
-            routes += _wrap_in_middleware(sim, sim.providers[name], provider_routes)
+    for name, build_routes in ROUTES.items():
+        provider_routes = build_routes(sim)
+        routes += _wrap_in_middleware(sim, sim.providers[name], provider_routes)
     routes += [*control.routes(sim), *page.routes(sim)]
     handler = _make_error_handler(sim)
     app = Starlette(routes=routes, exception_handlers={HTTPException: handler, Exception: handler})

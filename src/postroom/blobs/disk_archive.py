@@ -34,7 +34,9 @@ class DiskArchive:
             try:
                 return await asyncio.to_thread((self.root / path).read_bytes)
             except FileNotFoundError:
-                raise NotFound("the archive has no such file") from None
+                raise NotFound(
+                    "The archived file is missing: it was moved or deleted. Restore it from a backup."
+                ) from None
 
     async def remove(self, path: str) -> None:
         """Remove the file, its metadata and the folders that are then empty: a folder names the sender."""

@@ -13,7 +13,7 @@
          webhooks ◀── outbound/deliver ◀── ledger/seal ◀── events ◀── documents/route ◀─────┘
 
 A module that does the work of one `WorkKind` has a function `run`, which the worker calls with a lease. If
-that work must always exist, its `keep_scheduled` runs for the life of the process and recreates it. Pushes,
-uploads and people only make work due; the step that runs it commits through `work.fenced_transaction`, under
-its lease.
+that work must always exist, a `keep_scheduled` (its own, or that of `storage.blob_gc` for daily work) runs
+for the life of the process and recreates it. Pushes, uploads and people only make work due; the step that
+runs it commits through `work.fenced_transaction`, under its lease.
 """

@@ -69,7 +69,7 @@ class QuotaWindow:
         return self._saved + self._burst - self._burst_spent
 
     def wait_seconds(self, units: float, now: float) -> float:
-        """Seconds until so many units may be available; 0 if they are."""
+        """Seconds until this many units may be available; 0 if they are."""
         missing = min(units, self._burst) - self.available(now)
         if missing <= 0:
             return 0.0
@@ -257,7 +257,7 @@ class MailboxRateLimit:
         return max(1, min(self._batch, int(_BATCH_BYTES / self._bytes_each)))
 
     def shrink_batch(self, answered: int) -> None:
-        """Reduce the batch size: too many parts ran concurrently, and only so many succeeded."""
+        """Reduce the batch size: too many parts ran concurrently, and only this many succeeded."""
         self._batch = max(_MIN_BATCH_PARTS, min(self._batch * 2 // 3, answered))
         self._complete_batches = 0
 

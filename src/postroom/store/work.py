@@ -427,7 +427,7 @@ async def retry(
 
 
 async def park(connection: Connection, lease: Lease, *, error: str) -> bool:
-    """Park work that failed for good, until an operator decides. False if another worker has claimed it."""
+    """Park work that failed permanently until an operator decides. False if another worker claimed it."""
     cursor = await connection.execute(
         """
         UPDATE work SET state = 'parked', due_at = NULL, last_error = %s, lease_token = NULL,

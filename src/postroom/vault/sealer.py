@@ -52,7 +52,8 @@ class Sealer:
         except (InvalidTag, ValueError):
             raise SecretUnreadable(
                 f"A sealed value in the database cannot be decrypted with key {key.id!a}: it was changed or"
-                " copied from another row, or the ID names another key. Restore it, or reconnect the mailbox."
+                " copied from another row, or the key ID refers to a different key. Restore it, or reconnect"
+                " the mailbox."
             ) from None
         return Secret(opened.decode())
 

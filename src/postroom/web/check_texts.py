@@ -13,12 +13,17 @@ _END: Final = r"(?=; |$)"
 _UNCERTAIN: Final = re.compile(rf"\b{_NAME} is uncertain \((?P<share>\d\.\d+)\)")
 _MISSING: Final = re.compile(rf"\b{_NAME} was not found\b")
 _CHECK_DIGITS: Final = re.compile(rf"\bcheck digits of {_NAME}: (?P<value>.+?){_END}")
+_AMBIGUOUS: Final = re.compile(rf"\b{_NAME} is ambiguous: ")
+_DISAGREEMENT: Final = re.compile(rf"\bthe readers disagree on {_NAME}: ")
+# The names of the last two in an earlier version.
 _READING: Final = re.compile(rf"\bone reading of {_NAME}: ")
 _AGREEMENT: Final = re.compile(rf"\bboth readers agree on {_NAME}: ")
 _CONTROL: Final = re.compile(rf"\b(?:known|plausible|usual) {_NAME}: ")
 _KIND: Final = re.compile(r"\bkind: certainty (?P<share>\d\.\d+)")
 _SEVERAL: Final = re.compile(r"\bone invoice: (?=\d)")
-_TITLE: Final = re.compile(r"\btitle: (?P<title>“.+?”) looks like its title\b")
+_TITLE: Final = re.compile(
+    r"\btitle: (?:the title )?(?P<title>“.+?”) (?:suggests another kind of document|looks like its title)\b"
+)
 _OTHER_NAMES: Final = re.compile(r"\b[a-z]+(?:_[a-z]+)+\b")
 _ACRONYMS: Final = re.compile(r"\b(?:iban|isin|vat)\b")
 
@@ -36,6 +41,8 @@ def describe_findings(text: str, kind: str | None = None, *, passed: bool = Fals
     text = _CHECK_DIGITS.sub(
         lambda found: f"Check digits of {label(found)} {found['value']} are {digits}", text
     )
+    text = _AMBIGUOUS.sub(lambda found: f"{label(found)} is ambiguous: ", text)
+    text = _DISAGREEMENT.sub(lambda found: f"{label(found)}: the readers disagree: ", text)
     text = _READING.sub(lambda found: f"{label(found)}: ", text)
     text = _AGREEMENT.sub(lambda found: f"{label(found)}: the readers disagree; ", text)
     text = _CONTROL.sub(lambda found: f"{label(found)}: ", text)

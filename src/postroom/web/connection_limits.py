@@ -23,7 +23,7 @@ from postroom.web.client_address import group_address, parse_address
 MAX_PER_CLIENT: Final = 256
 MAX_HEADER_BYTES: Final = 64 * 1024
 HEADER_SECONDS: Final = 10.0
-# In each period a body must become complete or bring so many bytes, unless we are the slow side.
+# In each period a body must become complete or bring this many bytes, unless we are the slow side.
 BODY_SECONDS: Final = 20.0
 BODY_BYTES: Final = 64 * 1024
 # The time a client has to read what the server's write buffer holds above its low-water mark.

@@ -308,7 +308,7 @@ class EventStreamResponse(Response):
             await send({"type": "http.response.body", "body": b""})
             return
         serving = asyncio.current_task()
-        assert serving is not None, "a request runs in a task"
+        assert serving is not None, "called by a coroutine"
         disconnect = asyncio.create_task(_wait_for_disconnect(receive))
 
         def leave(_disconnect: asyncio.Task[None]) -> None:

@@ -140,7 +140,7 @@ def _find_work_problems(kinds: Sequence[WorkKindCounts]) -> list[str]:
             reason = f" Last error: {counts.error}" if counts.error else ""
             problems.append(f"{name}: {counts.failing} failed and will be retried.{reason}")
         if counts.parked:
-            problems.append(f"{name}: {counts.parked} failed for good. Retry under Failures.")
+            problems.append(f"{name}: {counts.parked} failed permanently. Retry under Failures.")
         if counts.oldest_due_seconds is not None and counts.oldest_due_seconds > LATE_SECONDS:
             problems.append(
                 f"{name}: overdue. The workers cannot keep up; add workers, or check for failing work."

@@ -32,8 +32,8 @@ BODY_SECONDS: Final = 5
 RETRY_SECONDS: Final = 5
 KEY_REFRESH_SECONDS: Final = 3600
 KEY_RETRY_SECONDS: Final = 10
-# Pushes with at least so many commas, and so perhaps as many items, are verified one at a time: the source of
-# a flood is blocked after the first, and other requests are answered in between.
+# Pushes with at least this many commas, and so perhaps as many items, are verified one at a time: the source
+# of a flood is blocked after the first, and other requests are answered in between.
 LARGE_PUSH_COMMAS: Final = 100
 LARGE_PUSH_WAIT_SECONDS: Final = 1.5
 # Each item of a real push has more commas. A push that cannot be read is charged by them.

@@ -16,7 +16,7 @@ from postroom.web.connection_limits import ConnectionLimits, LimitedProtocol
 MAX_WAIT_SECONDS: Final = 1.5
 # So many pushes are always admitted: together they form one write.
 MIN_ADMITTED: Final = 64
-# A connection is not read for so long after a rejection, or answering rejected senders would leave no time
+# A connection is not read for this long after a rejection, or answering rejected senders would leave no time
 # for the admitted pushes.
 PAUSE_SECONDS: Final = 1.0
 _FIRST_ESTIMATE: Final = 0.002  # cautious: a burst may meet a process that has just started

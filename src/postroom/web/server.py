@@ -52,7 +52,7 @@ from postroom.web.push_admission import PushAdmission, build_protocol
 from postroom.web.sessions import SiteContext
 from postroom.web.webhooks import WebhookPagesContext
 
-# A client gets 503 after waiting for a lock for so long. Its retry finds the lock released: the server ends
+# A client gets 503 after waiting for a lock for this long. Its retry finds the lock released: the server ends
 # the transaction of a frozen process.
 TRANSACTION_LIMITS: Final = TransactionLimits(lock_seconds=5, idle_seconds=15)
 # A reverse proxy or a tunnel on this machine connects for all its clients.

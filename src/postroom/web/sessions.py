@@ -179,7 +179,7 @@ async def _find_visitor(site: SiteContext, request: Request) -> SessionMember | 
     except (DatabaseUnavailable, TransientError, TimeoutError):
         remembered, seen_at = site.remembered.get(digest, (None, 0.0))
         if remembered is None or time.monotonic() - seen_at > REMEMBERED_SECONDS:
-            raise DatabaseUnavailable("The database is unreachable; the session cannot be checked.") from None
+            raise DatabaseUnavailable("Cannot check the session: the database is unreachable.") from None
         return remembered
     if visitor is None:
         site.remembered.pop(digest, None)

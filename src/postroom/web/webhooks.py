@@ -21,7 +21,7 @@ from postroom.store.webhooks import Webhook
 from postroom.web import forms, pages
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
-# Groups of event types that a webhook can select.
+# Groups of event kinds that a webhook can select.
 EVENT_GROUPS: Final = {
     "document": "Documents",
     "ledger": "Ledger",
@@ -85,7 +85,7 @@ async def page(
 
 
 async def redirect_old_path(_request: Request) -> Response:
-    """Keep bookmarks of the page's former path working."""
+    """Redirect from the page's former path."""
     return RedirectResponse("/webhooks", 301)
 
 

@@ -55,9 +55,9 @@ def _is_disputed(offline: FieldValue | None, rated: FieldValue) -> bool:
 
 def _check_agreement(name: str, offline: FieldValue, rated: FieldValue, kept: FieldValue) -> FieldCheck:
     other = rated if kept is offline else offline
-    words = f"{_describe(kept.value)} is also read as {_describe(other.value)}"
+    words = f"{_describe(kept.value)} or {_describe(other.value)}"
     return FieldCheck(
-        f"both readers agree on {name}", passed=False, words=words, fields=(name,), is_doubt=True
+        f"the readers disagree on {name}", passed=False, words=words, fields=(name,), is_doubt=True
     )
 
 

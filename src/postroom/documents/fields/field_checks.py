@@ -78,7 +78,9 @@ def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldC
             continue
         title = next((line.text[:end] for _, start, end in excluded.find(line) if start == 0), None)
         if title is not None:
-            yield FieldCheck("title", passed=False, words=f"“{title}” looks like its title")
+            yield FieldCheck(
+                "title", passed=False, words=f"the title “{title}” suggests another kind of document"
+            )
         elif any(True for _ in revisions.find(line)):
             words = f"“{line.text}” may change or cancel another document"
             yield FieldCheck("revision", passed=False, words=words)
@@ -190,7 +192,7 @@ def _check_readings(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> Ite
         shape = kind.fields[name].shape
         if field.ambiguity and (shape in NUMBER_SHAPES or (shape == "code" and name in kind.required)):
             yield FieldCheck(
-                f"one reading of {name}", passed=False, words=field.ambiguity, fields=(name,), is_doubt=True
+                f"{name} is ambiguous", passed=False, words=field.ambiguity, fields=(name,), is_doubt=True
             )
 
 

@@ -46,7 +46,7 @@ _FILLERS: Final = frozenset(
         "local",
     ]
 )
-_PROSE_WORDS: Final = 6  # so many words before a label mean running text
+_PROSE_WORDS: Final = 6  # this many words before a label mean running text
 ROWS_BELOW: Final = 5
 _IGNORED_LABEL_FACTOR: Final = 0.3  # for a label that continues an ignored one
 

@@ -15,7 +15,7 @@ _LIKELY_SCORE: Final = 0.6  # a number with this score probably belongs to the l
 _CERTAIN_SCORE: Final = 0.9  # a number with this score certainly belongs to the label
 _WEAK_SCORE: Final = 0.5  # the best score of a weak label
 _MAX_FEE_SHARE: Final = 0.5  # fees and taxes are a smaller share of the worth
-_MAX_FEES: Final = 7  # every combination of so many fees and taxes is tried
+_MAX_FEES: Final = 7  # every combination of this many fees and taxes is tried
 
 
 class SettlementAmounts:

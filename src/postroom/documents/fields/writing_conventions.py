@@ -26,7 +26,7 @@ _CONTINENTAL: Final = frozenset(
     belopp belob kwota fatura
     """.split()  # noqa: SIM905  # a literal of many strings is no better to read
 )
-_MIN_RATIO: Final = 2  # so many times more words than of the other group
+_MIN_RATIO: Final = 2  # this many times more words than of the other group
 _NUMERIC: Final = re.compile(r"(?<![\d/-])(\d{1,2})([/-])(\d{1,2})\2(\d{4}|\d{2})(?![\d/]|-\d)")
 # Currencies, taxes, accounts, places and postcodes of countries that write the day first, and such dates.
 _DAY_FIRST: Final = re.compile(

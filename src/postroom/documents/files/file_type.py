@@ -87,7 +87,7 @@ def detect(content: bytes, name: str = "") -> DetectedType:
     ]
     if len(matches) > 1:
         both = " and ".join(_FORMAT_NAMES[file_type] for file_type in matches)
-        return DetectedType(FileType.OTHER, f"The file is {both} at once, which is how files are disguised.")
+        return DetectedType(FileType.OTHER, f"The file is valid as both {both}; such files may be disguised.")
     if matches:
         fault = _STRUCTURE_CHECKS[matches[0]](content)
         return DetectedType(FileType.OTHER, fault) if fault else DetectedType(matches[0])
@@ -180,7 +180,7 @@ def _check_jpeg(content: bytes) -> str:
             continue
         if 0xC0 <= marker <= 0xCF and marker not in {0xC4, 0xC8, 0xCC}:
             height, width = struct.unpack_from(">HH", content, position + 5)
-            return "" if height and width else "The JPEG has no size."
+            return "" if height and width else "The JPEG has zero width or height."
         if marker in {0xD8, 0xD9, 0xDA}:
             break
         position += 2 + int.from_bytes(content[position + 2 : position + 4])

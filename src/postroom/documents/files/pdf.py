@@ -141,7 +141,7 @@ def _page(document: Any, number: int) -> Any:
     except pdfium.PdfiumError:
         raise UnreadableFile(f"Page {number + 1} of the PDF is damaged.") from None
     if min(page.get_size()) <= 0:
-        raise UnreadableFile(f"Page {number + 1} of the PDF has no size.")
+        raise UnreadableFile(f"Page {number + 1} of the PDF has zero width or height.")
     if (
         _has_visible_annotations(page)
         and raw.FPDFPage_Flatten(page, raw.FLAT_NORMALDISPLAY) == raw.FLATTEN_SUCCESS

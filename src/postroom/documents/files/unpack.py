@@ -216,7 +216,7 @@ class _Unpacker:
                 name, containers, "The file is damaged or uses an unknown compression method."
             )
         if len(content) != entry.file_size:
-            return SkippedEntry(name, containers, "The file is not as large as the ZIP file says.")
+            return SkippedEntry(name, containers, "The file's size differs from the ZIP directory.")
         detected = detect(content, name)
         return UnpackedFile(name, detected.file_type, content, containers, unsupported=detected.reason)
 

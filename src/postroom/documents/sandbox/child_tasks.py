@@ -78,9 +78,7 @@ def _read_by_type(content: bytes, detected: DetectedType, limits: FileLimits) ->
             empty = Transcript("plain", (), ())
             return PartialReading(FileReading(empty, (EmbeddedFile("invoice.xml", content),)))
         case FileType.ZIP | FileType.MESSAGE | FileType.TNEF:
-            raise UnreadableFile(
-                "The file is a container: the files inside it are read, not the file itself."
-            )
+            raise UnreadableFile("The file is a container; only the files inside are read.")
         case FileType.OTHER if detected.is_foreign:
             return PartialReading(FileReading(Transcript("plain", (), ()), skip_reason=detected.reason))
         case FileType.OTHER:

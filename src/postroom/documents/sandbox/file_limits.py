@@ -11,7 +11,7 @@ FILE_BYTES: Final = 25_000_000
 # The largest page rendered for OCR. Images of up to 50 megapixels are opened and shrunk.
 MAX_PAGE_PIXELS: Final = 25_000_000
 MAX_IMAGE_PIXELS: Final = 50_000_000
-# A page that is so many times longer than wide goes through OCR in parts.
+# A page that is this many times longer than wide goes through OCR in parts.
 STRIP_RATIO: Final = 2.5
 
 

@@ -134,7 +134,7 @@ class FileSandbox:
                 with suppress(_ChildKilled):
                     found = await self._run_for_result(TaskRequest(0, "analyze"), source)
                     return decode_analysis(found, kinds)
-        raise UnreadableFile("Analyzing the document was killed twice, perhaps for lack of memory.")
+        raise UnreadableFile("The analysis process was killed twice, perhaps for lack of memory.")
 
     async def check_confinement(self) -> Confinement:
         """Run a child and return how it is confined. Raises TransientError if none starts."""

@@ -4,6 +4,7 @@
     passwords   hash and verify passwords (Argon2id)
     sign_in     a link, a password or an OpenID identity becomes a session
     api_keys    keys for programs: create, revoke
+    organization_names   the names by which suppliers address the organization
 
 A session:  sign-in link (once) ─┐
             password ────────────┼──▶ active ──┬── sign-out, new password, member removed ──▶ ended

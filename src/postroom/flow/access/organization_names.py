@@ -26,7 +26,7 @@ async def set_names(
         if sum(map(str.isalpha, name)) < _MIN_ALPHABETIC or len(name) > MAX_LENGTH or "\0" in name:
             raise PermanentError(
                 f"A name needs at least {_MIN_ALPHABETIC} alphabetic characters, and at most {MAX_LENGTH}"
-                " characters in all. Enter it as invoices have it, with its legal form."
+                " characters in all. Enter it as it appears on invoices, with its legal form."
             )
     if len(cleaned) > MAX_NAMES:
         raise PermanentError(f"An organization has at most {MAX_NAMES} names. Remove some.")

@@ -10,6 +10,7 @@
     extraction     from the bytes of a document to typed fields
     unlock         open an encrypted PDF with the password that a person gives
     split          make documents of the parts of a PDF that holds several
+    controls       check values against the receipt, earlier records and the organization's names
     route          decide: record, review or skip
     review         what a person decides
     value_checks   validate and check the values that a person enters

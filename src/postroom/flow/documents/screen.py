@@ -61,7 +61,7 @@ class ScreeningAction(Enum):
 
     TAKE = "take"  # it becomes a document
     OPEN = "open"  # its files are screened in turn
-    IGNORE = "ignore"  # `postroom pipelines try` prints these values
+    IGNORE = "ignore"
 
 
 @dataclass(frozen=True, slots=True)

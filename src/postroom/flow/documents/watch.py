@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from postroom.documents.sandbox.file_sandbox import FileSandbox
 
 log = Log()
-UNKNOWN_SENDER: Final = "folder@localhost"  # if the path names no sender
+FOLDER_SENDER: Final = "folder@localhost"  # if the path names no sender
 MAX_FILES_PER_RUN: Final = 50
 
 
@@ -43,10 +43,11 @@ class WatchContext:
     sandbox: "FileSandbox"
 
 
-async def keep_scheduled(database: Database, organization: OrganizationId, context: Sequence[str]) -> None:
+async def keep_scheduled(database: Database, organization: OrganizationId, pipelines: Sequence[str]) -> None:
     """Ensure that every watched folder has its work, forever."""
     requests = [
-        WorkRequest(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}") for pipeline in context
+        WorkRequest(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}")
+        for pipeline in pipelines
     ]
     while True:
         if requests:
@@ -130,7 +131,7 @@ def _to_upload(file: WatchedFile, content: bytes) -> Upload:
     return Upload(
         name=unquote(path.name),
         content=content,
-        sender=unquote(attributes.get("sender_email", "")) or UNKNOWN_SENDER,
+        sender=unquote(attributes.get("sender_email", "")) or FOLDER_SENDER,
         source="poller",
         received_at=_parse_day(attributes.get("received_date", "")) or file.modified_at,
         bucket_generation=file.generation,

@@ -9,6 +9,7 @@
     file_name_index   make attachments stored before an upgrade searchable by name
     retention         remove rows whose retention has passed
     purge             remove the mail that one person sent
+    address_pattern   the forms in which a purged address may be stored
 
 A notification:  received ── secret matches ──▶ hint + work `sync`, committed ──▶ 2xx
                      ├── wrong secret, unknown subscription ──▶ counted ──▶ ledger entry

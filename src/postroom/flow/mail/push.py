@@ -29,7 +29,7 @@ from postroom.store.work import WorkRequest
 # Graph waits three seconds for the response, Pub/Sub longer: the wait for a group commit, and the commit.
 RESPONSE_LIMITS: Final = WaitLimits(max_waiting=5000, queue_seconds=1.5, write_seconds=1.25)
 MAX_GROUP: Final = 1000
-# After so many notifications, other tasks of the process get a turn.
+# After this many notifications, other tasks of the process get a turn.
 VERIFIED_PER_TURN: Final = 100
 # Compared with the secret of an unknown subscription. No secret has this digest.
 _UNMATCHABLE_DIGEST: Final = token_bytes(32)

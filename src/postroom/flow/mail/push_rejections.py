@@ -90,7 +90,7 @@ class PushRejections:
                 await self.write()
 
     def compute_pause(self, written: int) -> float:
-        """The seconds until the next write, after so many entries."""
+        """The seconds until the next write, after this many entries."""
         return max(self._interval_seconds, written * _SECONDS_PER_ENTRY)
 
     async def write(self) -> int:

@@ -37,7 +37,7 @@ class RetentionPeriods:
     messages: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
 
 
-# Removes the next batch of rows older than so many days; how many were removed.
+# Removes the next batch of rows older than this many days; how many were removed.
 BatchRemoval = Callable[[Connection, float], Awaitable[int]]
 
 

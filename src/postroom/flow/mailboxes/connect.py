@@ -404,7 +404,7 @@ async def _store_mailbox(
             connection, provider, account, new_id=id_, policy=new_policy, folder=new_folder
         )
         if found.id != id_:  # an earlier version, which chose ids at random, connected it at the same time
-            raise TransientError("This account was connected by another process just now. Connect it again.")
+            raise TransientError("Another process has just connected this account. Try again.")
         if known is not None:
             await _apply_changed_settings(connection, known, found, completed)
         await credentials.save(

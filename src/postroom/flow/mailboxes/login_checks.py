@@ -61,9 +61,7 @@ def refuse_denied_consent(error: str | None, request: ConnectRequest) -> LoginRe
             "Your organization's policy does not allow this application.",
             request,
         )
-    return LoginRefusal(
-        LoginRefusalReason.NOT_ACCEPTED, "The provider ended the sign-in without granting access.", request
-    )
+    return LoginRefusal(LoginRefusalReason.NOT_ACCEPTED, "The provider did not grant access.", request)
 
 
 async def check_grant(
@@ -88,8 +86,8 @@ async def check_grant(
         if mailbox is None or mailbox.account_id not in same:
             return LoginRefusal(
                 LoginRefusalReason.OTHER_ACCOUNT,
-                "You signed in with a different account than the one of this mailbox. Sign in with the same"
-                " account, or connect the other one as a new mailbox.",
+                "You signed in with an account other than this mailbox's. Sign in with the same account,"
+                " or connect the other one as a new mailbox.",
                 request,
             )
     elif request.address is not None and request.address.lower() != grant.account.address:

@@ -157,7 +157,7 @@ def _check_kinds(kinds: Sequence[str]) -> None:
     for pattern in kinds:
         if not any(deliver.matches_filter([pattern], kind) for kind in feed.EVENT_KINDS):
             raise PermanentError(
-                f"No event has the type {pattern}. Types: {', '.join(feed.EVENT_KINDS)};"
+                f"No event has the kind {pattern}. Kinds: {', '.join(feed.EVENT_KINDS)};"
                 " `document.*` matches all events about documents."
             )
 

@@ -152,7 +152,7 @@ def _request_error(status: int, reason: str, message: str) -> PostroomError:
         case 400 if "pageToken" in message:
             return CursorExpired("Gmail no longer accepts this page token")
         case 400 if reason == "failedPrecondition":
-            return TransientError("Gmail reports a failed precondition")
+            return TransientError("Gmail is temporarily unable to serve this mailbox")
         case _:
             return PermanentError(f"Gmail rejected the request: {status} {reason}".strip())
 

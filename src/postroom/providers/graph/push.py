@@ -18,7 +18,7 @@ from postroom.ports import PushRequest
 MAX_ID_CHARACTERS: Final = 512
 # Graph documents no maximum; batches of real pushes are far smaller.
 MAX_ITEMS: Final = 500
-# A real item has about eleven commas. A body with more is not worth decoding: its items are countless.
+# A real item has about eleven commas. A body with more is not worth decoding: it has too many items.
 MAX_COMMAS: Final = 24 * MAX_ITEMS
 _MESSAGE: Final = re.compile(r"messages(?:/|\(')([^/')]+)(?:'\))?$", re.IGNORECASE)
 _EVENTS: Final = {event.value.lower(): event for event in LifecycleEvent}

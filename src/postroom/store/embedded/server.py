@@ -106,7 +106,7 @@ class EmbeddedServer:
             os.chown(folder, self.account.uid, self.account.gid)
         except PermissionError as error:
             raise DatabaseUnavailable(
-                f"Root may not give {folder} to another user here, and PostgreSQL does not run as root. "
+                f"Root cannot change the owner of {folder} here, and PostgreSQL does not run as root. "
                 f"Run Postroom as an ordinary user, {OWN_SERVER}."
             ) from error
 

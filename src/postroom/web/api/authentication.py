@@ -138,6 +138,6 @@ class ApiAuthenticator:
             raise ApiProblem(
                 429,
                 "too-many",
-                "Rate limit exceeded. Wait the number of seconds in `Retry-After`, then retry.",
+                "Rate limit exceeded. Retry after the delay in `Retry-After`.",
                 retry_after=str(int(wait) + 1),
             )

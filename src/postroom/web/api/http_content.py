@@ -1,4 +1,7 @@
-"""HTTP details of API responses: ETags, preconditions, byte ranges and safe download headers."""
+"""HTTP details of API responses: ETags, preconditions, byte ranges, safe download headers, streamed blobs.
+
+The ETag of a mailbox covers the fields that a client can change.
+"""
 
 import re
 from collections.abc import AsyncGenerator, Mapping, Sequence

@@ -35,7 +35,7 @@ CONCURRENT_PAGES: Final = 2
 
 
 async def run(sync_run: SyncRun, *, seconds: float) -> None:
-    """Continue unfinished listings for about so long. New mail does not wait behind old mail."""
+    """Continue unfinished listings for about this long. New mail does not wait behind old mail."""
     until = time.monotonic() + seconds
     while sync_run.listings():
         ahead = _Prefetcher(sync_run)
@@ -137,7 +137,7 @@ class _Prefetcher:
         *,
         together: int = CONCURRENT_PAGES,
     ) -> None:
-        """Start fetching a page, at most so many at a time, and commit fetched pages.
+        """Start fetching a page, at most this many at a time, and commit fetched pages.
 
         A page with suspects is fetched and committed while nothing else is.
         """

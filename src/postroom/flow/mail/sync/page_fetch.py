@@ -471,12 +471,12 @@ async def _store_bytes(sync_run: SyncRun, key: str, attachment: RemoteAttachment
 
 
 def get_retry_wait(tried: int) -> float | None:
-    """The wait after so many attempts; None: wait for a person."""
+    """The wait after this many attempts; None: wait for a person."""
     return RETRY_WAITS[tried] if tried < len(RETRY_WAITS) else None
 
 
 def get_unreadable_wait(tried: int) -> float | None:
-    """The wait after so many attempts to fetch a message that the provider does not return."""
+    """The wait after this many attempts to fetch a message that the provider does not return."""
     return UNREADABLE_WAITS[tried] if tried < len(UNREADABLE_WAITS) else None
 
 

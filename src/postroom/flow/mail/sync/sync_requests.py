@@ -55,7 +55,7 @@ async def _expire_cursors(connection: Connection, mailbox: MailboxId) -> None:
 async def extend_backfill(
     connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, days: float
 ) -> bool:
-    """Mirror mail from so many days back. False if the backfill already reaches that far."""
+    """Mirror mail from this many days back. False if the backfill already reaches that far."""
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     rows = [row for row in await cursors.list_by_mailbox(connection, mailbox) if _is_backfill(row)]
     if not rows:

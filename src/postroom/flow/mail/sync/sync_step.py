@@ -41,7 +41,7 @@ log = Log()
 # A denied mailbox may become accessible: a license, a policy or a permission changes.
 REFUSED_SECONDS: Final = 3600.0
 FOLDERS_SKIPPED: Final = "Some folders could not be read and will be retried. The others were synced."
-# After so many lost leases in a row without a committed page, the mailbox itself must crash its workers.
+# After this many lost leases in a row without a committed page, the mailbox itself must crash its workers.
 MAX_LOST_LEASES: Final = 10
 CRASHED: Final = PermanentError(
     "The worker crashed on every attempt to sync this mailbox. See the worker's output."
