@@ -56,6 +56,9 @@ OverrideOption = Annotated[
         help="Confirm even though this check fails, for example 'net + vat = gross'; repeatable.",
     ),
 ]
+ReplacesOption = Annotated[
+    str | None, typer.Option(metavar="RECORD", help="Record that this document amends: key or ID.")
+]
 OrderOption = Annotated[
     str | None, typer.Option("--order", metavar="REFERENCE", help="Open order to link to; '' for none.")
 ]
@@ -191,9 +194,7 @@ def confirm(
     corrections: CorrectionsOption = None,
     override: OverrideOption = None,
     order: OrderOption = None,
-    replaces: Annotated[
-        str | None, typer.Option(metavar="RECORD", help="Record that this document amends: key or ID.")
-    ] = None,
+    replaces: ReplacesOption = None,
     actor: ActorOption = "command line",
 ) -> None:
     """Confirm a document, optionally with corrections.

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from postroom.cli import documents as document_commands
-from postroom.cli.documents import ActorOption, JsonOption
+from postroom.cli.documents import ActorOption
+from postroom.cli.options import JsonOption
 from postroom.errors import ChecksFailed, PermanentError
 
 if TYPE_CHECKING:
