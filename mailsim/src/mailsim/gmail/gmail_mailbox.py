@@ -85,9 +85,10 @@ class GmailMailbox:
 
     def make_reference(self, number: int) -> dict[str, Any]:
         """Make the short form of a message that list responses contain."""
+        root, message_id = self.mailbox.thread_root(number), self.ids.to_message_id(number)
         return {
-            "id": self.ids.to_message_id(number),
-            "threadId": self.ids.to_message_id(self.mailbox.thread_root(number)),
+            "id": message_id,
+            "threadId": message_id if root == number else self.ids.to_message_id(root),
         }
 
     def get_message_history_id(self, number: int) -> int:
