@@ -33,6 +33,7 @@ _WHOLE = {"message", "mailFolder", "subscription", "attachment"}
 _ON_DEMAND = {"internetMessageHeaders", "uniqueBody"} | {
     "vapidPublicKey", "webPushEncryptionP256dhPublicKey", "webPushEncryptionSecret",  # of web push
 }  # fmt: skip
+_OPEN = {"openTypeExtension"}  # has any properties
 _PRIVATE = {"body", "bodyPreview"}  # hidden with Mail.ReadBasic
 LINKS = {
     "attachments", "extensions", "singleValueExtendedProperties", "multiValueExtendedProperties",
@@ -89,13 +90,30 @@ def _of_messages(at: str) -> tuple[Operation, ...]:
         Operation("POST", f"{one}/attachments/microsoft.graph.createUploadSession", "uploadSession"),
         Operation("GET", f"{one}/attachments/$count"),
         Operation("GET", one + "/attachments/{attachment-id}", "attachment"),
+        Operation("GET", f"{one}/extensions", "extension", many=True),
+        Operation("POST", f"{one}/extensions", "extension"),
+        Operation("GET", f"{one}/extensions/$count"),
+        Operation("GET", one + "/extensions/{extension-id}", "extension"),
+        Operation("PATCH", one + "/extensions/{extension-id}", "extension"),
+        Operation("DELETE", one + "/extensions/{extension-id}"),
     )
 
 
+_INFERENCE = f"{_USER}/inferenceClassification"
+_OVERRIDE = f"{_INFERENCE}/overrides/" + "{inferenceClassificationOverride-id}"
 OPERATIONS = (
     *_of_messages(f"{_USER}/messages"),
     *_of_messages(f"{_USER}{_FOLDER}/messages"),
     Operation("GET", f"{_USER}{_FOLDER}/messages/microsoft.graph.delta()", "message", many=True, delta=True),
+    Operation("GET", f"{_USER}/messages/microsoft.graph.delta()", "message", many=True, delta=True),
+    Operation("GET", _INFERENCE, "inferenceClassification"),
+    Operation("PATCH", _INFERENCE, "inferenceClassification"),
+    Operation("GET", f"{_INFERENCE}/overrides", "inferenceClassificationOverride", many=True),
+    Operation("POST", f"{_INFERENCE}/overrides", "inferenceClassificationOverride"),
+    Operation("GET", f"{_INFERENCE}/overrides/$count"),
+    Operation("GET", _OVERRIDE, "inferenceClassificationOverride"),
+    Operation("PATCH", _OVERRIDE, "inferenceClassificationOverride"),
+    Operation("DELETE", _OVERRIDE),
     Operation("GET", f"{_USER}/mailFolders", "mailFolder", many=True),
     Operation("POST", f"{_USER}/mailFolders", "mailFolder"),
     Operation("GET", f"{_USER}/mailFolders/$count"),
@@ -326,7 +344,8 @@ def _object(value: Any, declared: str, where: str) -> Iterator[str]:
             if not fine and not (head in known and note in {"odata.context", "odata.type"}):
                 yield f"{where}.{key} is an unknown annotation"
         elif key not in known:
-            yield f"{where}.{key} is unknown to {name}"
+            if name not in _OPEN:
+                yield f"{where}.{key} is unknown to {name}"
         else:
             yield from _values(item, known[key], f"{where}.{key}")
 

@@ -72,8 +72,8 @@ def test_copying_keeps_the_original_and_duplicates_the_bytes(user, message):
     user.expect_error(404, f"{message}/move", "POST", json={"destinationId": "conflicts"})
 
 
-def test_deleting_is_permanent(user, message):
-    assert user.request("DELETE", message).status_code == 204
+def test_permanent_deletion_leaves_nothing(user, message):
+    user.post(f"{message}/permanentDelete", status=204)
     assert user.expect_error(404, message)["code"] == "ErrorItemNotFound"
     assert truth(user, message) is None
 

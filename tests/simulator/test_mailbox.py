@@ -368,3 +368,17 @@ def test_the_mime_tree_is_parsed_from_the_bytes():
     mailbox = box("gmail", 20)
     assert mailbox.tree(3) is mailbox.tree(3)
     assert mailbox.tree(3).headers == mime.parse(mailbox.raw(3)).headers
+
+
+def test_folders_are_nested_at_most_300_levels_deep():
+    """Exchange Online limits: a folder hierarchy has at most 300 levels."""
+    mailbox = box("outlook")
+    key = top = mailbox.add_folder("top").key
+    for _ in range(298):
+        key = mailbox.add_folder("x", key).key
+    with pytest.raises(InvalidRequest):
+        mailbox.add_folder("x", key)
+    with pytest.raises(InvalidRequest):
+        mailbox.copy_folder(top, "inbox")
+    mailbox.delete_folder(top)
+    assert key not in mailbox.folders

@@ -226,6 +226,6 @@ def test_an_oversized_form_is_refused(sim, stranger):
 
 def test_unknown_graph_paths_get_graphs_error_format(sim, known):
     user, _ = known
-    assert user.http.get("/beta/me/messages").status_code == 501
-    assert fine(user.http.get("/beta/me/messages"))
+    assert user.http.get("/beta/me/nothing").status_code == 400
+    assert fine(user.http.get("/beta/me/nothing"))
     assert user.http.get("/v1.0").status_code in {400, 401, 404}

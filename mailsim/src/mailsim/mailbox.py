@@ -29,6 +29,7 @@ from mailsim.message_state import (
 from mailsim.state_index import MessageStateIndex
 from mailsim.thread_index import ThreadIndex
 
+MAX_FOLDER_DEPTH = 300  # Exchange's limit
 _INBOX = frozenset({"inbox", "INBOX"})
 Choice = TypeVar("Choice", bound=str)
 Listener = Callable[["Mailbox", MailboxChange], None]
@@ -327,7 +328,7 @@ class Mailbox:
         """Add a folder or user label; at Outlook, a query makes it a search folder."""
         if self.provider == "outlook":
             parent = parent or OUTLOOK_ROOT
-            self.folder(parent)
+            self._check_depth(parent)
         self._check_name_unused(name, parent)
         self._folder_count += 1
         key = f"Label_{self._folder_count}" if self.provider == "gmail" else f"f{self._folder_count}"
@@ -345,6 +346,8 @@ class Mailbox:
             raise InvalidRequest(
                 "a folder cannot be moved under itself or its own descendant; labels cannot be nested"
             )
+        if parent is not None:
+            self._check_depth(parent, self._get_height(key))
         new = replace(old, name=name or old.name, parent=parent or old.parent)
         if (new.name, new.parent) != (old.name, old.parent):
             self._check_name_unused(new.name, new.parent)
@@ -355,6 +358,7 @@ class Mailbox:
     def copy_folder(self, key: str, parent: str) -> Folder:
         """Copy an Outlook folder with its messages and its child folders."""
         old = self.folder(key)
+        self._check_depth(parent, self._get_height(key))
         children = [other.key for other in self.folders.values() if other.parent == key]
         numbers = list(self._states.oldest(self.in_folder(key), 0))
         new = self.add_folder(old.name, parent, hidden=old.hidden, query=old.query)
@@ -430,6 +434,18 @@ class Mailbox:
         same = [f for f in self.folders.values() if f.parent == parent and f.name.lower() == name.lower()]
         if same:
             raise AlreadyExists(f"a folder or label named {name!r} already exists")
+
+    def _check_depth(self, parent: str, height: int = 1) -> None:
+        if len(self._ancestors(parent)) + height > MAX_FOLDER_DEPTH:
+            raise InvalidRequest(f"folders can be nested at most {MAX_FOLDER_DEPTH} levels deep")
+
+    def _get_height(self, key: str) -> int:
+        """Return the number of levels of a folder and what is below it."""
+        level, height = [key], 0
+        while level:
+            height += 1
+            level = [folder.key for folder in self.folders.values() if folder.parent in level]
+        return height
 
     def _ancestors(self, key: str | None) -> list[str]:
         """Return a folder key and those of its ancestors."""

@@ -110,6 +110,7 @@ GMAIL_LABELS = (
 )  # fmt: skip
 
 OUTLOOK_ROOT = "msgfolderroot"
+RECOVERABLE_ITEMS = "recoverableitemsdeletions"  # deleted messages that can be restored
 _TOP = {
     "inbox": "Inbox",
     "drafts": "Drafts",
@@ -121,7 +122,7 @@ _TOP = {
     "conversationhistory": "Conversation History",
 }
 _HIDDEN = {
-    "recoverableitemsdeletions": "Deletions",
+    RECOVERABLE_ITEMS: "Deletions",
     "searchfolders": "Search Folders",
     "syncissues": "Sync Issues",
     "clutter": "Clutter",

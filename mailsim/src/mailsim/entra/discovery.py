@@ -65,6 +65,34 @@ async def configuration(entra: EntraContext, request: Request) -> Response:
     )  # fmt: skip
 
 
+async def configuration_v1(entra: EntraContext, request: Request) -> Response:
+    """Return the configuration of version 1, with which programs validate tokens in Graph's pushes."""
+    name = request.path_params["tenant"]
+    try:
+        tenant = entra.directory.check_tenant(name)
+    except EntraError as error:
+        return _error_response(entra, request, error)
+    base = base_url(request)
+    concrete = tenant not in {"common", "organizations", "consumers"}
+    return _json_response(
+        {
+            "token_endpoint": f"{base}/{tenant}/oauth2/token",
+            "token_endpoint_auth_methods_supported": METHODS,
+            "jwks_uri": f"{base}/{tenant}/discovery/keys",
+            "response_modes_supported": ["query", "fragment", "form_post"],
+            "subject_types_supported": ["pairwise"],
+            "id_token_signing_alg_values_supported": ["RS256"],
+            "response_types_supported": ["code"],
+            "scopes_supported": ["openid"],
+            "issuer": f"https://sts.windows.net/{tenant if concrete else '{tenantid}'}/",
+            "authorization_endpoint": f"{base}/{tenant}/oauth2/authorize",
+            "userinfo_endpoint": f"{base}/{tenant}/openid/userinfo",
+            "cloud_instance_name": "microsoftonline.com",
+            "msgraph_host": "graph.microsoft.com",
+        }
+    )
+
+
 async def keys(entra: EntraContext, request: Request) -> Response:
     return _json_response({"keys": [entra.grants.signer.jwk(f"{base_url(request)}/{{tenantid}}/v2.0")]})
 

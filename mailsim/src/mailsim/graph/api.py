@@ -16,7 +16,9 @@ from mailsim.graph import (
     authorization,
     batch,
     delta,
+    extensions,
     folders,
+    inference_overrides,
     mailbox_settings,
     master_categories,
     message_rules,
@@ -28,7 +30,7 @@ from mailsim.graph import (
     users,
 )
 from mailsim.graph.context import GraphContext
-from mailsim.graph.errors import GraphError, bad_request, error_body, not_simulated
+from mailsim.graph.errors import GraphError, bad_request, error_body
 from mailsim.graph.request import JSON, GraphCall, GraphRequest, GraphResponse, encode_json
 from mailsim.graph.routing import GraphRoute, RouteTable, make_route
 from mailsim.request_log import HttpExchange
@@ -47,7 +49,9 @@ _MESSAGE_ROUTES = (
     make_route("POST", "M/*/move", "messages.move", "write", message_writes.move),
     make_route("POST", "M/*/copy", "messages.copy", "write", message_writes.copy),
     make_route("POST", "M/*/send", "messages.send", "send", message_writes.send),
-    make_route("POST", "M/*/permanentdelete", "messages.permanentDelete", "write", message_writes.delete),
+    make_route(
+        "POST", "M/*/permanentdelete", "messages.permanentDelete", "write", message_writes.permanent_delete
+    ),
     make_route("POST", "M/*/createreply", "messages.createReply", "write", replies.create_draft("reply")),
     make_route(
         "POST", "M/*/createreplyall", "messages.createReplyAll", "write", replies.create_draft("replyAll")
@@ -71,6 +75,22 @@ _MESSAGE_ROUTES = (
     make_route("GET", "M/*/attachments/$count", "attachments.count", "full", attachments.count),
     make_route("GET", "M/*/attachments/*", "attachments.get", "full", attachments.get),
     make_route("GET", "M/*/attachments/*/$value", "attachments.value", "full", attachments.get_content),
+    make_route("GET", "M/*/extensions", "extensions.list", "full", extensions.list_page),
+    make_route("POST", "M/*/extensions", "extensions.create", "write", extensions.create),
+    make_route("GET", "M/*/extensions/$count", "extensions.count", "full", extensions.count),
+    make_route("GET", "M/*/extensions/*", "extensions.get", "full", extensions.get),
+    make_route("PATCH", "M/*/extensions/*", "extensions.update", "write", extensions.update),
+    make_route("DELETE", "M/*/extensions/*", "extensions.delete", "write", extensions.delete),
+)
+_OVERRIDE_ROUTES = (
+    make_route("GET", "M", "overrides.container", "read", inference_overrides.get_container),
+    make_route("PATCH", "M", "overrides.container", "write", inference_overrides.update_container),
+    make_route("GET", "M/overrides", "overrides.list", "read", inference_overrides.list_page),
+    make_route("POST", "M/overrides", "overrides.create", "write", inference_overrides.create),
+    make_route("GET", "M/overrides/$count", "overrides.count", "read", inference_overrides.count),
+    make_route("GET", "M/overrides/*", "overrides.get", "read", inference_overrides.get),
+    make_route("PATCH", "M/overrides/*", "overrides.update", "write", inference_overrides.update),
+    make_route("DELETE", "M/overrides/*", "overrides.delete", "write", inference_overrides.delete),
 )
 _SETTINGS_ROUTES = (
     make_route("GET", "M", "mailboxSettings.get", "settings", mailbox_settings.get),
@@ -94,6 +114,7 @@ _RULE_ROUTES = (
 )
 _OTHER_ROUTES = (
     make_route("GET", "users/*/mailfolders/*/messages/delta", "messages.delta", "read", delta.messages_delta),
+    make_route("GET", "users/*/messages/delta", "messages.delta", "read", delta.messages_delta),
     make_route("GET", "users", "users.list", "nothing", users.list_page),
     make_route("GET", "users/$count", "users.count", "nothing", users.count),
     make_route("GET", "users/*", "users.get", "user", users.get),
@@ -131,10 +152,6 @@ _OTHER_ROUTES = (
 )
 
 
-async def _refuse_unsimulated(call: GraphCall) -> GraphResponse:
-    raise not_simulated(call.method, call.path)
-
-
 async def _batch(call: GraphCall) -> GraphResponse:
     return await batch.run_batch(call, handle)
 
@@ -150,8 +167,8 @@ ROUTES = RouteTable(
         *(_prefix_route(route, "users/*/mailboxsettings") for route in _SETTINGS_ROUTES),
         *(_prefix_route(route, "users/*/outlook/mastercategories") for route in _CATEGORY_ROUTES),
         *(_prefix_route(route, "users/*/mailfolders/*/messagerules") for route in _RULE_ROUTES),
+        *(_prefix_route(route, "users/*/inferenceclassification") for route in _OVERRIDE_ROUTES),
         *_OTHER_ROUTES,
-        make_route("GET", "users/*/messages/delta", "unknown", "read", _refuse_unsimulated),
         make_route("POST", "$batch", "batch", "nothing", _batch),
     )
 )
@@ -182,8 +199,6 @@ async def handle(graph: GraphContext, request: GraphRequest, exchange: HttpExcha
 
 async def _dispatch(graph: GraphContext, request: GraphRequest, exchange: HttpExchange) -> GraphResponse:
     token = authorization.authenticate(graph, request.headers.get("authorization", ""))
-    if request.path.startswith(BETA):
-        raise not_simulated(request.method, request.path)
     route, names = ROUTES.find(request.method, request.path)
     exchange.endpoint = route.endpoint
     if request.is_batch_part and route.endpoint == "batch":
@@ -202,6 +217,7 @@ async def _dispatch(graph: GraphContext, request: GraphRequest, exchange: HttpEx
         request.body,
         request.base_url,
         token,
+        version=request.version,
     )
     now = graph.sim.clock.time()
     if route.addresses_user:
@@ -254,14 +270,19 @@ class GraphApp:
             body=content,
             base_url=f"{scope['scheme']}://{headers.get('host', 'localhost')}",
             concurrent=scope.get("mailsim.concurrent", 1),
+            version="beta" if _get_raw_path(scope).startswith(BETA) else "v1.0",
         )
         await _send_response(send, await handle(self._graph, request, scope["mailsim.exchange"]))
 
 
 def get_path(scope: Scope) -> str:
-    """Return the path after the version 1.0, still percent-encoded; of the beta version, the whole path."""
+    """Return the path after the version, still percent-encoded."""
+    return _get_raw_path(scope).removeprefix("/v1.0").removeprefix("/beta")
+
+
+def _get_raw_path(scope: Scope) -> str:
     raw: bytes = scope.get("raw_path") or scope["path"].encode()
-    return raw.decode("latin-1").partition("?")[0].removeprefix("/v1.0")
+    return raw.decode("latin-1").partition("?")[0]
 
 
 async def _read_body(receive: Receive) -> bytes | None:

@@ -102,9 +102,10 @@ def find(call: GraphCall) -> AttachedFile:
         number, position = call.ids.parse_attachment_id(call.names[-1])
     except MalformedIdError as error:
         raise malformed_id() from error
-    if number != view.number or position is None or position >= len(view.attachments):
+    found = next((one for one in view.attachments if one.position == position), None)
+    if number != view.number or found is None:
         raise not_found()
-    return view, view.attachments[position]
+    return view, found
 
 
 def _expands_item(call: GraphCall) -> bool:
@@ -155,9 +156,7 @@ def _add_item(
 
 
 def _item_json(tree: mime.MimePart, outer: MessageView, depth: int) -> dict[str, Any]:
-    inner = MessageView(
-        outer.mailbox, outer.number, outer.state, outer.ids, outer.prefer, drafts_received=True
-    )
+    inner = MessageView(outer.mailbox, outer.number, outer.state, outer.ids, outer.prefer)
     inner.__dict__["tree"] = tree
     names = [
         name

@@ -107,7 +107,7 @@ async def _run_part(call: GraphCall, part: GraphBatchPart, handle: PartHandler) 
     path, _, query = part.url.partition("?")
     sim = call.graph.sim
     exchange = sim.request_log.open(
-        sim.clock.milliseconds(), part.method, f"/v1.0{path}", query, via=call.exchange.number
+        sim.clock.milliseconds(), part.method, f"/{call.version}{path}", query, via=call.exchange.number
     )
     exchange.provider = "outlook"
     try:
@@ -119,6 +119,7 @@ async def _run_part(call: GraphCall, part: GraphBatchPart, handle: PartHandler) 
             body=_decode_body(part),
             base_url=call.base_url,
             is_batch_part=True,
+            version=call.version,
         )
         response = await handle(call.graph, request, exchange)
     except GraphError as error:

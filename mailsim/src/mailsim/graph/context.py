@@ -12,7 +12,7 @@ from mailsim.entra.context import EntraContext
 from mailsim.graph.ids import GraphIds
 from mailsim.graph.message_json import MessagePreferences, MessageView
 from mailsim.graph.options import MicrosoftOptions
-from mailsim.graph.outlook_profile import OutlookProfile
+from mailsim.graph.outlook_profile import NO_DETAILS, MessageDetails, OutlookProfile
 from mailsim.graph.push_queue import EndpointHealth, PushQueue
 from mailsim.graph.subscription_model import SubscriptionRegistry
 from mailsim.graph.throttle import GraphThrottle
@@ -40,6 +40,10 @@ class GraphContext:
     push_queues: dict[str, PushQueue] = field(default_factory=dict[str, PushQueue])
     endpoint_health: dict[str, EndpointHealth] = field(default_factory=dict[str, EndpointHealth])
     upload_sessions: dict[str, UploadSession] = field(default_factory=dict[str, UploadSession])
+    # (address, message number) -> what clients stored with the message
+    message_details: dict[tuple[str, int], MessageDetails] = field(
+        default_factory=dict[tuple[str, int], MessageDetails]
+    )
     pending_missed: set[str] = field(
         default_factory=set[str]
     )  # subscriptions with a scheduled `missed` event
@@ -70,6 +74,9 @@ class GraphContext:
     def profile(self, mailbox: Mailbox) -> OutlookProfile:
         return self._profiles.setdefault(self.entra.directory.get_user(mailbox).oid, OutlookProfile())
 
+    def edit_details(self, mailbox: Mailbox, number: int) -> MessageDetails:
+        return self.message_details.setdefault((mailbox.address, number), MessageDetails())
+
     def forget_mailbox(self, mailbox: Mailbox) -> None:
         """Forget the IDs, settings and uploads of a closed mailbox with the same address."""
         oid = self.entra.directory.get_user(mailbox).oid
@@ -77,12 +84,16 @@ class GraphContext:
         self._profiles.pop(oid, None)
         for identifier in [name for name, session in self.upload_sessions.items() if session.oid == oid]:
             del self.upload_sessions[identifier]
+        for key in [key for key in self.message_details if key[0] == mailbox.address]:
+            del self.message_details[key]
 
     def make_view(self, mailbox: Mailbox, number: int, prefer: MessagePreferences) -> MessageView | None:
         state = mailbox.state(number)
         if state is None:
             return None
-        return MessageView(mailbox, number, state, self.ids(mailbox), prefer, self.options.drafts_received)
+        details = self.message_details.get((mailbox.address, number), NO_DETAILS)
+        ids, received = self.ids(mailbox), self.options.drafts_received
+        return MessageView(mailbox, number, state, ids, prefer, received, details)
 
     def is_readable(self, mailbox: Mailbox, number: int) -> bool:
         """Return False while a message is hidden because its push was sent first."""

@@ -9,6 +9,7 @@ import base64
 import binascii
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from itertools import islice, takewhile
 from typing import Any, Literal
@@ -19,17 +20,18 @@ from mailsim.graph import entity_types, filters, folders, messages, odata
 from mailsim.graph.errors import bad_request, sync_state_gone
 from mailsim.graph.request import GraphCall, GraphResponse
 from mailsim.hashing import stable_hash
-from mailsim.message_state import Folder, MailboxChange, MessageState
+from mailsim.message_state import RECOVERABLE_ITEMS, MailboxChange, MessageState
 
 MAX_FILTERED = 5000
 CHANGES: tuple[str, ...] = ("created", "updated", "deleted")
 _MAC_BYTES = 10
+_WHOLE_MAILBOX = "*"  # the feed of all messages
 
 
 class DeltaLink(msgspec.Struct, frozen=True, array_like=True):
     """The state encoded in a delta link."""
 
-    feed: str  # folder key; "" for the feed of folders
+    feed: str  # folder key; "" for the feed of folders, `*` for the messages of the whole mailbox
     user: str
     generation: int
     phase: Literal["list", "changes", "idle"]
@@ -76,24 +78,24 @@ def _decode_link(call: GraphCall, text: str) -> DeltaLink:
 
 
 async def messages_delta(call: GraphCall) -> GraphResponse:
-    folder = folders.find(call, call.names[0])
-    link = _start_or_resume(call, folder.key, entity_types.MESSAGE)
+    """Return the changes of a folder or, if the path names none, of the whole mailbox."""
+    key = folders.find(call, call.names[0]).key if call.names else _WHOLE_MAILBOX
+    link = _start_or_resume(call, key, entity_types.MESSAGE)
     names = messages.select_names(call, odata.parse_query(_shape_options(link), entity_types.MESSAGE))
     size = _page_size(call, link)
     if call.graph.sim.faults.take("delta_empty_page", call.mailbox.address, "messages.delta", "outlook"):
         page = DeltaPage([], link.at, done=False)
     elif link.phase == "list":
-        page = _list_page(call, folder, link, names, size)
+        page = _list_page(call, key, link, names, size)
     else:
-        page = _changes_page(call, folder, link, names, size)
+        page = _changes_page(call, key, link, names, size)
     value = page.value
     if value and call.graph.sim.faults.take(
         "delta_repeat", call.mailbox.address, "messages.delta", "outlook"
     ):
         value = [*value, *value[: 1 + len(value) // 3]]
-    return _page_response(
-        call, link, page, value, f"mailFolders('{call.ids.folder_id(folder.key)}')/messages", "message"
-    )
+    tail = f"mailFolders('{call.ids.folder_id(key)}')/messages" if call.names else "messages"
+    return _page_response(call, link, page, value, tail, "message")
 
 
 async def folders_delta(call: GraphCall) -> GraphResponse:
@@ -228,7 +230,7 @@ def _page_response(
 ) -> GraphResponse:
     assert call.user is not None
     answer: dict[str, Any] = {"@odata.context": call.context(f"Collection({kind})"), "value": value}
-    url = f"{call.base_url}/v1.0/users/{call.user.oid}/{tail}/delta"
+    url = f"{call.base_url}/{call.version}/users/{call.user.oid}/{tail}/delta"
     if page.done:
         next_link = msgspec.structs.replace(link, phase="idle", at=link.end)
         # In one example of Microsoft's documentation, the token of a deltaLink is named $skiptoken.
@@ -247,13 +249,11 @@ def _page_response(
 # The first round
 
 
-def _list_page(
-    call: GraphCall, folder: Folder, link: DeltaLink, names: tuple[str, ...], size: int
-) -> DeltaPage:
+def _list_page(call: GraphCall, key: str, link: DeltaLink, names: tuple[str, ...], size: int) -> DeltaPage:
     """Return the next messages of the folder by number, so that concurrent changes do not shift pages."""
     mailbox = call.mailbox
     first = mailbox.first_number_since(link.since) if link.since >= 0 else 0
-    inside = mailbox.in_folder(folder.key)
+    inside = partial(_is_inside, key=key)
     if link.newest:
         numbers = mailbox.states.newest(inside, below=link.at)
     else:
@@ -283,27 +283,25 @@ def _full_entries(
 # Later rounds
 
 
-def _changes_page(
-    call: GraphCall, folder: Folder, link: DeltaLink, names: tuple[str, ...], size: int
-) -> DeltaPage:
+def _changes_page(call: GraphCall, key: str, link: DeltaLink, names: tuple[str, ...], size: int) -> DeltaPage:
     """Return the next changed messages of the folder, each once, in their state after this page."""
     groups: dict[int, list[MailboxChange]] = {}
     at, done = link.at, True
     for change in call.mailbox.changes_after(link.at):
         if change.sequence > link.end:
             break
-        if _touches(change, folder.key):
+        if _touches(change, key):
             if change.number not in groups and len(groups) == size:
                 done = False
                 break
             groups.setdefault(change.number, []).append(change)
         at = change.sequence
-    entries = (_change_entries(call, folder.key, link, names, group) for group in groups.values())
+    entries = (_change_entries(call, key, link, names, group) for group in groups.values())
     return DeltaPage([entry for message_entries in entries for entry in message_entries], at, done)
 
 
 def _touches(change: MailboxChange, key: str) -> bool:
-    return any(state is not None and key in state.folder_keys for state in (change.before, change.after))
+    return any(_is_inside(state, key) for state in (change.before, change.after))
 
 
 def _change_entries(
@@ -348,7 +346,11 @@ def _present_entries(
 
 
 def _is_inside(state: MessageState | None, key: str) -> bool:
-    return state is not None and key in state.folder_keys
+    if state is None:
+        return False
+    if key == _WHOLE_MAILBOX:
+        return RECOVERABLE_ITEMS not in state.folder_keys
+    return key in state.folder_keys
 
 
 def _partial_entry(

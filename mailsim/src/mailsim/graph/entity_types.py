@@ -9,7 +9,9 @@ from typing import Literal
 
 from mailsim.graph.errors import unknown_property
 
-PropertyType = Literal["text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id"]
+PropertyType = Literal[
+    "text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id", "properties"
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,7 @@ _MESSAGE: dict[str, PropertyType] = {
     "flag": "object",
     "flag/flagStatus": "enum",
     "meetingMessageType": "enum",
+    "singleValueExtendedProperties": "properties",
 }
 MESSAGE = make_entity_type(
     "message",

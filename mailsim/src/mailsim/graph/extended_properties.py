@@ -1,23 +1,82 @@
-"""MAPI properties of messages that clients request by number with $expand; the size of a message so far."""
+"""What clients store with messages by their own names: MAPI properties and open extensions, and $expand.
+
+Follows "Get singleValueLegacyExtendedProperty" and "Use open extensions". The size of a message is the only
+property that Exchange itself sets here.
+"""
 
 import re
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, cast
 
 from mailsim.graph.errors import bad_request
 from mailsim.graph.message_json import MessageView
 
-_BY_NUMBER = re.compile(r"\$?filter=\s*id\s+eq\s+'(\w+) 0x([0-9a-f]{1,4})'\s*", re.IGNORECASE)
+EXTENSION_TYPE = "#microsoft.graph.openTypeExtension"
+_EXTENSION_PREFIX = "Microsoft.OutlookServices.OpenTypeExtension."
+_FILTER = re.compile(r"\$?filter=(.*)", re.IGNORECASE | re.DOTALL)
+_TEST = re.compile(r"\(?\s*(?:\w+/)?id\s+eq\s+'((?:[^']|'')+)'\s*\)?", re.IGNORECASE)
+_OR = re.compile(r"\s+or\s+", re.IGNORECASE)
+_TYPES = (
+    "ApplicationTime|Binary|Boolean|CLSID|Currency|Double|Float|Integer|Long|Null|Short|String|SystemTime"
+)
+_ID = re.compile(
+    rf"({_TYPES}) (?:0x([0-9a-f]{{1,8}})|\{{[0-9a-f-]{{36}}\}} (?:Name .{{1,200}}|Id 0x[0-9a-f]{{1,8}}))",
+    re.IGNORECASE,
+)
 _SIZE = 0x0E08  # PidTagMessageSize
-_NUMBER_TYPES = {"integer": "Integer", "long": "Long"}
+
+
+def _parse_ids(options: str, name: str) -> list[str]:
+    """Return the IDs that the $filter inside an $expand asks for; Graph requires it."""
+    given = _FILTER.fullmatch(options)
+    tests = [_TEST.fullmatch(part.strip()) for part in _OR.split(given[1])] if given else []
+    if not tests or any(test is None for test in tests):
+        raise bad_request(f"Expanding {name} needs a $filter by its id.")
+    return [test[1].replace("''", "'") for test in tests if test is not None]
 
 
 def expand(view: MessageView, options: str) -> list[dict[str, Any]]:
-    """Return the JSON for $expand=singleValueExtendedProperties; Graph requires a filter by id."""
-    wanted = _BY_NUMBER.fullmatch(options)
-    if wanted is None:
-        raise bad_request("Expanding singleValueExtendedProperties needs a $filter by its id.")
-    type_name = _NUMBER_TYPES.get(wanted[1].lower())
-    if type_name is None or int(wanted[2], 16) != _SIZE:
-        return []
-    # Graph writes the number without leading zeros.
-    return [{"id": f"{type_name} 0x{_SIZE:x}", "value": str(len(view.mailbox.raw(view.number)))}]
+    """Return the JSON for $expand=singleValueExtendedProperties."""
+    found: list[dict[str, Any]] = []
+    for identifier in _parse_ids(options, "singleValueExtendedProperties"):
+        named = _ID.fullmatch(identifier)
+        if named is not None and named[2] and int(named[2], 16) == _SIZE:
+            if named[1].lower() in {"integer", "long"}:
+                # Graph writes the number without leading zeros.
+                size = len(view.mailbox.raw(view.number))
+                found.append({"id": f"{named[1].capitalize()} 0x{_SIZE:x}", "value": str(size)})
+        elif stored := view.details.properties.get(identifier.lower()):
+            found.append(dict(stored))
+    return found
+
+
+def parse_properties(body: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the extended properties of a message's JSON by ID in lower case."""
+    given = body.get("singleValueExtendedProperties")
+    if given is None:
+        return {}
+    properties: dict[str, dict[str, str]] = {}
+    for item in cast("list[Any]", given) if isinstance(given, list) else [None]:
+        fields: Mapping[str, Any] = cast("Mapping[str, Any]", item) if isinstance(item, Mapping) else {}
+        identifier, value = fields.get("id"), fields.get("value")
+        if not isinstance(identifier, str) or not isinstance(value, str) or not _ID.fullmatch(identifier):
+            raise bad_request("The extended property is not valid.", "ErrorInvalidExtendedProperty")
+        properties[identifier.lower()] = {"id": identifier, "value": value}
+    return properties
+
+
+def expand_extensions(view: MessageView, options: str) -> list[dict[str, Any]]:
+    """Return the JSON for $expand=extensions."""
+    keys = [to_extension_key(identifier) for identifier in _parse_ids(options, "extensions")]
+    extensions = view.details.extensions
+    return [to_extension_json(extensions[key]) for key in keys if key in extensions]
+
+
+def to_extension_key(name: str) -> str:
+    """Return the key of an extension, which clients name with or without the prefix of its ID."""
+    return name.lower().removeprefix(_EXTENSION_PREFIX.lower())
+
+
+def to_extension_json(extension: Mapping[str, Any]) -> dict[str, Any]:
+    identifier = f"{_EXTENSION_PREFIX}{extension['extensionName']}"
+    return {"@odata.type": EXTENSION_TYPE, "id": identifier, **extension}

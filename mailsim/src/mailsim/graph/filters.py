@@ -25,6 +25,15 @@ _TESTS: dict[str, Callable[[str, str], bool]] = {
     "contains": lambda text, part: part in text,
 }
 MAX_DEPTH = 40
+# The paths below the variable of a lambda, by collection and lower-case spelling.
+_ELEMENTS: dict[str, dict[str, str]] = {
+    "texts": {"": ""},
+    "recipients": {
+        "emailaddress/address": "emailAddress/address",
+        "emailaddress/name": "emailAddress/name",
+    },
+    "properties": {"id": "id", "value": "value"},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,7 +279,7 @@ class _FilterParser:
             raise self._syntax_error()
         path = self._entity_type.resolve_path(written)
         collection = self._entity_type.property_type(path)
-        if collection not in {"texts", "recipients"}:
+        if collection not in _ELEMENTS:
             raise bad_request("Invalid filter clause: any may only follow a collection.")
         lexeme_type, name = self._next()
         if lexeme_type != "word" or not self._accept_mark(":"):
@@ -291,11 +300,10 @@ class _FilterParser:
         head, _, rest = written.partition("/")
         if head != self._variable:
             raise bad_request(f"Invalid filter clause: the range variable '{head}' is not known.")
-        allowed = {"texts": {"": ""}, "recipients": {"emailaddress/address": "", "emailaddress/name": ""}}
-        if rest.lower() not in allowed.get(self._within, {}):
+        spelled = _ELEMENTS[self._within].get(rest.lower())
+        if spelled is None:
             raise unknown_property(rest or head, "recipient")
-        spelled = {"emailaddress/address": "emailAddress/address", "emailaddress/name": "emailAddress/name"}
-        return spelled.get(rest.lower(), ""), "text"
+        return spelled, "text"
 
     def _parse_comparison(self, path: str, kind: PropertyType) -> FilterNode:
         lexeme_type, op = self._peek()

@@ -84,6 +84,8 @@ def to_json(call: GraphCall, folder: Folder, select: tuple[str, ...] | None = No
         "totalItemCount": states.count(inside),
         "isHidden": folder.hidden,
     }
+    if call.version == "beta":
+        answer["wellKnownName"] = folder.key if folder.key in WELL_KNOWN else None
     if select is not None:
         answer = {name: value for name, value in answer.items() if name in select or name == "id"}
     if folder.kind != "search":
@@ -185,6 +187,8 @@ async def create(call: GraphCall) -> GraphResponse:
     try:
         created = call.mailbox.add_folder(name, parent, hidden=body.get("isHidden") is True, query=query)
     except SimulatorError as error:
+        if error.status != 409:
+            raise bad_request(str(error), "ErrorInvalidOperation") from error
         message = f"A folder with the specified name already exists., {error}"
         raise GraphError(409, "ErrorFolderExists", message) from error
     return _entity_response(call, created, 201)
@@ -222,6 +226,8 @@ async def copy(call: GraphCall) -> GraphResponse:
     try:
         copied = call.mailbox.copy_folder(folder.key, target.key)
     except SimulatorError as error:
+        if error.status != 409:
+            raise bad_request(str(error), "ErrorInvalidOperation") from error
         raise GraphError(409, "ErrorFolderExists", str(error)) from error
     return _entity_response(call, copied, 201)
 

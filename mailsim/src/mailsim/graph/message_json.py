@@ -15,6 +15,7 @@ from typing import Any
 from mailsim import mime
 from mailsim.graph import bodies, entity_types, mime_attachments, recipients
 from mailsim.graph.ids import GraphIds
+from mailsim.graph.outlook_profile import NO_DETAILS, MessageDetails
 from mailsim.lazy_property import lazy_property
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import MessageState, get_importance
@@ -59,7 +60,8 @@ class MessageView:
     state: MessageState
     ids: GraphIds
     prefer: MessagePreferences
-    drafts_received: bool = False
+    drafts_received: bool = True
+    details: MessageDetails = NO_DETAILS
 
     @lazy_property
     def id(self) -> str:
@@ -137,6 +139,8 @@ class MessageView:
 
     def __call__(self, name: str) -> Any:
         """Return one property; filters call the view like a function."""
+        if name == "singleValueExtendedProperties":
+            return list(self.details.properties.values())
         return BUILDERS[name](self)
 
 
@@ -278,7 +282,7 @@ BUILDERS: dict[str, Callable[[MessageView], Any]] = {
     "ccRecipients": _recipients_of("cc"),
     "bccRecipients": _recipients_of("bcc"),
     "replyTo": _recipients_of("reply-to"),
-    "flag": lambda view: {"flagStatus": view.state.flag},
+    "flag": lambda view: {"flagStatus": view.state.flag, **view.details.flag_dates},
     "meetingMessageType": lambda view: view.meeting[1] if view.meeting else None,
 }
 ONLY_SELECTED = frozenset({"internetMessageHeaders", "uniqueBody", "meetingMessageType"})

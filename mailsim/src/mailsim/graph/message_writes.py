@@ -6,17 +6,17 @@
 import base64
 import binascii
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from email.utils import format_datetime, getaddresses
 from typing import Any, cast
 
 from mailsim import mime, sending
-from mailsim.errors import SimulatorError
-from mailsim.graph import entity_types, folders, message_composer, message_json, messages
+from mailsim.graph import entity_types, extended_properties, folders, message_composer, message_json, messages
 from mailsim.graph.errors import GraphError, bad_request
 from mailsim.graph.message_json import MessageView
 from mailsim.graph.request import GraphCall, GraphResponse, get_argument
 from mailsim.initial_states import get_arrival_state
-from mailsim.mailbox import Mailbox
+from mailsim.message_state import RECOVERABLE_ITEMS
 
 _CONTENT_PROPERTIES = frozenset(
     {
@@ -29,11 +29,34 @@ _CONTENT_PROPERTIES = frozenset(
         "from",
         "sender",
         "internetMessageId",
-        "isReadReceiptRequested",
-        "isDeliveryReceiptRequested",
     }
 )
-_STATE_PROPERTIES = frozenset({"isRead", "flag", "categories", "importance", "inferenceClassification"})
+_RECEIPTS = frozenset({"isReadReceiptRequested", "isDeliveryReceiptRequested"})
+_STATE_PROPERTIES = frozenset(
+    {
+        "isRead",
+        "flag",
+        "categories",
+        "importance",
+        "inferenceClassification",
+        "singleValueExtendedProperties",
+    }
+)
+_CHOICES = {
+    "flag": ("notFlagged", "flagged", "complete"),
+    "importance": ("low", "normal", "high"),
+    "classification": ("focused", "other"),
+}
+_FLAG_DATES = ("startDateTime", "dueDateTime", "completedDateTime")
+
+
+@dataclass(frozen=True, slots=True)
+class StateProperties:
+    """The properties of a message's JSON that are not in its bytes."""
+
+    marks: Mapping[str, Any]  # arguments of `Mailbox.mark`
+    flag_dates: Mapping[str, dict[str, str]] | None  # None: unchanged
+    properties: Mapping[str, dict[str, str]]
 
 
 def entity_response(call: GraphCall, number: int, status: int) -> GraphResponse:
@@ -65,9 +88,10 @@ async def create(call: GraphCall) -> GraphResponse:
         return entity_response(call, call.mailbox.save_draft(raw), 201)
     body = call.json()
     check_new_message(body)
-    number = call.mailbox.save_draft(compose(call, body))
-    set_state_properties(call.mailbox, number, body)
+    properties = parse_state_properties(call, body)
     folder = folders.find(call, call.names[0]) if "/mailfolders" in call.path.lower() else None
+    number = call.mailbox.save_draft(compose(call, body))
+    set_state_properties(call, number, properties)
     if folder is not None:
         call.mailbox.move(number, folder.key)
     return entity_response(call, number, 201)
@@ -90,7 +114,8 @@ def decode_mime(call: GraphCall) -> bytes:
 def check_new_message(body: Mapping[str, Any]) -> None:
     """Raise for properties that a new message does not accept."""
     _check_properties(
-        body, _CONTENT_PROPERTIES | _STATE_PROPERTIES | {"attachments", "internetMessageHeaders"}
+        body,
+        _CONTENT_PROPERTIES | _RECEIPTS | _STATE_PROPERTIES | {"attachments", "internetMessageHeaders"},
     )
 
 
@@ -105,14 +130,15 @@ async def update(call: GraphCall) -> GraphResponse:
     view = messages.find_in_path(call)
     _check_if_match(call, view)
     body = call.json()
-    _check_properties(body, _CONTENT_PROPERTIES | _STATE_PROPERTIES)
+    _check_properties(body, _CONTENT_PROPERTIES | _RECEIPTS | _STATE_PROPERTIES)
+    properties = parse_state_properties(call, body)
     if _CONTENT_PROPERTIES & body.keys() and not view.state.draft:
         raise bad_request("Update to this property is only supported on drafts.", "ErrorInvalidPropertySet")
-    if view.state.draft and (_CONTENT_PROPERTIES | {"importance"}) & body.keys():
-        call.mailbox.edit_draft(
-            view.number, message_composer.edit_message(call.mailbox.raw(view.number), body)
-        )
-    set_state_properties(call.mailbox, view.number, body)
+    edited = _CONTENT_PROPERTIES | _RECEIPTS | {"importance"} if view.state.draft else _RECEIPTS
+    if edited & body.keys():
+        raw = message_composer.edit_message(call.mailbox.raw(view.number), body)
+        call.mailbox.edit_content(view.number, raw)
+    set_state_properties(call, view.number, properties)
     return entity_response(call, view.number, 200)
 
 
@@ -125,28 +151,73 @@ def _check_if_match(call: GraphCall, view: MessageView) -> None:
         )
 
 
-def set_state_properties(mailbox: Mailbox, number: int, body: Mapping[str, Any]) -> None:
-    read, flag, categories = body.get("isRead"), body.get("flag"), body.get("categories")
+def parse_state_properties(call: GraphCall, body: Mapping[str, Any]) -> StateProperties:
+    """Check the properties before anything is stored, so that a rejected request leaves nothing behind."""
+    read, categories = body.get("isRead"), body.get("categories")
     if not isinstance(read, bool | None) or not isinstance(categories, list | None):
         raise bad_request("A property does not have the expected type.", "ErrorInvalidRequest")
-    status = cast("Mapping[str, Any]", flag).get("flagStatus") if isinstance(flag, Mapping) else None
-    importance, classification = body.get("importance"), body.get("inferenceClassification")
-    try:
-        mailbox.mark(
-            number,
-            read=read,
-            flag=str(status) if status is not None else None,
-            importance=str(importance).lower() if importance is not None else None,
-            classification=str(classification) if classification is not None else None,
-            categories=[str(category) for category in cast("list[Any]", categories)]
-            if categories is not None
-            else None,
-        )
-    except SimulatorError as error:
-        raise bad_request(str(error), "ErrorInvalidRequest") from error
+    given = body.get("flag")
+    flag: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+    marks: dict[str, Any] = {
+        "read": read,
+        "flag": flag.get("flagStatus"),
+        "importance": body.get("importance"),
+        "classification": body.get("inferenceClassification"),
+        "categories": None if categories is None else [str(one) for one in cast("list[Any]", categories)],
+    }
+    if marks["importance"] is not None:
+        marks["importance"] = str(marks["importance"]).lower()
+    for name, choices in _CHOICES.items():
+        if marks[name] is not None and marks[name] not in choices:
+            raise bad_request(f"{marks[name]!r} is not one of {', '.join(choices)}", "ErrorInvalidRequest")
+    dates = _parse_flag_dates(call, flag) if flag else None
+    return StateProperties(marks, dates, extended_properties.parse_properties(body))
+
+
+def _parse_flag_dates(call: GraphCall, flag: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+    """Return the dates of a flag: a due date needs a start date, a completed flag has its day."""
+    dates: dict[str, dict[str, str]] = {}
+    for name in _FLAG_DATES:
+        given = flag.get(name)
+        if given is None:
+            continue
+        value: Mapping[str, Any] = cast("Mapping[str, Any]", given) if isinstance(given, Mapping) else {}
+        moment, zone = value.get("dateTime"), value.get("timeZone")
+        if not isinstance(moment, str) or not isinstance(zone, str):
+            raise bad_request(f"The property '{name}' is not a date with a time zone.", "ErrorInvalidRequest")
+        dates[name] = {"dateTime": moment, "timeZone": zone}
+    if "dueDateTime" in dates and "startDateTime" not in dates:
+        raise bad_request("A flag with a dueDateTime needs a startDateTime.", "ErrorInvalidRequest")
+    if flag.get("flagStatus") == "notFlagged":
+        return {}
+    if flag.get("flagStatus") == "complete" and "completedDateTime" not in dates:
+        day = f"{call.graph.sim.clock.now():%Y-%m-%d}T00:00:00.0000000"
+        dates["completedDateTime"] = {"dateTime": day, "timeZone": "UTC"}
+    return dates
+
+
+def set_state_properties(call: GraphCall, number: int, properties: StateProperties) -> None:
+    if properties.properties:
+        call.graph.edit_details(call.mailbox, number).properties.update(properties.properties)
+    if properties.flag_dates is not None:
+        details = call.graph.edit_details(call.mailbox, number)
+        details.flag_dates.clear()
+        details.flag_dates.update(properties.flag_dates)
+    call.mailbox.mark(number, **properties.marks)
 
 
 async def delete(call: GraphCall) -> GraphResponse:
+    """Move a message to the recoverable items, from where it can be restored; there, delete it for good."""
+    view = messages.find_in_path(call)
+    _check_if_match(call, view)
+    if view.state.folder == RECOVERABLE_ITEMS:
+        call.mailbox.delete(view.number)
+    else:
+        call.mailbox.move(view.number, RECOVERABLE_ITEMS)
+    return GraphResponse(204)
+
+
+async def permanent_delete(call: GraphCall) -> GraphResponse:
     view = messages.find_in_path(call)
     _check_if_match(call, view)
     call.mailbox.delete(view.number)

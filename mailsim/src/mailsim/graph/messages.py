@@ -23,7 +23,7 @@ from mailsim.graph.errors import GraphError, access_denied, bad_request, malform
 from mailsim.graph.ids import MalformedIdError
 from mailsim.graph.message_json import MessageView
 from mailsim.graph.request import GraphCall, GraphResponse
-from mailsim.message_state import Folder, MessageState
+from mailsim.message_state import RECOVERABLE_ITEMS, Folder, MessageState
 
 DEFAULT_PAGE = 10
 MAX_SORTED = 50_000  # Exchange rejects ordering more than this as inefficient
@@ -33,6 +33,10 @@ MAX_SCANNED = 50_000  # messages that a filter may read one by one
 INDEX_THRESHOLD = 1_000  # larger mailboxes are searched for a Message-ID by index, not by scan
 _YIELD_EVERY = 50  # messages scanned, then let other requests run
 SEARCH_PAGE = 25
+_EXPANDED = {
+    "singleValueExtendedProperties": extended_properties.expand,
+    "extensions": extended_properties.expand_extensions,
+}
 _STATE_PATHS = frozenset({"isRead", "isDraft", "flag/flagStatus", "categories"})
 
 
@@ -97,9 +101,7 @@ def to_json(
                 base = f"users('{call.user.oid if call.user else ''}')/messages('{view.id}')/attachments"
                 answer["attachments@odata.context"] = call.context(base)
                 answer["attachments"] = expanded
-            elif expand.name == "singleValueExtendedProperties" and (
-                found := extended_properties.expand(view, expand.options)
-            ):
+            elif (read := _EXPANDED.get(expand.name)) and (found := read(view, expand.options)):
                 answer[expand.name] = found
         answers.append(answer)
     return answers
@@ -183,7 +185,7 @@ def _split_filter(
 
     def fits(state: MessageState) -> bool:
         if key is None:
-            if "recoverableitemsdeletions" in state.folder_keys:
+            if RECOVERABLE_ITEMS in state.folder_keys:
                 return False
         elif key not in state.folder_keys:
             return False

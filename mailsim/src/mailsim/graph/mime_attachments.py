@@ -40,16 +40,16 @@ class OutlookAttachment:
 def list_attachments(root: mime.MimePart, links: Sequence[str] = ()) -> list[OutlookAttachment]:
     """Return a message's attachments. `links` are headers in which generated mail names cloud files."""
     parts = [(part, related) for part, related in _leaves(root, related=False) if _is_attachment(part, root)]
-    from_parts = [_from_part(position, part, related) for position, (part, related) in enumerate(parts)]
+    # Links never change, so they take the first positions: files come and go without changing their IDs.
     return [
-        *from_parts,
-        *(_from_link(len(from_parts) + position, line) for position, line in enumerate(links)),
+        *(_from_part(len(links), index, *pair) for index, pair in enumerate(parts)),
+        *(_from_link(position, line) for position, line in enumerate(links)),
     ]
 
 
-def _from_part(position: int, part: mime.MimePart, related: bool) -> OutlookAttachment:  # noqa: FBT001 - a fact about the part
-    type_ = _attachment_type(part)
-    name = part.filename or f"ATT{position + 1:05d}"
+def _from_part(links: int, index: int, part: mime.MimePart, related: bool) -> OutlookAttachment:  # noqa: FBT001 - a fact about the part
+    position, type_ = links + index, _attachment_type(part)
+    name = part.filename or f"ATT{index + 1:05d}"
     if type_ == "item":
         name = mime.decode_words(part.children[0].header("subject"))
     # Exchange reports the stored size, which is slightly larger than the content.

@@ -13,11 +13,24 @@ DEFAULT_CATEGORIES = {
 }
 
 
+@dataclass(slots=True, eq=False)
+class MessageDetails:
+    """What clients store with a message, besides its bytes and state. Keys are in lower case."""
+
+    extensions: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # by name
+    properties: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])  # by ID
+    flag_dates: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
+
+
+NO_DETAILS = MessageDetails()  # shared: only `GraphContext.edit_details` makes details that may change
+
+
 @dataclass(slots=True)
 class OutlookProfile:
-    """The settings that differ from the defaults, and the master categories and rules by ID."""
+    """The settings that differ from the defaults, and master categories, rules and overrides by ID."""
 
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
     rules: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    overrides: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     has_categories: bool = False  # whether the default categories were added
     categories: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])

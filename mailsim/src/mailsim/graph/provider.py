@@ -80,7 +80,9 @@ def _sign_in_routes(entra: EntraContext) -> list[Route]:
         at("/{tenant}/v2.0/adminconsent", authorize.admin_consent, "adminconsent", "GET", "POST"),
         at("/common/discovery/instance", discovery.instance, "instance"),
         at("/{tenant}/v2.0/.well-known/openid-configuration", discovery.configuration, "configuration"),
+        at("/{tenant}/.well-known/openid-configuration", discovery.configuration_v1, "configuration"),
         at("/{tenant}/discovery/v2.0/keys", discovery.keys, "keys"),
+        at("/{tenant}/discovery/keys", discovery.keys, "keys"),
         at("/oidc/userinfo", discovery.userinfo, "userinfo", "GET", "POST"),
     ]
 

@@ -33,8 +33,9 @@ def send(action: ReplyAction) -> RouteHandler:
 
 async def _create_draft(action: ReplyAction, call: GraphCall) -> GraphResponse:
     raw, changes = _compose(action, call)
+    properties = message_writes.parse_state_properties(call, changes)
     number = call.mailbox.save_draft(raw)
-    message_writes.set_state_properties(call.mailbox, number, changes)
+    message_writes.set_state_properties(call, number, properties)
     return message_writes.entity_response(call, number, 201)
 
 

@@ -55,6 +55,7 @@ class GraphRequest:
     base_url: str
     is_batch_part: bool = False
     concurrent: int = 1  # requests in flight with the same limit key, this one included
+    version: str = "v1.0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,7 @@ class GraphCall:
     graph: GraphContext
     exchange: HttpExchange
     method: str
-    path: str  # as written by the client, without /v1.0
+    path: str  # as written by the client, without the version
     names: tuple[str, ...]  # the variable segments of the path
     raw: Mapping[str, str]  # query options
     headers: Mapping[str, str]  # names in lower case
@@ -73,6 +74,7 @@ class GraphCall:
     access: EntraAccessToken
     user: EntraUser | None = None  # owner of the addressed mailbox
     basic: bool = False  # the token has only Mail.ReadBasic: hide the body
+    version: str = "v1.0"
 
     @property
     def mailbox(self) -> Mailbox:
@@ -85,7 +87,7 @@ class GraphCall:
 
     @property
     def url(self) -> str:
-        return f"{self.base_url}/v1.0{self.path}"
+        return f"{self.base_url}/{self.version}{self.path}"
 
     @property
     def prefer(self) -> MessagePreferences:
@@ -111,7 +113,7 @@ class GraphCall:
         return odata.parse_query(self.raw, kind)
 
     def context(self, tail: str) -> str:
-        return f"{self.base_url}/v1.0/$metadata#{tail}"
+        return f"{self.base_url}/{self.version}/$metadata#{tail}"
 
     def json(self) -> dict[str, Any]:
         """Return the body, which must be a JSON object."""

@@ -1,4 +1,4 @@
-"""Applies the message rules of an Inbox to an arriving message: where it goes, and in which state."""
+"""Applies the overrides and rules of an Inbox to an arriving message: where it goes, in which state."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -30,6 +30,11 @@ def sort_arrival(
     arrival = state
     view = MessageView(mailbox, -1, state, graph.ids(mailbox), MessagePreferences(text=True))
     view.__dict__["tree"] = mime.parse(raw)
+    for override in graph.profile(mailbox).overrides.values():
+        sender = view("from")
+        address = override["senderEmailAddress"]["address"].lower()
+        if sender is not None and sender["emailAddress"]["address"].lower() == address:
+            arrival = replace(arrival, classification=override["classifyAs"])
     for rule in rules:
         if not rule["isEnabled"] or not _applies(rule, view):
             continue

@@ -15,7 +15,7 @@ from cryptography import x509
 from mailsim.entra.directory import EntraUser
 from mailsim.entra.grants import EntraAccessToken
 from mailsim.graph import filters
-from mailsim.message_state import MailboxChange, MessageState
+from mailsim.message_state import RECOVERABLE_ITEMS, MailboxChange, MessageState
 
 ChangeType = Literal["created", "updated", "deleted"]
 CHANGE_TYPES: tuple[ChangeType, ...] = get_args(ChangeType)
@@ -136,7 +136,9 @@ def classify_change(
 def _is_watched(subscription: GraphSubscription, state: MessageState | None) -> bool:
     if state is None:
         return False
-    return subscription.folder in state.folder_keys if subscription.folder is not None else True
+    if subscription.folder is None:
+        return RECOVERABLE_ITEMS not in state.folder_keys
+    return subscription.folder in state.folder_keys
 
 
 class SubscriptionRegistry:

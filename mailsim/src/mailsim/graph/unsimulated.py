@@ -11,16 +11,13 @@ _MESSAGE_OPERATIONS = {
     "markasnotjunk": "POST",
     "unsubscribe": "POST",
     "$value": "PUT DELETE",
-    "extensions": "GET POST",
-    "extensions/$count": "GET",
-    "extensions/*": "GET PATCH DELETE",
 }
 _USER_SEGMENTS = frozenset(
     {
         "activities", "agreementacceptances", "appcatalogs", "authentication", "calendar", "calendargroups",
         "calendars", "calendarview", "chats", "contactfolders", "contacts", "createdobjects", "devices",
         "directreports", "drive", "drives", "events", "extensions", "findmeetingtimes", "followedsites",
-        "getmailtips", "getmembergroups", "getmemberobjects", "inferenceclassification", "insights",
+        "getmailtips", "getmembergroups", "getmemberobjects", "insights",
         "joinedteams", "licensedetails", "manager", "memberof", "onenote",
         "onlinemeetings", "outlook", "owneddevices", "ownedobjects", "people", "photo", "photos", "planner",
         "presence", "registereddevices", "reminderview", "revokesigninsessions", "settings", "teamwork",
@@ -50,12 +47,5 @@ def is_unsimulated(method: str, parts: Sequence[str]) -> bool:
     if rest[0] == "mailfolders" and len(rest) > 3 and rest[2] == "messages":
         rest = rest[2:]
     if rest[0] == "messages":
-        return len(rest) > 2 and _has_operation(_MESSAGE_OPERATIONS, method, rest[2:])
+        return len(rest) == 3 and method in _MESSAGE_OPERATIONS.get(rest[2], "").split()
     return rest[0] in _USER_SEGMENTS
-
-
-def _has_operation(operations: dict[str, str], method: str, parts: list[str]) -> bool:
-    methods = operations.get("/".join(parts))
-    if methods is None and len(parts) == 2:
-        methods = operations.get(f"{parts[0]}/*")
-    return methods is not None and method in methods.split()

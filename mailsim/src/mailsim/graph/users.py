@@ -91,19 +91,15 @@ def _find_users(call: GraphCall) -> tuple[odata.ODataQuery, list[EntraUser]]:
             "Request_BadRequest",
         )
     _check_advanced(call, query)
-    rows = [(_get_properties(call, user), user) for user in _list_tenant(call)]
+    rows = [
+        (_get_properties(call, user), user) for user in call.graph.entra.directory.list_users(call.access.tid)
+    ]
     where = query.where
     if where is not None:
         rows = [row for row in rows if filters.matches(where, row[0].get)]
     for path, descending in reversed(query.orderby):
         rows.sort(key=lambda row: str(row[0][path] or "").casefold(), reverse=descending)
     return query, [user for _, user in rows]
-
-
-def _list_tenant(call: GraphCall) -> list[EntraUser]:
-    directory = call.graph.entra.directory
-    users = [directory.get_user(mailbox) for mailbox in directory.registry.list_mailboxes("outlook")]
-    return [user for user in users if user.tid == call.access.tid]
 
 
 def _check_advanced(call: GraphCall, query: odata.ODataQuery) -> None:
