@@ -60,7 +60,7 @@ async def list_open_orders(connection: Connection, kind: str) -> list[Order]:
         await cursor.execute(
             """
             SELECT id, kind, reference, username, fields, state FROM orders
-            WHERE kind = %s AND state = 'open' ORDER BY id FOR UPDATE
+            WHERE kind = %s AND state = 'open' ORDER BY reference FOR UPDATE
             """,
             [kind],
         )
