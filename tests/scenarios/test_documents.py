@@ -142,16 +142,11 @@ async def test_what_is_neither_is_skipped_and_says_why(document_room, box):
 
 
 async def test_a_file_that_cannot_be_read_fails_with_its_reason_and_can_be_tried_again(document_room, box):
-    damaged, locked = (
-        document_room.order("invoice-odd", "cut-off"),
-        document_room.order("invoice-odd", "locked", seed=2),
-    )
-    await document_room.deliver(box, damaged, locked)
-    found = [await document_room.document("invoices", order) for order in (damaged, locked)]
-    assert [document.state for document in found] == [DocumentState.FAILED] * 2
-    assert "damaged" in found[0].last_error
-    assert "password" in found[1].last_error
-    document = found[0]
+    damaged = document_room.order("invoice-odd", "cut-off")
+    await document_room.deliver(box, damaged)
+    document = await document_room.document("invoices", damaged)
+    assert document.state is DocumentState.FAILED
+    assert "damaged" in document.last_error
     async with document_room.transaction() as connection:
         await review.read_again(connection, document_room.room.world.organization, document.id, actor="Ann")
     assert (await document_room.by_id(document.id)).state is DocumentState.QUEUED
