@@ -388,6 +388,10 @@ class BlobStore(Protocol):
         """Iterate over all objects of an organization, in no particular order."""
         ...
 
+    async def get_time(self) -> datetime:
+        """The current time by the clock that dates the objects."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class WatchedFile:

@@ -103,6 +103,14 @@ async def test_every_object_of_an_organization_is_listed_with_size_and_time(blob
     assert [each async for each in blobs.list_all(uuid4())] == []
 
 
+async def test_the_time_of_a_store_is_that_of_its_objects(blobs):
+    before = await blobs.get_time()
+    blob = await blobs.put(ORGANIZATION, b"dated")
+    found = await blobs.find(ORGANIZATION, blob.sha256)
+    assert before <= found.modified_at <= await blobs.get_time()
+    assert [each.sha256 async for each in blobs.list_all(ORGANIZATION)] == [blob.sha256]
+
+
 async def test_the_same_content_put_by_many_at_once_is_one_object(blobs):
     done = await asyncio.gather(*(blobs.put(ORGANIZATION, b"popular") for _ in range(20)))
     assert len({each.sha256 for each in done}) == 1

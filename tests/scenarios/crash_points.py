@@ -223,6 +223,7 @@ WITHOUT_EFFECT = frozenset(
         "BlobStore.read",
         "BlobStore.find",
         "BlobStore.list_all",
+        "BlobStore.get_time",  # dates a file or object that only this reads
         "WatchedFolder.may_hold_partial_files",
         "WatchedFolder.list_files",
         "WatchedFolder.read",

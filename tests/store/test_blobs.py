@@ -1,6 +1,7 @@
 """K3: rows of blobs, and the removal marks that protect writers from concurrent garbage collection."""
 
 import asyncio
+from datetime import timedelta
 from hashlib import sha256
 
 import pytest
@@ -26,7 +27,7 @@ async def record(database, organization, *stored):
 async def mark(database, organization, **options):
     async with database.transaction(organization) as connection:
         await blobs.mark_unreferenced(connection, organization, grace_seconds=DAY, **options)
-        return (await blobs.list_marked(connection))[0]
+        return await blobs.list_marked(connection)
 
 
 async def rows(database, organization):
@@ -101,7 +102,8 @@ async def test_writer_that_reused_a_removed_object_starts_over(database, organiz
         await record(database, organization, blob(b"x", created=False))
     assert await rows(database, organization) == []
     async with database.transaction(organization) as connection:
-        await blobs.record_removals(connection, removed=[blob(b"x").sha256], spared=[])
+        now = await blobs.get_time(connection)
+        await blobs.record_removals(connection, removed=[blob(b"x").sha256], removed_at=now, spared=[])
     with pytest.raises(TransientError):  # it may have looked at the store just before the removal
         await record(database, organization, blob(b"x", created=False))
     await record(database, organization, blob(b"x", created=True))
@@ -113,10 +115,14 @@ async def test_removal_marks_are_deleted_after_the_grace_period(database, organi
     await move_clock(2 * DAY)
     await mark(database, organization)
     async with database.transaction(organization) as connection:
-        await blobs.record_removals(connection, removed=[blob(b"x").sha256], spared=[])
-    await move_clock(2 * DAY)
+        now = await blobs.get_time(connection)
+        await blobs.record_removals(connection, removed=[blob(b"x").sha256], removed_at=now, spared=[])
     async with database.transaction(organization) as connection:
-        await blobs.delete_old_marks(connection, grace_seconds=DAY)
+        await blobs.delete_old_marks(connection, before=now)
+    with pytest.raises(TransientError):
+        await record(database, organization, blob(b"x", created=False))
+    async with database.transaction(organization) as connection:
+        await blobs.delete_old_marks(connection, before=now + timedelta(seconds=1))
     await record(database, organization, blob(b"x", created=False))
 
 
@@ -148,7 +154,7 @@ async def test_only_objects_without_a_row_are_marked_as_orphans(database, organi
     async with database.transaction(organization) as connection:
         given = [blob(b"known").sha256, blob(b"unknown").sha256]
         assert await blobs.mark_orphans(connection, organization, given) == 1
-        assert (await blobs.list_marked(connection))[0] == [blob(b"unknown").sha256]
+        assert await blobs.list_marked(connection) == [blob(b"unknown").sha256]
 
 
 async def test_references_to_a_blob_are_listed(database, owner, organization, make_mailbox):

@@ -111,6 +111,10 @@ class DiskBlobStore:
             for blob in blobs:
                 yield blob
 
+    async def get_time(self) -> datetime:
+        with disk_errors(self.root):
+            return await asyncio.to_thread(self._get_time)
+
     def _path(self, organization: OrganizationId, digest: bytes) -> Path:
         return self.root / object_name(organization, digest)
 
@@ -127,6 +131,13 @@ class DiskBlobStore:
         new.unlink()
         fsync_path(self.root)
         return UUID(path.read_text(encoding="ascii").strip())
+
+    def _get_time(self) -> datetime:
+        """The time of the file system, which may be on another machine. Needs no space on the disk."""
+        self._get_id()
+        path = self.root / "place"
+        os.utime(path)
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC)
 
     def _temporary(self) -> Path:
         directory = self.root / "new"

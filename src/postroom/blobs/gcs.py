@@ -6,12 +6,13 @@ dropped: they quote whole responses.
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
+from datetime import datetime
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from postroom.blobs.object_names import object_name, parse_digest
+from postroom.blobs.object_names import CLOCK, object_name, parse_digest
 from postroom.blobs.spool import spool
 from postroom.errors import NotFound, OperatorError, SettingsError, TransientError
 from postroom.model import OrganizationId
@@ -150,6 +151,12 @@ class GcsBlobStore:
                 digest = parse_digest(blob.name)
                 if digest is not None:
                     yield StoredBlob(digest, blob.size, blob.updated)
+
+    async def get_time(self) -> datetime:
+        blob = self._bucket.blob(f"{self._prefix}{CLOCK}")
+        await self._call(lambda: blob.upload_from_string(b"", **self._limits))
+        await self._call(lambda: blob.reload(**self._limits))
+        return blob.updated
 
     async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
         """For an archive: by path, with metadata. The bucket rejects an existing path."""

@@ -4,9 +4,12 @@ Names of archived files are in `documents.archive_path`.
 """
 
 import re
+from typing import Final
 
 from postroom.model import OrganizationId
 
+# Written to read the time of a bucket. No organization has this name.
+CLOCK: Final = "clock"
 _HEX = re.compile(r"[0-9a-f]{64}")
 
 

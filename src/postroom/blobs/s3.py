@@ -6,10 +6,11 @@ they quote whole responses.
 
 from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from importlib import import_module
 from typing import Any, Final
 
-from postroom.blobs.object_names import object_name, parse_digest
+from postroom.blobs.object_names import CLOCK, object_name, parse_digest
 from postroom.blobs.spool import IN_MEMORY_BYTES, spool
 from postroom.errors import NotFound, OperatorError, PostroomError, SettingsError, TransientError
 from postroom.model import OrganizationId
@@ -128,6 +129,11 @@ class S3BlobStore:
                     digest = parse_digest(meta["path"])
                     if digest is not None:
                         yield StoredBlob(digest, meta["size"], meta["last_modified"])
+
+    async def get_time(self) -> datetime:
+        with self._errors():
+            await self._store.put_async(CLOCK, b"", use_multipart=False)
+            return (await self._store.head_async(CLOCK))["last_modified"]
 
     async def put_once(self, path: str, content: bytes, metadata: Mapping[str, str]) -> None:
         """For an archive: by path, with metadata. The bucket rejects an existing path."""

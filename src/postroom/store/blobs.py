@@ -140,16 +140,19 @@ async def mark_orphans(connection: Connection, organization: OrganizationId, dig
     return cursor.rowcount
 
 
-async def list_marked(connection: Connection, *, limit: int = 500) -> tuple[list[bytes], datetime]:
-    """Objects to remove, and the current time."""
+async def list_marked(connection: Connection, *, limit: int = 500) -> list[bytes]:
+    """Objects to remove."""
     cursor = await connection.execute(
         "SELECT sha256 FROM blob_removals WHERE removed_at IS NULL ORDER BY sha256 LIMIT %s", [limit]
     )
-    digests = [row[0] for row in await cursor.fetchall()]
+    return [row[0] for row in await cursor.fetchall()]
+
+
+async def get_time(connection: Connection) -> datetime:
     cursor = await connection.execute("SELECT postroom_now()")
     row = await cursor.fetchone()
     assert row is not None, "a clock has a time"
-    return digests, row[0]
+    return row[0]
 
 
 async def try_removal_lock(connection: Connection, organization: OrganizationId) -> bool:
@@ -159,21 +162,18 @@ async def try_removal_lock(connection: Connection, organization: OrganizationId)
 
 
 async def record_removals(
-    connection: Connection, *, removed: Sequence[bytes], spared: Sequence[bytes]
+    connection: Connection, *, removed: Sequence[bytes], removed_at: datetime, spared: Sequence[bytes]
 ) -> None:
     """Date the marks of removed objects, and delete the marks of objects that were stored again."""
     await connection.execute(
-        "UPDATE blob_removals SET removed_at = postroom_now() WHERE sha256 = ANY(%b)", [list(removed)]
+        "UPDATE blob_removals SET removed_at = %b WHERE sha256 = ANY(%b)", [removed_at, list(removed)]
     )
     await connection.execute("DELETE FROM blob_removals WHERE sha256 = ANY(%b)", [list(spared)])
 
 
-async def delete_old_marks(connection: Connection, *, grace_seconds: float) -> None:
+async def delete_old_marks(connection: Connection, *, before: datetime) -> None:
     """Delete marks that no writer can need: all that stored before the removal have committed by now."""
-    await connection.execute(
-        "DELETE FROM blob_removals WHERE removed_at < postroom_now() - %s * interval '1 second'",
-        [grace_seconds],
-    )
+    await connection.execute("DELETE FROM blob_removals WHERE removed_at < %s", [before])
 
 
 async def list_page(connection: Connection, *, after: bytes, limit: int) -> list[BlobRow]:

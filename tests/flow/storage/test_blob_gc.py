@@ -72,6 +72,7 @@ async def test_unused_blobs_and_leftover_objects_go_and_the_next_run_is_due_tomo
     done = await collected()
     assert len(await objects(store, organization)) == 3
     await move_clock(2 * DAY)
+    await _age(store, organization)
     assert await collected() == done
     assert await objects(store, organization) == {used.sha256}
     assert done.again_after == DAY
@@ -85,6 +86,7 @@ async def test_a_crash_between_row_and_object_is_finished_by_the_next_run(
     async with database.transaction(organization) as connection:
         await blobs.mark_unreferenced(connection, organization, grace_seconds=DAY)
     assert len(await objects(store, organization)) == 1
+    await _age(store, organization)
     await collected()
     assert await objects(store, organization) == set()
 
@@ -96,13 +98,44 @@ async def test_an_object_that_was_written_again_after_its_mark_is_spared(
     await move_clock(2 * DAY)
     async with database.transaction(organization) as connection:
         await blobs.mark_unreferenced(connection, organization, grace_seconds=DAY)
-        _, now = await blobs.list_marked(connection)
-    os.utime(
-        store._path(organization, blob.sha256), (now.timestamp(),) * 2
-    )  # the store's clock has moved too
     await collected()
     assert await objects(store, organization) == {blob.sha256}
     await kept(database, store, organization, b"back again")
+
+
+@pytest.mark.parametrize("ahead", ["database", "store"])
+async def test_a_clock_that_jumps_between_put_and_commit_loses_nothing(
+    database, owner, store, organization, collected, move_clock, ahead
+):
+    """Only one of the two clocks runs ahead. The other one knows that the object is new."""
+    blob = await store.put(organization, b"about to be committed")
+    if ahead == "database":
+        await move_clock(4 * DAY)
+    else:  # for a clock that is ahead, files are old
+        await move_clock(-4 * DAY)
+        await _age(store, organization)
+    await collected()
+    async with database.transaction(organization) as connection:
+        await blobs.record(connection, organization, [blob])
+    await refer(owner, organization, blob.sha256)
+    findings = await blob_verification.verify(database, store, organization, checked=lambda _: None)
+    assert (findings.checked, findings.faults) == (1, [])
+
+
+async def test_a_writer_that_reused_a_removed_object_starts_over_after_a_jump_of_the_clock(
+    database, owner, store, organization, collected, move_clock
+):
+    await kept(database, store, organization, b"popular")
+    await owner.execute("UPDATE blobs SET stored_at = stored_at - interval '2 days'")
+    await _age(store, organization)
+    reused = await store.put(organization, b"popular")
+    await collected()
+    await move_clock(4 * DAY)
+    await collected()
+    async with database.transaction(organization) as connection:
+        with pytest.raises(TransientError):
+            await blobs.record(connection, organization, [reused])
+    assert (await kept(database, store, organization, b"popular")).created
 
 
 class Sleepy:

@@ -59,10 +59,12 @@ async def keep_scheduled(database: Database, kinds: Sequence[str]) -> None:
 
 
 async def run(context: BlobGcContext, lease: Lease) -> StepResult:
-    marked = await _mark_rows(context, lease) + await _mark_objects(context, lease)
-    removed = await _remove_marked(context, lease)
+    earliest, _ = await _read_clocks(context, lease)
+    before = earliest - _grace(context)
+    marked = await _mark_rows(context, lease) + await _mark_objects(context, lease, before)
+    removed = await _remove_marked(context, lease, before)
     async with work.fenced_transaction(context.database, lease) as connection:
-        await blobs.delete_old_marks(connection, grace_seconds=context.grace_seconds)
+        await blobs.delete_old_marks(connection, before=before)
     if marked or removed:
         log.info("blobs.collected", organization=lease.organization, count=removed)
     return StepResult(again_after=EVERY_SECONDS)
@@ -79,12 +81,10 @@ async def _mark_rows(context: BlobGcContext, lease: Lease) -> int:
     return total
 
 
-async def _mark_objects(context: BlobGcContext, lease: Lease) -> int:
+async def _mark_objects(context: BlobGcContext, lease: Lease, before: datetime) -> int:
     """Mark objects without a row: their writer never committed."""
-    async with context.database.transaction(lease.organization) as connection:
-        _, now = await blobs.list_marked(connection, limit=0)
     total = 0
-    old = _older_than(context.store.list_all(lease.organization), now - _grace(context))
+    old = _older_than(context.store.list_all(lease.organization), before)
     async for group in _in_batches(old):
         async with context.database.transaction(lease.organization) as connection:
             orphans = set(group) - await blobs.find_existing(connection, group)
@@ -94,22 +94,26 @@ async def _mark_objects(context: BlobGcContext, lease: Lease) -> int:
     return total
 
 
-async def _remove_marked(context: BlobGcContext, lease: Lease) -> int:
+async def _remove_marked(context: BlobGcContext, lease: Lease, before: datetime) -> int:
     total = 0
     while True:
         async with context.database.transaction(lease.organization) as connection:
-            digests, now = await blobs.list_marked(connection, limit=BATCH)
+            digests = await blobs.list_marked(connection, limit=BATCH)
         if not digests:
             return total
+        _, latest = await _read_clocks(context, lease)
         for digest in digests:
             async with context.database.transaction(lease.organization) as connection:
                 if not await blobs.try_removal_lock(connection, lease.organization):
                     # A process with an expired lease is still removing: leave the rest to the next run.
                     return total
-                is_removed = await _remove_object(context, lease, digest, now - _grace(context))
+                is_removed = await _remove_object(context, lease, digest, before)
             async with work.fenced_transaction(context.database, lease) as connection:
                 await blobs.record_removals(
-                    connection, removed=[digest] if is_removed else [], spared=[] if is_removed else [digest]
+                    connection,
+                    removed=[digest] if is_removed else [],
+                    removed_at=latest,
+                    spared=[] if is_removed else [digest],
                 )
             total += is_removed
 
@@ -127,6 +131,19 @@ async def _remove_object(context: BlobGcContext, lease: Lease, digest: bytes, be
     if found is not None:
         await context.store.delete(lease.organization, digest)
     return True
+
+
+async def _read_clocks(context: BlobGcContext, lease: Lease) -> tuple[datetime, datetime]:
+    """The time by the blob store's clock and by the database's, the earlier one first.
+
+    The clocks may differ, and either may jump. The grace period must have passed on both, or a jump could let
+    an object be removed between its put and its commit. So ages are measured up to the earlier time, and
+    removals are dated with the later one.
+    """
+    async with context.database.transaction(lease.organization) as connection:
+        in_database = await blobs.get_time(connection)
+    in_store = await context.store.get_time()
+    return min(in_database, in_store), max(in_database, in_store)
 
 
 def _grace(context: BlobGcContext) -> timedelta:

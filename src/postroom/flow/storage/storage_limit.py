@@ -7,6 +7,7 @@ exceed the limit by what they store in that minute.
 import time
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from postroom.errors import OperatorError
@@ -71,6 +72,9 @@ class LimitedBlobStore:
 
     def list_all(self, organization: OrganizationId) -> AsyncGenerator[StoredBlob]:
         return self.store.list_all(organization)
+
+    async def get_time(self) -> datetime:
+        return await self.store.get_time()
 
 
 async def list_use(database: Database) -> list[tuple[OrganizationId, int]]:
