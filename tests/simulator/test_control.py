@@ -311,6 +311,18 @@ def test_an_oversized_body_is_refused_before_it_is_stored(sim, address):
     assert sim.truth(address) == []
 
 
+def test_a_reset_starts_a_new_simulation_at_the_same_urls(start, address):
+    sim = start("--clock", "manual", "--start", "2026-03-02T09:00:00Z")
+    before = sim.get("")
+    sim.create("gmail", address, 5)
+    sim.fault("push_lost")
+    sim.move_clock(3600)
+    assert sim.control.post("reset").status_code == 204
+    assert sim.get("") == before
+    assert sim.get("mailboxes") == sim.get("faults") == []
+    assert sim.create("gmail", address)["messages"] == 0
+
+
 def test_the_openapi_document_describes_every_response(sim, address):
     document = sim.get("openapi.json")
     assert document["openapi"].startswith("3.1")

@@ -15,11 +15,11 @@ from typing import Any, NoReturn, get_args
 import msgspec
 import uvloop
 
-from mailsim.app import make_app
+from mailsim.app import ResettableApp
 from mailsim.clock import Clock
 from mailsim.errors import InvalidRequest, SimulatorError
 from mailsim.http_server import ListenAddress, listen, listener_url, serve, wait_for_signal
-from mailsim.simulator import Quota, Simulator, SimulatorOptions, close_simulator, make_simulator
+from mailsim.simulator import Quota, Reset, Simulator, SimulatorOptions, close_simulator, make_simulator
 from mailsim.tls import TlsFiles, issue_certificates
 
 EXAMPLES = """\
@@ -163,14 +163,20 @@ async def _run(command: CommandOptions) -> None:
         plain = stack.enter_context(listen(command.http))
         secure = stack.enter_context(listen(command.https))
         tls_files = stack.enter_context(issue_certificates(command.https.host, *command.hosts))
-        sim = make_simulator(command.options, Clock(manual=command.manual, start=command.start))
-        sim.base_urls.update(http=listener_url(plain, "http"), https=listener_url(secure, "https"))
-        app = make_app(sim, [command.http.host, command.https.host, *command.hosts])
+        urls = {"http": listener_url(plain, "http"), "https": listener_url(secure, "https")}
+
+        def make(reset: Reset) -> Simulator:
+            clock = Clock(manual=command.manual, start=command.start)
+            sim = make_simulator(command.options, clock, reset)
+            sim.base_urls.update(urls)
+            return sim
+
+        app = ResettableApp(make, [command.http.host, command.https.host, *command.hosts])
         gc.freeze()  # everything loaded so far is permanent; collections can skip it
         gc.set_threshold(10_000, 20, 20)
         async with serve(app, plain, secure, tls_files.server):
-            await wait_for_signal(lambda: _start(command, sim, tls_files))
-        await close_simulator(sim)
+            await wait_for_signal(lambda: _start(command, app.sim, tls_files))
+        await close_simulator(app.sim)
 
 
 def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles) -> None:

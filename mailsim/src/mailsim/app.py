@@ -21,7 +21,7 @@ from mailsim.graph.provider import routes as microsoft_routes
 from mailsim.message_state import ProviderName
 from mailsim.middleware import ProviderMiddleware
 from mailsim.request_origin import refuse_foreign_requests
-from mailsim.simulator import Provider, RawResponse, Simulator
+from mailsim.simulator import Provider, RawResponse, Reset, Simulator, close_simulator
 
 # Each also registers its Provider in `sim.providers`.
 ROUTES: Mapping[ProviderName, Callable[[Simulator], list[Route]]] = {
@@ -30,7 +30,29 @@ ROUTES: Mapping[ProviderName, Callable[[Simulator], list[Route]]] = {
 }
 
 
-def make_app(sim: Simulator, hosts: Collection[str] = ()) -> ASGIApp:
+class ResettableApp:
+    """The application of the current simulator, which a reset replaces. The sockets stay open."""
+
+    def __init__(self, make: Callable[[Reset], Simulator], hosts: Collection[str]) -> None:
+        self._make = make
+        self._hosts = hosts
+        self._start()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+    async def reset(self) -> None:
+        """Start a new simulator, then stop the pending work of the old one."""
+        old = self.sim
+        self._start()
+        await close_simulator(old)
+
+    def _start(self) -> None:
+        self.sim = self._make(self.reset)
+        self._app = _make_app(self.sim, self._hosts)
+
+
+def _make_app(sim: Simulator, hosts: Collection[str]) -> ASGIApp:
     """Build the application. It answers under the names in `hosts` too."""
     routes: list[BaseRoute] = []
     for name, build_routes in ROUTES.items():

@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # a circular import: control endpoints take a Simulator
     from mailsim.control.endpoint import ControlEndpoint
 
 Quota = Literal["new", "old", "off"]
+Reset = Callable[[], Awaitable[None]]
 _ID = re.compile(r"/(?!v1(?:/|\.0/))(?:me(?=/)|[^/]*[\d@=][^/]*)")
 _log = logging.getLogger("mailsim")
 
@@ -98,6 +99,7 @@ class Simulator:
     push_log: RequestLog  # outgoing pushes and handshakes
     background: BackgroundTasks
     push_client: PushClient
+    reset: Reset  # replaces this simulator with a new one
     providers: dict[ProviderName, Provider] = field(default_factory=dict[ProviderName, Provider])
     # Keys "http" and "https", set once the sockets are bound.
     base_urls: dict[str, str] = field(default_factory=dict[str, str])
@@ -127,7 +129,7 @@ class Simulator:
         return self.providers[provider].error_response(fault.status or 503, fault.retry_after)
 
 
-def make_simulator(options: SimulatorOptions, clock: Clock) -> Simulator:
+def make_simulator(options: SimulatorOptions, clock: Clock, reset: Reset) -> Simulator:
     """Create a simulator. It needs a running event loop; close it with `close_simulator`."""
     push_log = RequestLog()
     return Simulator(
@@ -140,6 +142,7 @@ def make_simulator(options: SimulatorOptions, clock: Clock) -> Simulator:
         push_log=push_log,
         background=BackgroundTasks(clock),
         push_client=PushClient(clock, push_log),
+        reset=reset,
     )
 
 

@@ -16,6 +16,7 @@ _MESSAGE = _BOX + "/messages/{message}"
 
 ENDPOINTS = (
     ControlEndpoint("GET", "/", "Summarize the simulation", simulation.summary, schemas.SimulationSummary),
+    ControlEndpoint("POST", "/reset", "Start a new simulation, without mailboxes", simulation.reset),
     ControlEndpoint("GET", "/clock", "Show the clock", simulation.show_clock, schemas.ClockReading),
     ControlEndpoint(
         "POST",

@@ -41,6 +41,11 @@ async def summary(call: ControlCall) -> SimulationSummary:
     )
 
 
+async def reset(call: ControlCall) -> None:
+    """Replace the simulator; only URLs, seed and options of the command stay."""
+    await call.sim.reset()
+
+
 async def show_clock(call: ControlCall) -> ClockReading:
     return _read_clock(call.sim)
 
