@@ -75,7 +75,7 @@ STAGES = {
     "transcribe": ("postroom.documents.sandbox.file_sandbox:FileSandbox.read", 6),  # the scan was the first
     "analyze": ("postroom.documents.sandbox.file_sandbox:FileSandbox.analyze", 4),
     "commit": ("postroom.flow.documents.process:_commit_result", 3),
-    "route": ("postroom.store.records:match_order", 2),  # its record is written, and not committed
+    "route": ("postroom.store.orders:match_order", 2),  # its record is written, and not committed
     "archive": (
         "postroom.blobs.disk_archive:DiskArchive.fetch",
         1,

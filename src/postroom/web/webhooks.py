@@ -27,6 +27,7 @@ EVENT_GROUPS: Final = {
     "ledger": "Ledger",
     "mailbox": "Mailboxes",
     "message": "Messages",
+    "record": "Records",
 }
 # How many of the latest events a replay resends.
 REPLAYS: Final[Mapping[str, int | None]] = {

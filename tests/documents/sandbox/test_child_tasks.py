@@ -56,7 +56,7 @@ def test_only_files_with_pages_are_rendered(perform):
 def test_a_rejection_has_a_readable_reason(perform):
     status, written = perform(hostile_files.polyglots()["PDF and ZIP"])
     assert status == REFUSED
-    assert b"at once" in written
+    assert b"as both" in written
 
 
 def test_a_text_with_too_many_words_is_rejected(perform):

@@ -66,7 +66,7 @@ async def test_reasons_say_what_is_wrong():
         for name, words in {
             "10,000 pages": "10000 pages; the limit is 20",
             "asks for a password, AES-256": "needs a password",
-            "PDF and ZIP": "a PDF and a ZIP file at once",
+            "PDF and ZIP": "both a PDF and a ZIP file",
             "PNG of 400 million pixels": "more than 50 million pixels",
             "TIFF of 25 pages": "more than 20 pages",
         }.items():

@@ -290,7 +290,7 @@ async def test_an_account_that_an_earlier_version_connects_meanwhile_is_one_mail
 
     usual = world.connect_context
     world.connect_context = replace(usual, vault=OvertakenVault(usual.vault, connect_meanwhile))
-    with pytest.raises(TransientError, match="Connect it again"):
+    with pytest.raises(TransientError, match="Try again"):
         await world.login(provider, address)
     world.connect_context = usual
     assert (await world.login(provider, address)).mailbox.id == random_id
