@@ -207,3 +207,11 @@ async def test_client_overrides_a_failed_check(site, database, organization, ask
             assert postroom.confirm(review, {"gross": "1.00"}, override=override).fields["gross"] == "1.00"
 
         await asyncio.to_thread(act)
+
+
+async def test_page_shows_a_failed_check_of_no_field(visitor, ask):
+    several = {"words": "one invoice: 2 invoices? Pages 1-2,3 have the numbers R-1, R-2", "passed": False}
+    _, document = await ask([*PASSED, several])
+    shown = await visitor.get(f"/documents/{document}")
+    assert shown.status_code == 200
+    assert "2 invoices? Pages 1-2,3" in shown.text
