@@ -1,9 +1,13 @@
 """The text layer of a PDF becomes words with positions, in visual lines."""
 
+import io
+
 import pytest
+from pypdf import PdfReader
 
 from documents.files import hostile_files, sample_files
 from postroom.documents.files import pdf
+from postroom.documents.page_ranges import parse_ranges
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.errors import UnreadableFile
 
@@ -178,3 +182,13 @@ def test_a_page_is_rendered_at_the_requested_width():
     )
     with pytest.raises(UnreadableFile, match="no page 2"):
         pdf.render(sample_files.pdf(TOTAL), FileLimits(), page=1, fit_within=(600, 600), rotation=0)
+
+
+def test_a_part_has_a_file_id_of_its_file_and_pages():
+    shared = [(50, 700, "Shared page")]
+    contents = [sample_files.pdf(shared, shared, [(50, 700, f"File {number}")]) for number in range(2)]
+    parts = [pdf.split(content, FileLimits(), parse_ranges("1,2,3")) for content in contents]
+    ids = {str(PdfReader(io.BytesIO(part)).trailer["/ID"]) for file in parts for part in file}
+    assert len(ids) == 6
+    again = pdf.split(contents[0], FileLimits(), parse_ranges("1,2,3"))
+    assert {str(PdfReader(io.BytesIO(part)).trailer["/ID"]) for part in again} < ids

@@ -4,6 +4,7 @@ A hostile file can crash pdfium, so this runs only in the sandbox.
 """
 
 import ctypes
+import hashlib
 import io
 import math
 import re
@@ -55,6 +56,9 @@ _UNUSUAL: Final = re.compile("[\u0300-\u036f\ufb00-\ufb06]")
 # Fonts without a character map yield NUL, private-use and control characters, and replacement characters.
 _GARBAGE: Final = re.compile("[\x00\x01\x03-\x08\x0e-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd]")
 
+# The last entry of the trailer that pdfium writes. It derives the ID from an address in memory.
+_FILE_ID: Final = re.compile(rb"/ID\[<[0-9A-F]{32}><[0-9A-F]{32}>\](?=>>\s+startxref)")
+
 
 def open_document(content: bytes, limits: FileLimits, *, password: str | None = None) -> Any:
     """Open a PDF and check its length."""
@@ -105,7 +109,11 @@ def decrypt(content: bytes, limits: FileLimits, password: str) -> bytes:
 
 
 def split(content: bytes, limits: FileLimits, ranges: Sequence[PageRange]) -> list[bytes]:
-    """Return each range of pages as a PDF of its own. The ranges must contain every page."""
+    """Return each range of pages as a PDF of its own. The ranges must contain every page.
+
+    The file ID follows from the content and the pages. Otherwise equal pages of two files, split in the same
+    second, could give the same bytes and thereby one document, which is a part of only one of them.
+    """
     document = open_document(content, limits)
     if ranges[-1].last != len(document):
         raise UnreadableFile(f"The PDF has {len(document)} pages. The parts must contain all of them.")
@@ -114,7 +122,8 @@ def split(content: bytes, limits: FileLimits, ranges: Sequence[PageRange]) -> li
         part, file = pdfium.PdfDocument.new(), io.BytesIO()
         part.import_pages(document, list(range(pages.first - 1, pages.last)))
         part.save(file)
-        files.append(file.getvalue())
+        id_ = hashlib.sha256(b"%s %s" % (str(pages).encode(), content)).hexdigest()[:32].upper().encode()
+        files.append(_FILE_ID.sub(b"/ID[<%s><%s>]" % (id_, id_), file.getvalue()))
     return files
 
 
