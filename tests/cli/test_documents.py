@@ -121,6 +121,7 @@ def test_document_is_added_processed_corrected_and_exported(run, refused, read_a
     shown = run("documents", "show", name)
     assert re.search(r"^state +needs_review$", shown, re.MULTILINE)
     assert re.search(r"^number +RE\d+ +[01]\.\d\d", shown, re.MULTILINE)
+    assert re.search(r"^vat_rates +see below +[01]\.\d\d", shown, re.MULTILINE)
     assert "bill.pdf from ann@example.com (manual_upload)" in shown
     shown_as_read = json.loads(run("documents", "show", name, "--json"))["fields"]
 
@@ -204,16 +205,20 @@ def test_record_is_linked_corrected_reopened_and_voided(run, refused, read_all, 
     assert "version 3" in run("records", "correct", record, "--set", "number=R-7", "--order", "", *why)
     shown = run("records", "show", record)
     assert re.search(r"^number +R-7$", shown, re.MULTILINE)
+    assert re.search(r"^vat_rates +see below$", shown, re.MULTILINE)
+    assert re.search(r"^vat_rates:\n(net|vat|rate) +(net|vat|rate) +(net|vat|rate)$", shown, re.MULTILINE)
+    assert "Only a merged record" in refused("records", "split", record, *why)
     assert re.search(r"^3 +corrected +Ann +misread$", shown, re.MULTILINE)
     assert json.loads(run("orders", "list", "--json"))[0]["record_id"] is None
     assert "Confirm or reject its document" in run("records", "reopen", record, *why)
-    assert "is reopened, which does not allow this" in refused("records", "reopen", record, *why)
+    assert "is reopened. Confirm or reject its document first." in refused("records", "reopen", record, *why)
     run("documents", "confirm", document["id"], "--order", "O-1")
     assert "No record has the key nothing" in refused("records", "merge", record, "--into", "nothing", *why)
     assert "only be merged into another one" in refused("records", "merge", record, "--into", record, *why)
     alone = ("records", "split", record, "--document", document["id"], *why)
     assert "It is the only document" in refused(*alone)
     assert run("records", "void", record, *why).startswith("Voided ")
+    assert "is voided. Reopen it first." in refused("records", "void", record, *why)
     assert run("records", "list").startswith("No records.")
     assert run("documents", "export") == ""
     [exported] = [json.loads(line) for line in run("documents", "export", "--all").splitlines()]

@@ -169,12 +169,13 @@ def show(document: DocumentArgument, *, json: JsonOption = False) -> None:
         sender, source = arrival["sender"] or "-", arrival["source"]
         output.print_line(f"{'arrived':<14}{arrival['file_name'] or '-'} from {sender} ({source})")
     if details["fields"]:
-        rows = [
-            [name, field["value"], f"{field['confidence']:.2f}", field["evidence"]]
+        fields = {
+            name: [field["value"], f"{field['confidence']:.2f}", field["evidence"]]
             for name, field in details["fields"].items()
-        ]
+        }
         typer.echo()
-        output.print_table(["FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
+        output.print_fields(["FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], fields)
+        typer.echo()
     for check in details["checks"]:
         failed = "FAILED" if check.get("is_severe", True) else "noted"
         output.print_line(f"{'passed' if check['passed'] else failed:<8}{check['words']}")

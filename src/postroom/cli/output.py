@@ -4,7 +4,7 @@ Progress goes to standard error, by `progress`.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import typer
@@ -17,6 +17,24 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> No
     for row in cells:
         padded = [value.ljust(width) for value, width in zip(row, widths, strict=True)]
         typer.echo("  ".join(padded).rstrip())
+
+
+def print_fields(headings: Sequence[str], fields: Mapping[str, Sequence[object]]) -> None:
+    """Print fields with their values, which come first, and each field that is a table below them."""
+    tables: dict[str, list[Mapping[str, object]]] = {
+        name: cells[0] for name, cells in fields.items() if isinstance(cells[0], list)
+    }
+    rows = [
+        [name, "see below" if tables.get(name) else value, *others]
+        for name, (value, *others) in fields.items()
+    ]
+    print_table(headings, rows)
+    for name, lines in tables.items():
+        columns = list(dict.fromkeys(column for line in lines for column in line))
+        if columns:
+            typer.echo()
+            print_line(f"{name}:")
+            print_table(columns, [[line.get(column) for column in columns] for line in lines])
 
 
 def print_line(text: str) -> None:

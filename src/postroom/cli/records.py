@@ -94,7 +94,7 @@ def show(record: RecordArgument, *, json: JsonOption = False) -> None:
     for path in details["archive_paths"]:
         output.print_line(f"{'archive':<17}{path}")
     typer.echo()
-    output.print_table(["FIELD", "VALUE"], [[name, str(value)] for name, value in details["fields"].items()])
+    output.print_fields(["FIELD", "VALUE"], {name: [value] for name, value in details["fields"].items()})
     typer.echo()
     output.print_table(
         ["VERSION", "CHANGE", "BY", "REASON"],

@@ -27,6 +27,13 @@ from postroom.store.records import ExtractionRow, Record, RecordState
 from postroom.store.work import WorkRequest
 
 LIVE: Final = (RecordState.CONFIRMED, RecordState.REOPENED)
+# What to do if the state of a record does not allow a change.
+_ADVICE: Final = {
+    RecordState.CONFIRMED: "Only a merged record can be split without naming a document.",
+    RecordState.REOPENED: "Confirm or reject its document first.",
+    RecordState.VOIDED: "Reopen it first.",
+    RecordState.MERGED: "Undo the merge first: split it off.",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +270,7 @@ async def _load(connection: Connection, change: RecordChange, states: Collection
             " Reload it and decide again."
         )
     if record.state not in states:
-        raise PermanentError(f"Record {record.name} is {record.state}, which does not allow this.")
+        raise PermanentError(f"Record {record.name} is {record.state}. {_ADVICE[record.state]}")
     if not change.reason.strip():
         raise PermanentError("Give a reason for the change of the record.")
     return record
