@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from importlib import import_module
 from typing import ClassVar
 
@@ -14,8 +15,9 @@ from postroom.model import WorkKind
 from postroom.store import blobs, feed
 from postroom.store.feed import NewEvent
 from scenarios.crash_mailboxes import INVOICE
-from scenarios.crash_world import DAY, CrashScenario, RequestScenario
+from scenarios.crash_world import DAY, CommandScenario, CrashScenario, CrashWorld, RequestScenario
 from scenarios.document_postroom import get_attachment
+from scenarios.test_document_files import PASSWORD, encrypt, join
 from web.api_client import create_key_header
 
 
@@ -98,6 +100,91 @@ class Upload(RequestScenario, DocumentScenario):
         async with httpx2.AsyncClient(base_url=f"{url}/api/v1", trust_env=False, timeout=60) as client:
             done = await client.post("/documents", params=query, headers=self.headers, content=self.content)
         assert done.status_code == 201, done.text
+
+
+class Unlock(RequestScenario, DocumentScenario):
+    """A program gives the password of an invoice, and again unless the document no longer asks for it."""
+
+    async def prepare(self) -> None:
+        self.content = encrypt(self.content)
+        self.headers = await create_key_header(self.world.database, self.world.organization)
+        await add_document(self.world, self.content)
+        [(self.document,)] = await self.world.rows("SELECT id FROM documents WHERE needs_password")
+
+    async def request(self, url: str) -> None:
+        at = f"/documents/{self.document}"
+        given = {"base_url": f"{url}/api/v1", "headers": self.headers, "trust_env": False, "timeout": 60}
+        async with httpx2.AsyncClient(**given) as client:
+            if (await client.get(at)).json()["document"]["needs_password"]:
+                done = await client.post(f"{at}/unlock", json={"password": PASSWORD})
+                assert done.status_code == 202, done.text
+
+    async def check(self) -> None:
+        await super().check()
+        entries = await self.world.count_entries()
+        assert entries["DOCUMENT_UNLOCKED"] == entries["DOCUMENT_QUEUED_AGAIN"] == 1
+
+
+class SplitScenario(CrashScenario):
+    """Whatever happens, each of two invoices in one file is recorded once."""
+
+    seeds: ClassVar[tuple[int, int]]
+    pages: ClassVar[tuple[str, str]]
+
+    def build_file(self) -> bytes:
+        self.orders = [replace(INVOICE, seed=seed) for seed in self.seeds]
+        return join(*(get_attachment(order)[1] for order in self.orders))
+
+    async def check(self) -> None:
+        world = self.world
+        query = "SELECT id, part_of, part_pages, state FROM documents ORDER BY part_pages NULLS FIRST"
+        (original, *first), *parts = await world.rows(query)
+        assert first == [None, None, "completed"]
+        assert [(of, pages, state) for _, of, pages, state in parts] == [
+            (original, pages, "completed") for pages in self.pages
+        ]
+        numbers = await world.rows("SELECT fields->>'number' FROM records ORDER BY 1")
+        assert numbers == sorted((samples.get_document_facts(order)["number"],) for order in self.orders)
+        assert len([*world.home.glob("archive/**/*.pdf")]) == 3
+        entries = await world.count_entries()
+        assert (entries["DOCUMENT_SPLIT"], entries["DOCUMENT_TAKEN_IN"]) == (1, 3)
+        assert await world.rows("SELECT count(*) FROM arrivals") == [(3,)]
+        await world.assert_no_orphans()
+
+
+class Split(SplitScenario, CommandScenario):
+    """A person splits an uncertain file, and again when the command broke off."""
+
+    seeds = (1, 2)
+    pages = ("1-2", "3")
+
+    async def prepare(self) -> None:
+        await add_document(self.world, self.build_file())
+        [(document,)] = await self.world.rows("SELECT id FROM documents WHERE state = 'needs_review'")
+        self.arguments = ("documents", "split", str(document), "--pages", ",".join(self.pages))
+
+    async def recover(self) -> None:
+        await super().recover()
+        await self.world.work()
+
+
+class AutomaticSplit(SplitScenario):
+    """A worker splits a file whose parts are certain."""
+
+    seeds = (1, 3)
+    pages = ("1-2", "3-4")
+
+    async def prepare(self) -> None:
+        await add_document(self.world, self.build_file(), is_read=False)
+
+
+async def add_document(world: CrashWorld, content: bytes, *, is_read: bool = True) -> None:
+    """Upload a file, which a worker then reads."""
+    file = world.home / "upload.pdf"
+    file.write_bytes(content)
+    await world.run("documents", "add", str(file))
+    if is_read:
+        await world.work()
 
 
 class WatchedImport(DocumentScenario):

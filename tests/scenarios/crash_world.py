@@ -185,7 +185,10 @@ class CrashWorld:
         rows = {bytes(digest) for (digest,) in await self.rows("SELECT sha256 FROM blobs")}
         assert {each.sha256 async for each in store.list_all(self.organization)} == rows
         used = await self.rows(
-            "SELECT sha256 FROM attachments WHERE sha256 IS NOT NULL UNION SELECT sha256 FROM documents"
+            """
+            SELECT sha256 FROM attachments WHERE sha256 IS NOT NULL UNION SELECT sha256 FROM documents
+            UNION SELECT unlocked_sha256 FROM documents WHERE unlocked_sha256 IS NOT NULL
+            """
         )
         assert rows == {bytes(digest) for (digest,) in used}
         self.assert_no_temporary_files()
