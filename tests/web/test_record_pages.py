@@ -41,6 +41,7 @@ async def test_page_corrects_reopens_and_voids_a_record(visitor, api, confirm):
     wrong = {**form, "field-gross": "991.00", "reason": "misread"}
     refused = await visitor.post(f"{path}/record/correct", data=wrong)
     assert refused.status_code == 409
+    assert "tick the box under “Failed checks”" in refused.text
     assert "net + VAT = 119.00, gross is 991.00" in refused.text
     assert 'value="991.00"' in refused.text
     done = await visitor.post(f"{path}/record/correct", data={**wrong, "override": "net + vat = gross"})

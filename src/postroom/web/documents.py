@@ -402,7 +402,7 @@ async def _respond_to_error(
 def _describe_failed_checks(error: ChecksFailed) -> str:
     count = "A check fails" if len(error.checks) == 1 else f"{len(error.checks)} checks fail"
     return (
-        f"{count} with these values. Correct the values, or tick the box above “Confirm” to confirm anyway."
+        f"{count} with these values. Correct them, or tick the box under “Failed checks” to save them anyway."
     )
 
 
