@@ -65,6 +65,7 @@ async def test_page_splits_a_document_and_links_its_parts(visitor, add):
     refused = await visitor.post(f"/documents/{document}/split", data={"pages": "1,3"})
     assert refused.status_code == 409
     assert "contain every page once" in refused.text
+    assert 'name="pages" value="1,3"' in refused.text
     done = await visitor.post(f"/documents/{document}/split", data={"pages": "1-2,3"})
     assert (done.status_code, done.headers["location"]) == (303, f"/documents/{document}")
     shown = (await visitor.get(f"/documents/{document}")).text
