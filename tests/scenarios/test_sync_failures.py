@@ -194,9 +194,7 @@ async def open_subscription(room, box, url) -> None:
     async with world.database.engine() as connection:
         await work.enqueue(connection, [WorkRequest(box.organization, WorkKind.SUBSCRIBE, str(box.mailbox))])
         claim = await work.claim(connection, [WorkKind.SUBSCRIBE], batch=1, lease_seconds=60)
-    parts = SubscribeContext(
-        world.database, world.connect_context.providers, world.tokens.for_mailbox, url, RENEWAL_SECONDS
-    )
+    parts = SubscribeContext(world.database, world.tokens.open_mailbox, url, RENEWAL_SECONDS)
     await subscribe.run(parts, claim.leases[0])
 
 

@@ -3,7 +3,7 @@
 That includes the handlers of all work but documents, which are in `documents`.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Final
@@ -28,10 +28,9 @@ from postroom.flow.outbound.deliver import DeliverContext
 from postroom.flow.storage import blob_gc
 from postroom.flow.storage.blob_gc import BlobGcContext
 from postroom.model import ContentPolicy, ProviderName, WorkKind
-from postroom.ports import BlobStore, RemoteMailbox
+from postroom.ports import BlobStore
 from postroom.store.database import Database
 from postroom.store.ledger import Signer
-from postroom.store.mailboxes import Mailbox
 from postroom.vault import LedgerHeads, LedgerKeys
 from postroom.wiring import documents, outbound, remotes, secrets, storage
 
@@ -60,8 +59,7 @@ def build_engine(
     url = (url or settings.public_url or "").rstrip("/")
     tokens = AccessTokens(database, providers, vault, sealer)
     subscribe_context = _build_subscribe_context(settings, database, tokens)
-    remote = subscribe_context.remote  # opens a mailbox at its provider, with the mailbox's own tokens
-    sync_context = _build_sync_context(settings, database, blobs, pipelines, remote)
+    sync_context = _build_sync_context(settings, database, blobs, pipelines, tokens)
     deliver_context = outbound.build_deliver_context(settings, database, sealer)
     return Engine(
         settings=settings,
@@ -78,7 +76,7 @@ def build_engine(
         identities=remotes.build_identity_provider(settings, client),
         simulator=remotes.build_simulator(client, settings.simulator_url) if settings.simulator_url else None,
         tokens=tokens,
-        remote=remote,
+        remote=tokens.open_mailbox,
         connect=ConnectContext(
             database, providers, remotes.find_sign_in_providers(settings), vault, sealer, pipelines, url
         ),
@@ -103,11 +101,11 @@ def _build_sync_context(
     database: Database,
     blobs: BlobStore,
     pipelines: Pipelines,
-    remote: Callable[[Mailbox], RemoteMailbox],
+    tokens: AccessTokens,
 ) -> SyncContext:
     return SyncContext(
         database=database,
-        remote=remote,
+        remote=tokens.open_mailbox,
         blobs=blobs,
         sweep_seconds={
             ProviderName.GMAIL: settings.gmail_sweep_minutes * 60,
@@ -126,8 +124,7 @@ def _build_subscribe_context(
 ) -> SubscribeContext:
     return SubscribeContext(
         database=database,
-        providers=tokens.providers,
-        tokens=tokens.for_mailbox,
+        remote=tokens.open_mailbox,
         public_url=settings.public_url,
         renewal_seconds={
             ProviderName.OUTLOOK: settings.subscription_renew_hours * 3600,

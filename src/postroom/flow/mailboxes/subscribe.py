@@ -32,20 +32,18 @@ from postroom.errors import (
     TransientError,
 )
 from postroom.flow.mailboxes import mailbox_health
-from postroom.flow.mailboxes.tokens import get_provider
 from postroom.logs import Log
 from postroom.model import (
     HealthCause,
     MailboxHealth,
     MailboxId,
-    OrganizationId,
     ProviderName,
     RemoteSubscription,
     Secret,
     SubscriptionId,
     WorkKind,
 )
-from postroom.ports import Provider, RemoteMailbox, SubscriptionRequest, TokenSource
+from postroom.ports import RemoteMailbox, SubscriptionRequest
 from postroom.store import ledger, mailboxes, subscriptions, unannounced_messages, work
 from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import Connection
@@ -75,25 +73,18 @@ class SubscribeContext:
     """The dependencies of the step."""
 
     database: Database
-    providers: Mapping[ProviderName, Provider]
-    tokens: Callable[[OrganizationId, MailboxId], TokenSource]
+    remote: Callable[[Mailbox], RemoteMailbox]
     public_url: str | None
     renewal_seconds: Mapping[ProviderName, float]  # between renewals
 
-    def remote(self, mailbox: Mailbox) -> RemoteMailbox:
-        """Open a mailbox at its provider, with its own tokens."""
-        provider = get_provider(self.providers, mailbox.provider)
-        tokens = self.tokens(mailbox.organization, mailbox.id)
-        return provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)
-
-    def prefix(self, mailbox: Mailbox) -> str:
+    def prefix(self, provider: ProviderName) -> str:
         """The prefix of this Postroom's notification URLs; the row's id follows."""
         if self.public_url is None:
             raise OperatorError(
                 "Providers need a public URL to send notifications to. Set POSTROOM_PUBLIC_URL to the https"
                 " URL of the web process."
             )
-        return f"{self.public_url}/webhooks/{mailbox.provider}/"
+        return f"{self.public_url}/webhooks/{provider}/"
 
 
 async def run(context: SubscribeContext, lease: Lease) -> None:
@@ -105,7 +96,8 @@ async def run(context: SubscribeContext, lease: Lease) -> None:
             await work.finish(connection, [FinishedWork(lease)])
         return
     try:
-        await _SubscribeRun(context, lease, mailbox, context.remote(mailbox), context.prefix(mailbox)).run()
+        remote, prefix = context.remote(mailbox), context.prefix(mailbox.provider)
+        await _SubscribeRun(context, lease, mailbox, remote, prefix).run()
     except InvalidGrant as error:
         # Nothing to do until a reconnect, which enqueues this work again.
         await _finish_with_failure(context, lease, mailbox, HealthCause.CONSENT_LOST, error, again_after=None)

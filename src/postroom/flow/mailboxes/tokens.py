@@ -36,11 +36,12 @@ from postroom.model import (
     Secret,
     Tokens,
 )
-from postroom.ports import Provider, SecretLocation, TokenSource, Vault
+from postroom.ports import Provider, RemoteMailbox, SecretLocation, TokenSource, Vault
 from postroom.store import alerts, ledger, mailbox_health, token_refreshes, work
 from postroom.store.credentials import Credential
 from postroom.store.database import Database
 from postroom.store.ledger import NewLedgerEntry
+from postroom.store.mailboxes import Mailbox
 from postroom.store.token_refreshes import MailboxAccess
 from postroom.vault import Sealer
 
@@ -84,6 +85,12 @@ class AccessTokens:
 
     def for_mailbox(self, organization: OrganizationId, mailbox: MailboxId) -> TokenSource:
         return _MailboxTokens(self, organization, mailbox)
+
+    def open_mailbox(self, mailbox: Mailbox) -> RemoteMailbox:
+        """Open a mailbox at its provider, with its own tokens."""
+        provider = get_provider(self.providers, mailbox.provider)
+        tokens = self.for_mailbox(mailbox.organization, mailbox.id)
+        return provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)
 
 
 def application_key(provider: ProviderName, client_id: str | None) -> str:

@@ -12,7 +12,7 @@ from postroom import worker
 from postroom.engine import WorkHandler
 from postroom.flow.mailboxes import subscribe
 from postroom.flow.mailboxes.subscribe import SubscribeContext
-from postroom.model import ProviderName, Secret, WorkKind
+from postroom.model import Secret, WorkKind
 from postroom.providers.transport import open_client
 from providers.conftest import Tokens, graph
 
@@ -36,8 +36,7 @@ async def main() -> None:
         tokens = Tokens(provider, Secret(options["access"]), Secret(options["refresh"]))
         context = SubscribeContext(
             database,
-            {ProviderName.OUTLOOK: provider},
-            lambda *_: tokens,
+            lambda mailbox: provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder),
             options["public_url"],
             RENEWAL_SECONDS,
         )

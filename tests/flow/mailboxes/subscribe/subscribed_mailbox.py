@@ -9,8 +9,10 @@ from postroom.errors import PostroomError
 from postroom.flow.mailboxes import subscribe
 from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.model import Grant, MailboxId, OrganizationId, ProviderName, WorkKind
+from postroom.ports import RemoteMailbox
 from postroom.store import work
 from postroom.store.database import Database
+from postroom.store.mailboxes import Mailbox
 from postroom.store.work import WorkRequest
 from providers.conftest import Contract
 from providers.receiver import Receiver
@@ -41,11 +43,14 @@ class SubscribedMailbox:
     def base(self) -> str:
         return self.receiver.url.removesuffix("/push")
 
+    def open_mailbox(self, mailbox: Mailbox) -> RemoteMailbox:
+        tokens = self.tokens[mailbox.id]
+        return self.contract.provider.mailbox(mailbox.provider_user_id, tokens, mailbox.folder)
+
     def build_context(self, **changed) -> SubscribeContext:
         given = {
             "database": self.database,
-            "providers": {self.contract.provider.name: self.contract.provider},
-            "tokens": lambda _, mailbox: self.tokens[mailbox],
+            "remote": self.open_mailbox,
             "public_url": self.base,
             "renewal_seconds": RENEWAL_SECONDS,
         }

@@ -12,6 +12,7 @@ from flow.mailboxes.subscribe.conftest import only_graph
 from flow.mailboxes.subscribe.subscribed_mailbox import DAY, HOUR, insert_mailbox
 from postroom.errors import InvalidGrant, OperatorError, TransientError
 from postroom.flow.mailboxes import subscribe
+from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.model import LifecycleEvent, ProviderName
 from postroom.store import notifications, subscriptions
 from postroom.store.subscriptions import Subscription
@@ -379,7 +380,8 @@ async def test_without_a_public_address_or_a_provider_the_error_says_what_to_set
     assert isinstance(error, OperatorError)
     assert "POSTROOM_PUBLIC_URL" in str(error)
     await subscribed.move(61)
-    [error] = await subscribed.run(providers={})
+    unconfigured = AccessTokens(subscribed.database, {}, vault=None, sealer=None)
+    [error] = await subscribed.run(remote=unconfigured.open_mailbox)
     assert isinstance(error, OperatorError)
 
 
