@@ -11,7 +11,7 @@ from postroom.documents.kinds import kind_registry
 from postroom.documents.pipelines import Pipelines
 from postroom.engine import Engine, WorkHandler
 from postroom.errors import SettingsError
-from postroom.flow.documents import archive, extraction, process, shared_state, unpack, watch
+from postroom.flow.documents import archive, process, shared_state, unpack, watch
 from postroom.flow.documents.archive import ArchiveContext
 from postroom.flow.documents.extraction import ExtractionContext
 from postroom.flow.documents.process import ProcessDocumentContext
@@ -102,9 +102,7 @@ def build_handlers(
         database=database,
         blobs=blobs,
         pipelines=pipelines,
-        read_file=partial(extraction.read_file, sandbox),
-        extract_fields=partial(extraction.extract_fields, extracting),
-        split_file=sandbox.split,
+        extracting=extracting,
         routing=engine.review.routing,
         max_attempts=settings.max_attempts,
         sharing=sharing if any(pipeline.shared_state for pipeline in pipelines.values()) else None,

@@ -38,10 +38,10 @@ class ExtractionContext:
     database: Database
 
 
-async def read_file(sandbox: "FileSandbox", content: bytes) -> FileReading:
-    """The transcript of a file, read in a sandbox."""
+async def read_file(context: ExtractionContext, content: bytes) -> FileReading:
+    """The transcript of a file, read in the sandbox."""
     with traces.span("read"):
-        return await sandbox.read(content)
+        return await context.sandbox.read(content)
 
 
 async def extract_fields(

@@ -10,7 +10,7 @@ the pipelines that accept it, and belongs to the pipeline that fits best. The re
 corrections for the same supplier applied, is committed in one transaction, fenced by the lease.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 from uuid import UUID
@@ -18,15 +18,15 @@ from uuid import UUID
 from postroom.documents import record_matching, stored_extraction
 from postroom.documents.files.file_reading import FileReading, Transcript
 from postroom.documents.kinds.field_spec import FieldShape
-from postroom.documents.page_ranges import PageRange
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.stored_extraction import StoredExtraction
 from postroom.errors import LeaseLost, PasswordRequired, PermanentError, PostroomError
 from postroom.flow.documents import controls, route, shared_state, split
+from postroom.flow.documents.extraction import ExtractionContext, extract_fields, read_file
 from postroom.flow.documents.route import DocumentCase, RouteContext
 from postroom.flow.documents.shared_state import SharedStateContext
 from postroom.flow.storage.blob_reading import read_blob
-from postroom.model import DocumentState, OrganizationId, StepResult
+from postroom.model import DocumentState, StepResult
 from postroom.ports import Blob, BlobStore
 from postroom.store import document_files, documents, records, reviews, work
 from postroom.store.connection import Connection
@@ -41,21 +41,13 @@ PROCESSABLE: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
 # Values that stay the same across a supplier's documents; amounts, dates and numbers do not.
 LEARNABLE_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban"})
 
-ReadFunction = Callable[[bytes], Awaitable[FileReading]]
-ExtractFunction = Callable[
-    [FileReading, Sequence[Pipeline], bytes, OrganizationId], Awaitable[StoredExtraction]
-]
-SplitFunction = Callable[[bytes, Sequence[PageRange]], Awaitable[list[bytes]]]
-
 
 @dataclass(frozen=True)
 class ProcessDocumentContext:
     database: Database
     blobs: BlobStore
     pipelines: Pipelines
-    read_file: ReadFunction
-    extract_fields: ExtractFunction
-    split_file: SplitFunction
+    extracting: ExtractionContext
     routing: RouteContext
     max_attempts: int
     sharing: SharedStateContext | None = None  # if a pipeline shares its state with another scheduler
@@ -84,10 +76,11 @@ async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
     try:
         pipelines = _list_pipelines(context, lease, document, excluded)
         content = await read_blob(context.blobs, lease.organization, document.readable_sha256)
-        reading = await context.read_file(content)
-        extraction = await context.extract_fields(reading, pipelines, content, lease.organization)
+        reading = await read_file(context.extracting, content)
+        extraction = await extract_fields(context.extracting, reading, pipelines, content, lease.organization)
         pipeline = next(each for each in pipelines if each.kind == extraction.kind)
-        parts = await context.split_file(content, extraction.parts) if extraction.parts else []
+        sandbox = context.extracting.sandbox
+        parts = await sandbox.split(content, extraction.parts) if extraction.parts else []
         files = [await context.blobs.put(lease.organization, part) for part in parts]
         result = DocumentResult(pipeline, reading, extraction, files)
         if not await _commit_result(context, lease, document, result):
