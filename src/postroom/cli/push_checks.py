@@ -42,14 +42,14 @@ async def _check_with_test_push(engine: "Engine", mailbox: "Mailbox") -> PushChe
     from postroom.wiring import remotes
 
     id_, secret = SubscriptionId(uuid4()), Secret(token_urlsafe(48))
-    url = f"{engine.settings.public_url}/webhooks/{mailbox.provider}/{id_}"
+    url = f"{engine.subscribe.prefix(mailbox.provider)}{id_}"
     digest = sha256(secret.reveal().encode()).digest()
     async with engine.database.transaction(mailbox.organization) as connection:
         await subscriptions.add_unconfirmed(
             connection, mailbox.id, id_, notification_url=url, secret_sha256=digest
         )
     try:
-        fault = await remotes.send_test_push(engine.client, url, secret)
+        fault = await remotes.find_push_fault(engine.client, url, secret)
         async with engine.database.transaction(mailbox.organization) as connection:
             rows = await subscriptions.list_by_mailbox(connection, mailbox.id)
     finally:

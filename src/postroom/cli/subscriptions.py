@@ -9,13 +9,14 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+from uuid import uuid4
 
 import typer
 
 from postroom import interrupts
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.options import JsonOption
-from postroom.model import WorkKind
+from postroom.model import ProviderName, WorkKind
 
 if TYPE_CHECKING:
     from postroom.cli.doctor_checks import DoctorCheck
@@ -210,7 +211,8 @@ async def _check_reachability(context: SubscriptionCommandContext) -> "list[Doct
         remedy = "Set POSTROOM_PUBLIC_URL to the https URL at which providers reach the web process."
         return [DoctorCheck("public url", DoctorCheckState.FAIL, "not set", remedy)]
     checks = [await _check_public_address(url)]
-    fault = await remotes.validate_notification_url(context.engine.client, url)
+    notification_url = f"{context.engine.subscribe.prefix(ProviderName.OUTLOOK)}{uuid4()}"
+    fault = await remotes.find_handshake_fault(context.engine.client, notification_url)
     if fault is None:
         checks.append(DoctorCheck("handshake", DoctorCheckState.OK, f"{url} answers as providers require"))
     else:

@@ -84,6 +84,17 @@ def load(path: Path | None, *, kinds: Collection[str]) -> Pipelines:
     return parse(text, place=str(path), kinds=kinds)
 
 
+def require_archive(pipelines: Pipelines, *, has_disk_blobs: bool, has_archive: bool) -> None:
+    """Raise SettingsError if a pipeline keeps its bytes only until they are archived, and cannot."""
+    for pipeline in pipelines.values():
+        if pipeline.keep == "archive" and not (has_disk_blobs and has_archive and pipeline.archive):
+            raise SettingsError(
+                f'The pipeline {pipeline.name} has keep = "archive": its bytes stay on this machine until'
+                " they are archived. Set POSTROOM_BLOBS=disk, name an archive with POSTROOM_ARCHIVE, and set"
+                " `archive = true` in the pipeline."
+            )
+
+
 def parse(text: str, *, place: str, kinds: Collection[str]) -> Pipelines:
     """Parse all pipelines, or raise one SettingsError that lists every error."""
     try:

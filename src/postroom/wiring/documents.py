@@ -6,11 +6,9 @@ from typing import TYPE_CHECKING
 
 from postroom.config import Settings
 from postroom.documents import pipelines as pipeline_file
-from postroom.documents.fields import table_validation
 from postroom.documents.kinds import kind_registry
 from postroom.documents.pipelines import Pipelines
 from postroom.engine import Engine, WorkHandler
-from postroom.errors import SettingsError
 from postroom.flow.documents import archive, process, shared_state, unpack, watch
 from postroom.flow.documents.archive import ArchiveContext
 from postroom.flow.documents.extraction import ExtractionContext
@@ -33,14 +31,9 @@ if TYPE_CHECKING:
 def load_pipelines(settings: Settings) -> Pipelines:
     """The pipelines of the operator's file. Raises SettingsError if the other settings contradict it."""
     pipelines = pipeline_file.load(settings.pipelines, kinds=kind_registry.list_installed())
-    for pipeline in pipelines.values():
-        archived = pipeline.archive and settings.archive != "none"
-        if pipeline.keep == "archive" and (settings.blobs != "disk" or not archived):
-            raise SettingsError(
-                f'The pipeline {pipeline.name} has keep = "archive": its bytes stay on this machine until'
-                " they are archived. Set POSTROOM_BLOBS=disk, name an archive with POSTROOM_ARCHIVE, and set"
-                " `archive = true` in the pipeline."
-            )
+    pipeline_file.require_archive(
+        pipelines, has_disk_blobs=settings.blobs == "disk", has_archive=settings.archive != "none"
+    )
     return pipelines
 
 
@@ -50,21 +43,7 @@ def build_review_context(settings: Settings, pipelines: Pipelines) -> ReviewCont
 
 def build_route_context(settings: Settings) -> RouteContext:
     kinds = kind_registry.list_installed()
-    identities = {
-        name: RecordIdentity(
-            kind.required,
-            kind.identity,
-            kind.key,
-            {name: field.shape for name, field in kind.fields.items()},
-            {name: list(field.choices) for name, field in kind.fields.items() if field.choices},
-            kind.identity_alternatives,
-            kind.distinguishing_fields,
-            kind.document_identity,
-            kind.compared_fields,
-            table_validation.list_table_columns(kind),
-        )
-        for name, kind in kinds.items()
-    }
+    identities = {name: RecordIdentity.of_kind(kind) for name, kind in kinds.items()}
     return RouteContext(identities, kinds, archives=settings.archive != "none")
 
 

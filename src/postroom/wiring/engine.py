@@ -56,6 +56,7 @@ def build_engine(
     ledger_heads, pipelines = secrets.build_ledger_heads(settings), documents.load_pipelines(settings)
     blobs = storage.build_limited_blob_store(settings, database)
     providers = remotes.build_providers(settings, client)
+    signing_in = remotes.find_sign_in_providers(settings, providers)
     url = (url or settings.public_url or "").rstrip("/")
     tokens = AccessTokens(database, providers, vault, sealer)
     subscribe_context = _build_subscribe_context(settings, database, tokens)
@@ -77,9 +78,7 @@ def build_engine(
         simulator=remotes.build_simulator(client, settings.simulator_url) if settings.simulator_url else None,
         tokens=tokens,
         remote=tokens.open_mailbox,
-        connect=ConnectContext(
-            database, providers, remotes.find_sign_in_providers(settings), vault, sealer, pipelines, url
-        ),
+        connect=ConnectContext(database, providers, signing_in, vault, sealer, pipelines, url),
         subscribe=subscribe_context,
         sync=sync_context,
         deliver=deliver_context,

@@ -1,14 +1,12 @@
 """Build what talks to other servers from the settings: HTTP client, providers, sign-in, simulator.
 
-Also lists where people can sign in, and checks our notification URL as a provider would.
+Also lists where people can sign in, and names the checks of our notification URL for commands.
 
 Imports the HTTP client and the adapters: commands that need none of them must not import this module.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import AbstractAsyncContextManager
-from secrets import token_urlsafe
-from uuid import uuid4
 
 import aiohttp
 
@@ -16,9 +14,19 @@ from postroom.config import Settings
 from postroom.model import ProviderName, Secret
 from postroom.ports import IdentityProvider, Provider
 from postroom.providers import registry
-from postroom.providers.graph import url_validation
+from postroom.providers.graph.url_validation import find_handshake_fault, find_push_fault
 from postroom.providers.simulator import SimulatorControl
 from postroom.providers.transport import open_client
+
+__all__ = [
+    "build_identity_provider",
+    "build_providers",
+    "build_simulator",
+    "find_handshake_fault",
+    "find_push_fault",
+    "find_sign_in_providers",
+    "open_http_client",
+]
 
 
 def open_http_client(settings: Settings) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
@@ -50,15 +58,12 @@ def build_providers(settings: Settings, client: aiohttp.ClientSession) -> Mappin
     return providers
 
 
-def find_sign_in_providers(settings: Settings) -> frozenset[ProviderName]:
-    """The providers at which people can sign in: those where this Postroom has an application."""
-    applications = {
-        ProviderName.GMAIL: settings.google_client_id
-        and settings.google_client_secret
-        and settings.pubsub_topic,
-        ProviderName.OUTLOOK: settings.microsoft_client_id and settings.microsoft_client_secret,
-    }
-    return frozenset(name for name, application in applications.items() if application)
+def find_sign_in_providers(
+    settings: Settings, configured: Collection[ProviderName]
+) -> frozenset[ProviderName]:
+    """The configured providers at which people can sign in: those where this Postroom has an application."""
+    has_microsoft_application = settings.microsoft_client_id and settings.microsoft_client_secret
+    return frozenset(configured) - (set() if has_microsoft_application else {ProviderName.OUTLOOK})
 
 
 def build_identity_provider(settings: Settings, client: aiohttp.ClientSession) -> IdentityProvider | None:
@@ -77,19 +82,6 @@ def build_identity_provider(settings: Settings, client: aiohttp.ClientSession) -
 def build_simulator(client: aiohttp.ClientSession, url: str) -> SimulatorControl:
     """The control API of the simulator that replaces both providers in a demonstration."""
     return SimulatorControl(client, url)
-
-
-async def validate_notification_url(client: aiohttp.ClientSession, public_url: str) -> str | None:
-    """Why Graph would reject our notification URL; None if it would accept it."""
-    url = f"{public_url}/webhooks/{ProviderName.OUTLOOK}/{uuid4()}"
-    return await url_validation.find_fault(
-        client, url, f"Validation: of postroom itself {token_urlsafe(16)} +1"
-    )
-
-
-async def send_test_push(client: aiohttp.ClientSession, url: str, secret: Secret) -> str | None:
-    """Why our endpoint rejects a notification as Graph sends it; None if it was verified."""
-    return await url_validation.find_push_fault(client, url, secret.reveal())
 
 
 def _build_outlook(settings: Settings, client: aiohttp.ClientSession) -> Provider:

@@ -7,11 +7,11 @@ ledger.
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Self
 from uuid import UUID
 
 from postroom.documents import record_matching
-from postroom.documents.fields.table_validation import TableColumn
+from postroom.documents.fields.table_validation import TableColumn, list_table_columns
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline
@@ -50,6 +50,21 @@ class RecordIdentity:
     tables: Mapping[str, Mapping[str, TableColumn]] = field(
         default_factory=dict[str, Mapping[str, TableColumn]]
     )
+
+    @classmethod
+    def of_kind(cls, kind: DocumentKind) -> Self:
+        return cls(
+            required=kind.required,
+            fingerprint=kind.identity,
+            key=kind.key,
+            shapes={name: field.shape for name, field in kind.fields.items()},
+            choices={name: list(field.choices) for name, field in kind.fields.items() if field.choices},
+            identity_alternatives=kind.identity_alternatives,
+            distinguishing_fields=kind.distinguishing_fields,
+            document_identity=kind.document_identity,
+            compared_fields=kind.compared_fields,
+            tables=list_table_columns(kind),
+        )
 
     def get_hashes(
         self, kind: str, values: Mapping[str, Any], *, doubted: Collection[str] = ()

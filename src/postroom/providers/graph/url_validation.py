@@ -1,16 +1,20 @@
 """Validate a notification URL the way Graph does before it creates a subscription: by a request."""
 
+from secrets import token_urlsafe
 from typing import Final
 from urllib.parse import quote_plus
 
 import aiohttp
 import msgspec
 
+from postroom.model import Secret
+
 WAIT: Final = aiohttp.ClientTimeout(total=10)  # Graph's own time limit
 
 
-async def find_fault(client: aiohttp.ClientSession, url: str, token: str) -> str | None:
-    """Why Graph would reject this URL; None if it would accept it."""
+async def find_handshake_fault(client: aiohttp.ClientSession, url: str) -> str | None:
+    """Why Graph would reject this notification URL; None if it would accept it."""
+    token = f"Validation: of postroom itself {token_urlsafe(16)} +1"
     answer = await _post(
         client, f"{url}?validationToken={quote_plus(token)}", b"", "text/plain; charset=utf-8", len(token)
     )
@@ -24,9 +28,10 @@ async def find_fault(client: aiohttp.ClientSession, url: str, token: str) -> str
     return None
 
 
-async def find_push_fault(client: aiohttp.ClientSession, url: str, client_state: str) -> str | None:
-    """Why a notification with this client state is not accepted; None if it is."""
-    item = {"changeType": "updated", "clientState": client_state, "resource": "", "subscriptionId": ""}
+async def find_push_fault(client: aiohttp.ClientSession, url: str, secret: Secret) -> str | None:
+    """Why our endpoint rejects a notification with this secret as its client state; None if it accepts it."""
+    state = secret.reveal()
+    item = {"changeType": "updated", "clientState": state, "resource": "", "subscriptionId": ""}
     answer = await _post(client, url, msgspec.json.encode({"value": [item]}), "application/json", 0)
     if isinstance(answer, str):
         return answer
