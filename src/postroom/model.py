@@ -19,6 +19,7 @@ OrganizationId = NewType("OrganizationId", UUID)
 MailboxId = NewType("MailboxId", UUID)
 SubscriptionId = NewType("SubscriptionId", UUID)
 MemberId = NewType("MemberId", UUID)
+UPLOADER = "upload@localhost"  # the sender of an uploaded file, if none is given
 
 
 class ProviderName(StrEnum):

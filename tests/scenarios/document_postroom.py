@@ -19,6 +19,7 @@ from postroom.errors import TransientError
 from postroom.flow.documents import review, upload
 from postroom.flow.documents.upload import Upload
 from postroom.flow.documents.value_checks import ReviewContext
+from postroom.model import UPLOADER
 from postroom.store import documents, records, work
 from postroom.store.documents import Document, DocumentIntake
 from postroom.store.records import Record
@@ -90,7 +91,7 @@ class DocumentPostroom:
         """What becomes of files that are uploaded one after the other."""
         found: list[Document] = []
         for number, content in enumerate(contents):
-            taken = await self.upload(Upload(f"{number}.{suffix}", content, upload.UPLOADER), pipeline)
+            taken = await self.upload(Upload(f"{number}.{suffix}", content, UPLOADER), pipeline)
             await self.work()
             found.append(await self.by_id(taken.document))
         return found

@@ -15,6 +15,7 @@ from postroom.errors import PermanentError
 from postroom.model import Secret
 
 if TYPE_CHECKING:
+    from postroom.config import Settings
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.model import OrganizationId
     from postroom.ports import BlobStore
@@ -71,11 +72,10 @@ def split(
     ranges = parse_ranges(pages)
 
     async def act(files: _FileTools, document_id: UUID) -> "list[DocumentPart]":
-        from postroom import config
         from postroom.flow.documents import split as flow
         from postroom.wiring import documents as wired
 
-        settings = config.load()
+        settings = files.settings
         context = wired.build_review_context(settings, wired.load_pipelines(settings))
         database, organization = files.database, files.organization
         return await flow.split(
@@ -88,6 +88,7 @@ def split(
 
 @dataclass(frozen=True, slots=True)
 class _FileTools:
+    settings: "Settings"
     database: "Database"
     organization: "OrganizationId"
     blobs: "BlobStore"
@@ -98,18 +99,19 @@ def _run(document: str, act: "Callable[[_FileTools, UUID], Coroutine[Any, Any, R
     """Run with a database, a blob store and a file sandbox."""
     from postroom.cli import startup
 
+    settings = startup.load_command_settings("cli")
+
     async def run(database: "Database", organization: "OrganizationId") -> "Result":
-        from postroom import config
         from postroom.documents.sandbox.file_sandbox import FileSandbox
         from postroom.wiring import storage
 
         async with database.transaction(organization) as connection:
             document_id = await find_document(connection, document)
-        blobs = storage.build_limited_blob_store(config.load(), database)
+        blobs = storage.build_limited_blob_store(settings, database)
         async with FileSandbox(parallel=1) as sandbox:
-            return await act(_FileTools(database, organization, blobs, sandbox), document_id)
+            return await act(_FileTools(settings, database, organization, blobs, sandbox), document_id)
 
-    return startup.run_for_organization(run)
+    return startup.run_for_organization(run, settings)
 
 
 def _read_password() -> Secret:

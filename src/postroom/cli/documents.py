@@ -18,9 +18,10 @@ from postroom.cli.document_files import ActorOption, DocumentArgument, find_docu
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.options import JsonOption
 from postroom.errors import ChecksFailed, PermanentError
-from postroom.model import DocumentState
+from postroom.model import UPLOADER, DocumentState
 
 if TYPE_CHECKING:
+    from postroom.config import Settings
     from postroom.flow.documents.value_checks import ReviewContext
     from postroom.model import OrganizationId
     from postroom.store.database import Connection, Database
@@ -83,7 +84,7 @@ def add(
     ] = "invoices",
     sender: Annotated[
         str, typer.Option(metavar="ADDRESS", help="Sender to record in the archive.")
-    ] = "upload@localhost",
+    ] = UPLOADER,
 ) -> ExitCode:
     """Upload files.
 
@@ -91,7 +92,10 @@ def add(
     """
     from postroom.cli import output, startup
 
-    results = startup.run_with_database(lambda database: _add_files(database, files, pipeline, sender))
+    settings = startup.load_command_settings("cli")
+    results = startup.run_with_settings(
+        settings, lambda database: _add_files(settings, database, files, pipeline, sender)
+    )
     output.print_table(
         ["FILE", "DOCUMENT", ""], [(name, document, words) for name, document, words, _ in results]
     )
@@ -155,7 +159,10 @@ def show(document: DocumentArgument, *, json: JsonOption = False) -> None:
     """Show one document: its arrivals, fields, checks and state."""
     from postroom.cli import output, startup
 
-    details = startup.run_in_transaction(lambda connection, _: _read_document(connection, document))
+    settings = startup.load_command_settings("cli")
+    details = startup.run_in_transaction(
+        lambda connection, _: _read_document(connection, settings, document), settings
+    )
     if json:
         output.print_json(details)
         return
@@ -206,12 +213,12 @@ def confirm(
     from postroom.cli import startup
     from postroom.flow.documents import review
 
-    values = parse_corrections(corrections)
+    settings, values = startup.load_command_settings("cli"), parse_corrections(corrections)
 
     async def decide(connection: "Connection", organization: "OrganizationId") -> UUID:
         from postroom.cli.records import find_record
 
-        context, document_id = build_review_context(), await find_document(connection, document)
+        context, document_id = build_review_context(settings), await find_document(connection, document)
         replaced = await find_record(connection, replaces) if replaces else None
         return await review.confirm(
             connection,
@@ -226,7 +233,7 @@ def confirm(
         )
 
     try:
-        record = startup.run_in_transaction(decide)
+        record = startup.run_in_transaction(decide, settings)
     except ChecksFailed as error:
         raise PermanentError(describe_failed_checks(error)) from error
     typer.echo(f"Confirmed as record {record}.")
@@ -248,11 +255,13 @@ def reject(
     from postroom.cli import startup
     from postroom.flow.documents import review
 
+    settings = startup.load_command_settings("cli")
+
     async def decide(connection: "Connection", organization: "OrganizationId") -> None:
-        context, document_id = build_review_context(), await find_document(connection, document)
+        context, document_id = build_review_context(settings), await find_document(connection, document)
         await review.reject(connection, context, organization, document_id, actor=actor, reason=reason)
 
-    startup.run_in_transaction(decide)
+    startup.run_in_transaction(decide, settings)
     typer.echo("Rejected.")
 
 
@@ -316,9 +325,8 @@ def _requeue(document: str | None, state: DocumentState | None, pipeline: str | 
 
 
 async def _add_files(
-    database: "Database", files: list[Path], pipeline: str, sender: str
+    settings: "Settings", database: "Database", files: list[Path], pipeline: str, sender: str
 ) -> list[tuple[str, str | None, str, bool]]:
-    from postroom import config
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.flow.documents import upload
     from postroom.flow.documents.upload import Upload
@@ -327,7 +335,6 @@ async def _add_files(
     from postroom.wiring import documents as wired
     from postroom.wiring import storage
 
-    settings = config.load()
     organization = OrganizationId(settings.organization)
     chosen_pipeline = wired.load_pipelines(settings).get(pipeline)
     if chosen_pipeline is None:
@@ -360,7 +367,7 @@ async def _add_files(
     return results
 
 
-async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
+async def _read_document(connection: "Connection", settings: "Settings", name: str) -> dict[str, Any]:
     from postroom.store import document_files as document_files_store
     from postroom.store import documents, records, reviews
     from postroom.store.views import actor_names
@@ -392,12 +399,15 @@ async def _read_document(connection: "Connection", name: str) -> dict[str, Any]:
             for item in await documents.list_arrivals(connection, id_)
         ],
         "fields": _apply_corrections(extraction.fields if extraction else {}, corrections, people),
-        "checks": await _list_checks(connection, document, extraction, corrections) if extraction else [],
+        "checks": await _list_checks(connection, settings, document, extraction, corrections)
+        if extraction
+        else [],
     }
 
 
 async def _list_checks(
     connection: "Connection",
+    settings: "Settings",
     document: "Document",
     extraction: "ExtractionRow",
     corrections: "Mapping[str, Correction]",
@@ -406,7 +416,7 @@ async def _list_checks(
     from postroom.flow.documents import value_checks
 
     values = {name: correction.right_value for name, correction in corrections.items()}
-    context = build_review_context()
+    context = build_review_context(settings)
     checks = await value_checks.check_values(connection, context, document, extraction, values)
     return [asdict(check) for check in checks]
 
@@ -449,9 +459,7 @@ def _parse_correction(option: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def build_review_context() -> "ReviewContext":
-    from postroom import config
+def build_review_context(settings: "Settings") -> "ReviewContext":
     from postroom.wiring import documents as wired
 
-    settings = config.load()
     return wired.build_review_context(settings, wired.load_pipelines(settings))

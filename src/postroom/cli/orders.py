@@ -46,18 +46,18 @@ def import_orders(
     kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of document that fulfils the orders.")],
 ) -> None:
     """Import orders from a CSV file. Open orders that exist already are updated."""
-    from postroom import config
     from postroom.cli import startup
     from postroom.flow.documents import orders as flow
     from postroom.wiring import documents as wired
 
-    routing = wired.build_route_context(config.load())
+    settings = startup.load_command_settings("cli")
+    routing = wired.build_route_context(settings)
     orders = _read_orders(file, kind, routing)
 
     async def write(connection: "Connection", organization: "OrganizationId") -> tuple[int, int]:
         return await flow.import_orders(connection, routing, organization, kind, orders)
 
-    new, changed = startup.run_in_transaction(write)
+    new, changed = startup.run_in_transaction(write, settings)
     typer.echo(f"{new} new, {changed} updated, {len(orders) - new - changed} unchanged.")
 
 

@@ -209,13 +209,14 @@ def _change(name: str, reason: str, actor: str, step: "ChangeStep") -> "Record":
     from postroom.cli import startup
     from postroom.flow.documents.record_changes import RecordChange
 
-    context = document_commands.build_review_context()
+    settings = startup.load_command_settings("cli")
+    context = document_commands.build_review_context(settings)
 
     async def write(connection: "Connection", organization: "OrganizationId") -> "Record":
         found = await find_record(connection, name)
         return await step(connection, context, RecordChange(organization, found.id, actor, reason))
 
-    return startup.run_in_transaction(write)
+    return startup.run_in_transaction(write, settings)
 
 
 async def find_record(connection: "Connection", name: str) -> "Record":

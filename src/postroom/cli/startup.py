@@ -135,17 +135,19 @@ def run_with_settings(settings: Settings, act: "Callable[[Database], Coroutine[A
 
 def run_for_organization(
     act: "Callable[[Database, OrganizationId], Coroutine[Any, Any, Result]]",
+    settings: Settings | None = None,
 ) -> Result:
-    """Run a coroutine function with the database and the organization."""
-    settings = load_command_settings("cli")
+    """Run a coroutine function with the database and the organization. Loads the settings, unless given."""
+    settings = settings or load_command_settings("cli")
     organization = OrganizationId(settings.organization)
     return run_with_settings(settings, lambda database: act(database, organization))
 
 
 def run_in_transaction(
     act: "Callable[[Connection, OrganizationId], Coroutine[Any, Any, Result]]",
+    settings: Settings | None = None,
 ) -> Result:
-    """Run a coroutine function in one transaction of the organization."""
+    """Run a coroutine function in one transaction of the organization. Loads the settings, unless given."""
     from postroom.store import organizations
 
     async def act_in_transaction(database: "Database", organization: OrganizationId) -> Result:
@@ -153,7 +155,7 @@ def run_in_transaction(
             await organizations.ensure(connection, organization, "Postroom")
             return await act(connection, organization)
 
-    return run_for_organization(act_in_transaction)
+    return run_for_organization(act_in_transaction, settings)
 
 
 async def _open_and_run(

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from postroom.documents.sandbox.file_sandbox import FileSandbox
 
 MAX_LISTED_REASONS: Final = 5  # of ignored files
-UPLOADER: Final = "upload@localhost"  # the sender, if none is given
 
 
 @dataclass(frozen=True, slots=True)

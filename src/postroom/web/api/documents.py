@@ -19,9 +19,9 @@ from postroom.api_types import (
 from postroom.documents.page_ranges import parse_ranges
 from postroom.flow.documents import review as flow
 from postroom.flow.documents import split, unlock, upload, value_checks
-from postroom.flow.documents.upload import UPLOADER, Upload
+from postroom.flow.documents.upload import Upload
 from postroom.flow.documents.value_checks import ReviewContext
-from postroom.model import Scope, Secret
+from postroom.model import UPLOADER, Scope, Secret
 from postroom.store import document_files, documents, records, reviews
 from postroom.store.connection import Connection
 from postroom.store.views import documents as views
