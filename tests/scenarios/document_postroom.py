@@ -1,6 +1,6 @@
 """A Postroom that reads documents in this process: messages arrive at the simulator, and due work is run."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,12 +14,12 @@ from flow.simulated_world import settings
 from mailsim import samples
 from postroom.config import Settings
 from postroom.documents.sandbox.file_sandbox import FileSandbox
-from postroom.engine import Engine
+from postroom.engine import Engine, WorkHandler
 from postroom.errors import TransientError
 from postroom.flow.documents import review, upload
 from postroom.flow.documents.upload import Upload
 from postroom.flow.documents.value_checks import ReviewContext
-from postroom.model import UPLOADER
+from postroom.model import UPLOADER, WorkKind
 from postroom.store import documents, records, work
 from postroom.store.documents import Document, DocumentIntake
 from postroom.store.records import Record
@@ -63,8 +63,11 @@ class DocumentPostroom:
 
     async def work(self) -> None:
         """Everything that is due."""
+        async with wired.open_language_model(self.settings) as model:
+            await self._run_handlers(wired.build_handlers(self.engine, self.readers, {}, model))
+
+    async def _run_handlers(self, kinds: Mapping[WorkKind, WorkHandler]) -> None:
         database = self.room.world.database
-        kinds = wired.build_handlers(self.engine, self.readers, {})
         while True:
             async with database.engine() as connection:
                 claim = await work.claim(connection, list(kinds), batch=1, lease_seconds=86400)

@@ -4,16 +4,19 @@ The command and its options are in `pipelines`.
 """
 
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from postroom import config, interrupts
+from postroom import interrupts
 from postroom.cli import output, startup
+from postroom.config import Settings
 from postroom.documents import record_matching
 from postroom.documents.analysis_result import DocumentAnalysis
 from postroom.documents.fields.extraction_result import ModelUsage
+from postroom.documents.fields.llm_reader import LanguageModel, LanguageModelReader
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds import kind_registry as kinds
 from postroom.documents.pipelines import Pipeline
@@ -31,7 +34,6 @@ from postroom.store.documents import IncomingMessage, StoredAttachment
 from postroom.wiring import storage
 
 if TYPE_CHECKING:
-    from postroom.documents.fields.llm_reader import LanguageModelReader, SpentToday
     from postroom.store.database import Database
 
 _MAX_COLUMN_WIDTH: Final = 60
@@ -82,7 +84,7 @@ async def _screen_upload(new_upload: Upload) -> list[UploadedFile]:
         return await upload.screen_upload(sandbox, new_upload)
 
 
-def screen_message(message_id: int, pipelines: Sequence[Pipeline]) -> list[DryRunFile]:
+def screen_message(settings: Settings, message_id: int, pipelines: Sequence[Pipeline]) -> list[DryRunFile]:
     """Screen the attachments of a stored message as the pipelines would now."""
 
     async def collect(database: "Database", organization: OrganizationId) -> list[DryRunFile]:
@@ -94,7 +96,7 @@ def screen_message(message_id: int, pipelines: Sequence[Pipeline]) -> list[DryRu
             raise PermanentError(
                 f"Message {message_id} does not exist or has no attachments. Run `postroom search`."
             )
-        blobs = storage.build_blob_store(config.load())
+        blobs = storage.build_blob_store(settings)
         [message] = messages
         async with FileSandbox(parallel=1) as sandbox:
             return [
@@ -105,7 +107,7 @@ def screen_message(message_id: int, pipelines: Sequence[Pipeline]) -> list[DryRu
                 )
             ]
 
-    return startup.run_for_organization(collect)
+    return startup.run_for_organization(collect, settings)
 
 
 async def _screen_attachment(
@@ -146,7 +148,7 @@ async def _screen_attachment(
 
 async def run_stages(
     candidates: Sequence[DryRunFile],
-    build_model: "Callable[[SpentToday], LanguageModelReader] | None",
+    opening_model: AbstractAsyncContextManager[LanguageModel | None],
     *,
     use_exact: bool,
 ) -> list[dict[str, Any]]:
@@ -160,8 +162,8 @@ async def run_stages(
     async def spent() -> float:
         return sum(each.cost_usd for each in usage)
 
-    model = build_model(spent) if build_model else None
-    async with FileSandbox() as sandbox:
+    async with opening_model as model, FileSandbox() as sandbox:
+        reader = LanguageModelReader(model, spent) if model else None
         for candidate, pipelines in _group_by_file(candidates):
             if candidate.content is None:
                 state = "opened" if candidate.verdict.action is ScreeningAction.OPEN else "ignored"
@@ -178,7 +180,7 @@ async def run_stages(
             possible = [installed[name] for name in dict.fromkeys(each.kind for each in pipelines)]
             file = extraction.to_viewable_file(sandbox, reading, candidate.content)
             analysis = await extraction.analyze_document(
-                sandbox, model, reading, *possible, file=file, use_exact=use_exact
+                sandbox, reader, reading, *possible, file=file, use_exact=use_exact
             )
             usage += analysis.usage
             kind = analysis.kind or possible[0]

@@ -141,22 +141,21 @@ def try_one(
     json: JsonOption = False,
 ) -> None:
     """Show what each stage does with a file or a message; store nothing."""
-    from postroom import config
-    from postroom.cli import dry_run, output
+    from postroom.cli import dry_run, output, startup
     from postroom.wiring import documents
 
-    settings = config.load()
+    settings = startup.load_command_settings("cli")
     declared = documents.load_pipelines(settings)
     if pipeline is not None and pipeline not in declared:
         raise PermanentError(f"No such pipeline: {pipeline}. Choose one of: {', '.join(declared)}.")
     chosen = [declared[pipeline]] if pipeline else list(declared.values())
     if what.isascii() and what.isdecimal() and not Path(what).exists():
-        candidates = dry_run.screen_message(int(what), chosen)
+        candidates = dry_run.screen_message(settings, int(what), chosen)
     else:
         candidates = dry_run.screen_file(Path(what), chosen)
-    build_model = documents.build_language_model(_choose_language_model(settings, use=llm))
+    opening_model = documents.open_language_model(_choose_language_model(settings, use=llm))
     with progress.spinner("Reading"):
-        results = interrupts.run_async(dry_run.run_stages(candidates, build_model, use_exact=not no_xml))
+        results = interrupts.run_async(dry_run.run_stages(candidates, opening_model, use_exact=not no_xml))
     if json:
         output.print_json(results)
         return

@@ -75,11 +75,12 @@ async def _work(settings: "Settings", url: str) -> None:
     async with (
         open_process_database(settings, url, "worker", pool_size=size, listeners=2, limits=limits) as opened,
         open_engine(settings, opened) as engine,
+        documents.open_language_model(settings) as model,
         FileSandbox() as sandbox,
     ):
         await blob_location.require_same_location(opened, engine.blobs)
         folders = storage.build_watched_folders(settings, engine.pipelines)
-        handlers = {**engine.handlers, **documents.build_handlers(engine, sandbox, folders)}
+        handlers = {**engine.handlers, **documents.build_handlers(engine, sandbox, folders, model)}
         daily = blob_gc.keep_scheduled(opened, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
         audits = audit.keep_scheduled(opened, settings.audit_days * 86400)
         watched = watch.keep_scheduled(opened, engine.organization, list(folders))

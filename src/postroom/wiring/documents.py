@@ -1,6 +1,7 @@
 """Build what documents need from the settings: pipelines, routing, language model, queue, work handlers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ from postroom.ports import WatchedFolder
 from postroom.wiring import storage
 
 if TYPE_CHECKING:
-    from postroom.documents.fields.llm_reader import LanguageModelReader, SpentToday
+    from postroom.documents.fields.llm_reader import LanguageModel
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.sqs import SqsQueue
 
@@ -56,10 +57,11 @@ def build_queue(settings: Settings) -> "SqsQueue | None":
     return sqs.connect(settings.queue.removeprefix("sqs:"))
 
 
-def build_language_model(settings: Settings) -> "Callable[[SpentToday], LanguageModelReader] | None":
+def open_language_model(settings: Settings) -> "AbstractAsyncContextManager[LanguageModel | None]":
+    """The language model of this process, if one is configured."""
     from postroom.documents.fields import llm_reader
 
-    return llm_reader.choose_language_model(
+    return llm_reader.open_language_model(
         settings.llm,
         key=settings.llm_key,
         base_url=settings.llm_base_url,
@@ -69,14 +71,15 @@ def build_language_model(settings: Settings) -> "Callable[[SpentToday], Language
 
 
 def build_handlers(
-    engine: Engine, sandbox: "FileSandbox", folders: Mapping[str, WatchedFolder]
+    engine: Engine,
+    sandbox: "FileSandbox",
+    folders: Mapping[str, WatchedFolder],
+    language_model: "LanguageModel | None" = None,
 ) -> Mapping[WorkKind, WorkHandler]:
     """The handlers of document work, for a process that has a file sandbox."""
     settings, database, blobs, pipelines = engine.settings, engine.database, engine.blobs, engine.pipelines
     sharing = SharedStateContext(database, pipelines, engine.remote, archives=settings.archive != "none")
-    extracting = ExtractionContext(
-        kind_registry.list_installed(), build_language_model(settings), sandbox, database
-    )
+    extracting = ExtractionContext(kind_registry.list_installed(), language_model, sandbox, database)
     processing = ProcessDocumentContext(
         database=database,
         blobs=blobs,

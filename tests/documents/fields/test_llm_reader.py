@@ -10,7 +10,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from documents.fields.test_offline_reader import NOTE
-from postroom.documents.fields.llm_reader import LanguageModelReader, SourceFile, choose_language_model
+from postroom.documents.fields.llm_reader import LanguageModelReader, SourceFile, open_language_model
 from postroom.documents.files import plain_text
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
@@ -40,8 +40,10 @@ class Vendor:
     def __init__(self, *answers):
         self.answers = list(answers)
         self.asked = []
+        self.connections = set()
 
     async def answer(self, request):
+        self.connections.add(request.transport.get_extra_info("peername"))
         self.asked.append((request.path, request.headers, await request.json()))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if answer == "hang":
@@ -100,13 +102,18 @@ async def nothing():
     return 0.0
 
 
-def model(name, url, *, spent_today=nothing, timeout_seconds=300.0):
+@asynccontextmanager
+async def asked(name, url, *, spent_today=nothing, timeout_seconds=300.0):
+    """A reader that asks this server."""
     base = f"{url}/v1" if name == "openai" else url
-    named = f"{name}:{MODELS[name]}"
-    made = choose_language_model(
-        named, key=Secret("sk-test"), base_url=base, usd_per_day=5.0, timeout_seconds=timeout_seconds
-    )
-    return made(spent_today)
+    async with open_language_model(
+        f"{name}:{MODELS[name]}",
+        key=Secret("sk-test"),
+        base_url=base,
+        usd_per_day=5.0,
+        timeout_seconds=timeout_seconds,
+    ) as model:
+        yield LanguageModelReader(model, spent_today)
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -122,8 +129,8 @@ def name(request):
 
 async def test_an_answer_is_typed_located_checked_and_billed(sandbox, name):
     vendor = Vendor(RIGHT)
-    async with served(vendor) as url:
-        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
+    async with served(vendor) as url, asked(name, url) as reader:
+        found = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
     assert found.source == f"{name}:{MODELS[name]}"
     assert found.fallback_reason is None
     assert found.fields["net"].value == "15574.10"
@@ -140,8 +147,8 @@ async def test_an_answer_is_typed_located_checked_and_billed(sandbox, name):
 
 
 async def test_a_value_missing_from_the_text_has_low_confidence(sandbox, name):
-    async with served(Vendor(RIGHT)) as url:
-        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
+    async with served(Vendor(RIGHT)) as url, asked(name, url) as reader:
+        found = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
     assert "not found in the text" in found.fields["number"].evidence
     assert found.fields["number"].confidence < 0.5
 
@@ -158,29 +165,30 @@ async def test_a_value_missing_from_the_text_has_low_confidence(sandbox, name):
     ],
 )
 async def test_an_unusable_answer_falls_back_to_the_offline_reader(sandbox, name, answer, reason):
-    async with served(Vendor(answer)) as url:
-        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
+    async with served(Vendor(answer)) as url, asked(name, url) as reader:
+        found = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
     assert reason in found.fallback_reason
     assert found.source == "offline"
     assert found.fields["net"].value == "15574.10"
 
 
 async def test_a_missing_answer_times_out(sandbox, name):
-    async with served(Vendor("hang")) as url:
-        found = await analyze_document(sandbox, model(name, url, timeout_seconds=0.5), READING, CONTRACT_NOTE)
+    async with served(Vendor("hang")) as url, asked(name, url, timeout_seconds=0.5) as reader:
+        found = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
     assert "did not answer within 0.5 s" in found.fallback_reason
     assert found.fields["isin"].value == "US0378331005"
 
 
 async def test_an_unreachable_server_falls_back_with_a_reason(sandbox, name):
-    found = await analyze_document(sandbox, model(name, "http://127.0.0.1:9"), READING, CONTRACT_NOTE)
+    async with asked(name, "http://127.0.0.1:9") as reader:
+        found = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
     assert "unusable" in found.fallback_reason
 
 
 async def test_a_malformed_answer_is_retried_once(sandbox, name):
     vendor = Vendor({"quantity": "many"}, RIGHT)
-    async with served(vendor) as url:
-        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
+    async with served(vendor) as url, asked(name, url) as reader:
+        found = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
     assert len(vendor.asked) == 2
     assert found.fallback_reason is None
     assert found.usage[0].input_tokens == 2000
@@ -193,28 +201,31 @@ async def test_an_exhausted_budget_sends_no_request(sandbox, name):
     async def spent_today():
         return sum(usage.cost_usd for usage in bill) * 1_000_000
 
-    async with served(vendor) as url:
-        asked = model(name, url, spent_today=spent_today)
-        first = await analyze_document(sandbox, asked, READING, CONTRACT_NOTE)
+    async with served(vendor) as url, asked(name, url, spent_today=spent_today) as reader:
+        first = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
         bill += first.usage
-        second = await analyze_document(sandbox, asked, READING, CONTRACT_NOTE)
+        second = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
     assert first.fallback_reason is None
     assert "budget" in second.fallback_reason
     assert len(vendor.asked) == 1
 
 
 async def test_unusable_answers_are_billed(sandbox, name):
-    async with served(Vendor("I cannot do that")) as url:
-        found = await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE)
+    async with served(Vendor("I cannot do that")) as url, asked(name, url) as reader:
+        found = await analyze_document(sandbox, reader, READING, CONTRACT_NOTE)
     assert found.fallback_reason
     assert sum(usage.cost_usd for usage in found.usage) > 0
 
 
 async def test_failing_to_rate_an_answer_keeps_the_offline_fields(name):
     hostile = FileReading(plain_text.to_transcript(f"answer\n{NOTE}"))
-    async with served(Vendor(RIGHT)) as url, FileSandbox(parallel=1) as sandbox:
+    async with (
+        served(Vendor(RIGHT)) as url,
+        asked(name, url) as reader,
+        FileSandbox(parallel=1) as sandbox,
+    ):
         sandbox.analysis_zygote.module = "documents.sandbox.hostile_analysis"
-        found = await analyze_document(sandbox, model(name, url), hostile, CONTRACT_NOTE)
+        found = await analyze_document(sandbox, reader, hostile, CONTRACT_NOTE)
         offline = await analyze_document(sandbox, None, hostile, CONTRACT_NOTE)
     assert offline.fields["net"]
     assert (found.fields, found.checks, found.source) == (offline.fields, offline.checks, "offline")
@@ -225,8 +236,8 @@ async def test_failing_to_rate_an_answer_keeps_the_offline_fields(name):
 async def test_page_images_are_sent_to_vision_models(sandbox, name):
     vendor = Vendor(RIGHT)
     file = SourceFile("image/png", b"\x89PNG\r\n\x1a\n" + b"0" * 40)
-    async with served(vendor) as url:
-        await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE, file=file)
+    async with served(vendor) as url, asked(name, url) as reader:
+        await analyze_document(sandbox, reader, READING, CONTRACT_NOTE, file=file)
     assert "iVBORw0KGgo" in json.dumps(vendor.asked[0][2])
 
 
@@ -238,26 +249,36 @@ async def test_a_pdf_is_sent_as_file_or_as_page_images(sandbox, name):
         return [b"RIFF0000WEBPfirst", b"RIFF0000WEBPsecond"]
 
     file = SourceFile("application/pdf", b"%PDF-1.7 whole", pages)
-    async with served(vendor) as url:
-        await analyze_document(sandbox, model(name, url), READING, CONTRACT_NOTE, file=file)
+    async with served(vendor) as url, asked(name, url) as reader:
+        await analyze_document(sandbox, reader, READING, CONTRACT_NOTE, file=file)
     sent = json.dumps(vendor.asked[0][2])
     whole = base64.b64encode(file.content).decode()
     pictures = [base64.b64encode(each).decode() in sent for each in await pages()]
     assert (whole in sent, pictures) == ((True, [False] * 2) if name == "anthropic" else (False, [True] * 2))
 
 
+async def test_documents_of_one_process_share_a_connection(sandbox, name):
+    vendor = Vendor(RIGHT)
+    async with served(vendor) as url, asked(name, url) as reader:
+        for _ in range(2):
+            another = LanguageModelReader(reader.model, nothing)
+            await analyze_document(sandbox, another, READING, CONTRACT_NOTE)
+    assert len(vendor.asked) == 2
+    assert len(vendor.connections) == 1
+
+
 async def test_without_a_model_nothing_is_sent(sandbox):
-    chosen = choose_language_model("none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
-    assert chosen is None
-    assert (await analyze_document(sandbox, chosen, READING, CONTRACT_NOTE)).source == "offline"
+    async with open_language_model(
+        "none", key=None, base_url=None, usd_per_day=5, timeout_seconds=60
+    ) as model:
+        assert model is None
+    assert (await analyze_document(sandbox, None, READING, CONTRACT_NOTE)).source == "offline"
 
 
 async def test_a_model_needs_a_key():
+    options = {"base_url": None, "usd_per_day": 5, "timeout_seconds": 60}
     with pytest.raises(SettingsError, match="POSTROOM_LLM_KEY"):
-        choose_language_model("openai:gpt-4o", key=None, base_url=None, usd_per_day=5, timeout_seconds=60)
-    made = choose_language_model(
-        "anthropic:claude-haiku-5-5", key=Secret("k"), base_url=None, usd_per_day=5, timeout_seconds=60
-    )
-    reader = made(nothing)
-    assert isinstance(reader, LanguageModelReader)
-    assert (reader.vendor, reader.model) == ("anthropic", "claude-haiku-5-5")
+        async with open_language_model("openai:gpt-4o", key=None, **options):
+            pass
+    async with open_language_model("anthropic:claude-haiku-5-5", key=Secret("k"), **options) as model:
+        assert (model.vendor, model.name) == ("anthropic", "claude-haiku-5-5")

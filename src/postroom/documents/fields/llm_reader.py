@@ -11,7 +11,7 @@ import importlib.util
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property
 from typing import Any, Final, Literal, cast
 
 import msgspec
@@ -46,28 +46,71 @@ class SourceFile:
     pages: Callable[[], Awaitable[Sequence[bytes]]] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class LanguageModelReader:
+@dataclass(frozen=True)
+class LanguageModel:
+    """The model that the settings name, with one client per process, built by the first document."""
+
     vendor: Literal["anthropic", "openai"]
-    model: str
+    name: str
     key: Secret
     usd_per_day: float
+    base_url: str | None
+    timeout_seconds: float
+
+    @cached_property
+    def agent_model(self) -> Any:
+        """The model for agents of pydantic-ai."""
+        if self.vendor == "anthropic":
+            from pydantic_ai.models.anthropic import AnthropicModel
+            from pydantic_ai.providers.anthropic import AnthropicProvider
+
+            return AnthropicModel(self.name, provider=AnthropicProvider(anthropic_client=self._client))
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai import OpenAIProvider
+
+        return OpenAIChatModel(self.name, provider=OpenAIProvider(openai_client=self._client))
+
+    async def close(self) -> None:
+        if "_client" in self.__dict__:
+            await self._client.close()
+
+    @cached_property
+    def _client(self) -> Any:
+        options: dict[str, Any] = {
+            "api_key": self.key.reveal(),
+            "max_retries": 1,
+            "timeout": self.timeout_seconds,
+        }
+        if self.base_url:
+            options["base_url"] = self.base_url
+        if self.vendor == "anthropic":
+            from anthropic import AsyncAnthropic
+
+            return AsyncAnthropic(**options)
+        from openai import AsyncOpenAI
+
+        return AsyncOpenAI(**options)
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageModelReader:
+    """Asks the model about the documents of one organization, within its daily budget."""
+
+    model: LanguageModel
     spent_today: SpentToday
-    base_url: str | None = None
-    timeout_seconds: float = 60
 
     async def ask(self, reading: FileReading, kind: DocumentKind, file: SourceFile | None) -> ModelAnswer:
         """Ask the model for the fields. Whatever fails is a reason to keep the offline reader's."""
-        reader = f"{self.vendor}:{self.model}"
-        if await self.spent_today() >= self.usd_per_day:
+        reader = f"{self.model.vendor}:{self.model.name}"
+        if await self.spent_today() >= self.model.usd_per_day:
             return ModelAnswer(reader, fallback_reason="the language model's daily budget is used up")
         # Importing the SDKs takes seconds: not on the event loop, and not counted in the timeout.
-        await asyncio.to_thread(_import_sdk, self.vendor)
+        await asyncio.to_thread(_import_sdk, self.model.vendor)
         try:
-            async with asyncio.timeout(self.timeout_seconds):
+            async with asyncio.timeout(self.model.timeout_seconds):
                 answer, usage = await self._ask(reading, kind, file)
         except TimeoutError:
-            words = f"the language model did not answer within {self.timeout_seconds:g} s"
+            words = f"the language model did not answer within {self.model.timeout_seconds:g} s"
             return ModelAnswer(reader, fallback_reason=words)
         except _UnusableAnswer as error:
             return ModelAnswer(reader, usage=error.usage, fallback_reason=str(error))
@@ -85,32 +128,33 @@ class LanguageModelReader:
         shown = await self._pictures(file) if file else ()
         content += [BinaryContent(data=each.content, media_type=each.media_type) for each in shown]
         spent = RunUsage()
-        async with self._model() as model:
-            agent = Agent(
-                model,
-                output_type=kind.model,
-                instructions=_INSTRUCTIONS,
-                retries=1,
-                model_settings={"max_tokens": _MAX_ANSWER_TOKENS},
-            )
-            try:
-                result = await agent.run(content, usage=spent)
-            except ModelHTTPError as error:
-                raise _UnusableAnswer(_describe_status(error.status_code), self._usage(spent)) from error
-            except ContentFilterError as error:
-                raise _UnusableAnswer("the language model refused", self._usage(spent)) from error
-            except (AgentRunError, UserError) as error:
-                words = f"the language model's answer was unusable ({type(error).__name__})"
-                raise _UnusableAnswer(words, self._usage(spent)) from error
-            tokens = (spent.input_tokens, spent.output_tokens)
-            return result.output, ModelUsage(
-                self.model, *tokens, _reported_price(result) or sum(tokens) * _FALLBACK_USD_PER_TOKEN
-            )
+        agent = Agent(
+            self.model.agent_model,
+            output_type=kind.model,
+            instructions=_INSTRUCTIONS,
+            retries=1,
+            model_settings={"max_tokens": _MAX_ANSWER_TOKENS},
+        )
+        try:
+            result = await agent.run(content, usage=spent)
+        except ModelHTTPError as error:
+            raise _UnusableAnswer(_describe_status(error.status_code), self._usage(spent)) from error
+        except ContentFilterError as error:
+            raise _UnusableAnswer("the language model refused", self._usage(spent)) from error
+        except (AgentRunError, UserError) as error:
+            words = f"the language model's answer was unusable ({type(error).__name__})"
+            raise _UnusableAnswer(words, self._usage(spent)) from error
+        tokens = (spent.input_tokens, spent.output_tokens)
+        return result.output, ModelUsage(
+            self.model.name, *tokens, _reported_price(result) or sum(tokens) * _FALLBACK_USD_PER_TOKEN
+        )
 
     def _usage(self, spent: Any) -> tuple[ModelUsage, ...]:
         tokens = (int(spent.input_tokens), int(spent.output_tokens))
         return (
-            (ModelUsage(self.model, *tokens, sum(tokens) * _FALLBACK_USD_PER_TOKEN),) if any(tokens) else ()
+            (ModelUsage(self.model.name, *tokens, sum(tokens) * _FALLBACK_USD_PER_TOKEN),)
+            if any(tokens)
+            else ()
         )
 
     async def _pictures(self, file: SourceFile) -> Sequence[SourceFile]:
@@ -123,31 +167,9 @@ class LanguageModelReader:
         """Both vendors accept images and PDFs; other servers are only known to accept images."""
         if media_type in {"image/png", "image/jpeg", "image/webp"}:
             return True
-        return media_type == "application/pdf" and (self.vendor == "anthropic" or self.base_url is None)
-
-    @asynccontextmanager
-    async def _model(self) -> AsyncGenerator[Any]:
-        options: dict[str, Any] = {
-            "api_key": self.key.reveal(),
-            "max_retries": 1,
-            "timeout": self.timeout_seconds,
-        }
-        if self.base_url:
-            options["base_url"] = self.base_url
-        if self.vendor == "anthropic":
-            from anthropic import AsyncAnthropic
-            from pydantic_ai.models.anthropic import AnthropicModel
-            from pydantic_ai.providers.anthropic import AnthropicProvider
-
-            async with AsyncAnthropic(**options) as client:
-                yield AnthropicModel(self.model, provider=AnthropicProvider(anthropic_client=client))
-        else:
-            from openai import AsyncOpenAI
-            from pydantic_ai.models.openai import OpenAIChatModel
-            from pydantic_ai.providers.openai import OpenAIProvider
-
-            async with AsyncOpenAI(**options) as client:
-                yield OpenAIChatModel(self.model, provider=OpenAIProvider(openai_client=client))
+        return media_type == "application/pdf" and (
+            self.model.vendor == "anthropic" or self.model.base_url is None
+        )
 
 
 class _UnusableAnswer(Exception):
@@ -163,30 +185,29 @@ def _import_sdk(vendor: str) -> None:
         importlib.import_module(name)
 
 
-def choose_language_model(
+@asynccontextmanager
+async def open_language_model(
     setting: str, *, key: Secret | None, base_url: str | None, usd_per_day: float, timeout_seconds: float
-) -> Callable[[SpentToday], LanguageModelReader] | None:
-    """Return a factory for the model that `POSTROOM_LLM` names; None for `none`.
+) -> AsyncGenerator[LanguageModel | None]:
+    """The model that `POSTROOM_LLM` names, until the block ends; then its client is closed. None for `none`.
 
-    The setting is `none`, `anthropic:MODEL` or `openai:MODEL`. The factory takes a function that returns what
-    the paying organization has spent today.
+    The setting is `none`, `anthropic:MODEL` or `openai:MODEL`.
     """
     if setting == "none":
-        return None
-    vendor, _, model = setting.partition(":")
+        yield None
+        return
+    vendor, _, name = setting.partition(":")
     if importlib.util.find_spec("pydantic_ai") is None:
         raise SettingsError("POSTROOM_LLM requires the extra `llm`. Run `pip install 'postroom[llm]'`.")
     if key is None:
         raise SettingsError("POSTROOM_LLM requires POSTROOM_LLM_KEY. Set it to the vendor's API key.")
-    return partial(
-        LanguageModelReader,
-        cast("Literal['anthropic', 'openai']", vendor),
-        model,
-        key,
-        usd_per_day,
-        base_url=base_url,
-        timeout_seconds=timeout_seconds,
+    model = LanguageModel(
+        cast("Literal['anthropic', 'openai']", vendor), name, key, usd_per_day, base_url, timeout_seconds
     )
+    try:
+        yield model
+    finally:
+        await model.close()
 
 
 def _describe_status(code: int) -> str:

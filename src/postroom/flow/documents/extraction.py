@@ -4,7 +4,7 @@
 The database is only read, for what the model has spent of its daily budget.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +12,7 @@ from postroom import traces
 from postroom.documents import stored_extraction
 from postroom.documents.analysis_result import DocumentAnalysis
 from postroom.documents.fields.extraction_result import OFFLINE_READER, FieldCheck, ModelUsage
+from postroom.documents.fields.llm_reader import LanguageModel, LanguageModelReader, SourceFile
 from postroom.documents.files.file_reading import FileReading
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.pipelines import Pipeline
@@ -22,7 +23,6 @@ from postroom.store import records
 from postroom.store.database import Database
 
 if TYPE_CHECKING:
-    from postroom.documents.fields.llm_reader import LanguageModelReader, SourceFile, SpentToday
     from postroom.documents.sandbox.file_sandbox import FileSandbox
 
 # A language model that does not accept the file itself gets page images: wide enough for small print.
@@ -33,7 +33,7 @@ PAGE_IMAGE_WIDTH: Final = 1400
 @dataclass(frozen=True)
 class ExtractionContext:
     kinds: Mapping[str, DocumentKind]
-    language_model: "Callable[[SpentToday], LanguageModelReader] | None"
+    language_model: LanguageModel | None
     sandbox: "FileSandbox"
     database: Database
 
@@ -58,7 +58,7 @@ async def extract_fields(
             return await records.sum_cost_today(connection)
 
     file = to_viewable_file(context.sandbox, reading, content)
-    model = context.language_model(spent_today) if context.language_model else None
+    model = LanguageModelReader(context.language_model, spent_today) if context.language_model else None
     kinds = [context.kinds[name] for name in dict.fromkeys(pipeline.kind for pipeline in pipelines)]
     with traces.span("understand", {"postroom.pipeline": ",".join(each.name for each in pipelines)}):
         analysis = await analyze_document(context.sandbox, model, reading, *kinds, file=file)
@@ -68,10 +68,10 @@ async def extract_fields(
 
 async def analyze_document(
     sandbox: "FileSandbox",
-    model: "LanguageModelReader | None",
+    model: LanguageModelReader | None,
     reading: FileReading,
     *kinds: DocumentKind,
-    file: "SourceFile | None" = None,
+    file: SourceFile | None = None,
     use_exact: bool = True,
 ) -> DocumentAnalysis:
     """Analyze a document in a sandbox; ask the language model where there is no e-invoice XML.
@@ -98,9 +98,8 @@ async def analyze_document(
         return replace(found, fallback_reason=str(error), usage=usage)
 
 
-def to_viewable_file(sandbox: "FileSandbox", reading: FileReading, content: bytes) -> "SourceFile | None":
+def to_viewable_file(sandbox: "FileSandbox", reading: FileReading, content: bytes) -> SourceFile | None:
     """The file with images of its first pages; None for a type without pages."""
-    from postroom.documents.fields.llm_reader import SourceFile
     from postroom.documents.files.file_type import FileType
 
     async def render_pages() -> list[bytes]:
