@@ -35,15 +35,31 @@ BROUGHT_BY_EXTRAS = {
 }
 
 
+# The modules that need an extra; all others import core dependencies only.
+MODULES_OF_EXTRAS = {
+    "aws": ["aws.py", "blobs/s3.py", "sqs.py", "vault/ssm.py"],
+    "demo": ["cli/simulator_process.py"],
+    "gcs": ["blobs/gcs.py"],
+    "llm": ["documents/fields/llm_reader.py"],
+    "mcp": ["mcp_server.py"],
+    "otel": ["traces.py"],
+    "parquet": ["cli/export.py"],
+}
+
+
 def normalized(name):
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-def declared_by(folder):
-    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
-    extras = project.get("optional-dependencies", {}).values()
-    requirements = [*project["dependencies"], *(each for extra in extras for each in extra)]
+def names_of(requirements):
     return {normalized(re.match(r"[\w.-]+", each)[0]) for each in requirements}
+
+
+def declared_by(folder):
+    """The core dependencies, and those of each extra."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    extras = project.get("optional-dependencies", {})
+    return names_of(project["dependencies"]), {name: names_of(extra) for name, extra in extras.items()}
 
 
 def called_name(function):
@@ -53,8 +69,9 @@ def called_name(function):
     return getattr(function, "id", "")
 
 
-def imported_modules(folder):
-    for path in sorted(folder.rglob("*.py")):
+def imported_modules(place):
+    """What a file imports, or all files of a folder."""
+    for path in [place] if place.is_file() else sorted(place.rglob("*.py")):
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
@@ -70,11 +87,11 @@ distributions_of_packages = cache(packages_distributions)
 
 
 @cache
-def imported_by(name, folder):
-    """The distributions that hold the imported modules."""
+def imported_by(name, place):
+    """The distributions that hold the modules imported by a file, or by all files of a folder."""
     holders = distributions_of_packages()
     found = set()
-    for module in imported_modules(folder):
+    for module in imported_modules(place):
         top = module.partition(".")[0]
         if top == name or top in sys.stdlib_module_names:
             continue
@@ -97,10 +114,21 @@ def closest(module, candidates):
 @pytest.mark.parametrize("name", SOURCES)
 def test_declared_dependencies_equal_the_imported_ones(name):
     folder, sources = SOURCES[name]
-    declared, imported = declared_by(folder), imported_by(name, sources)
+    core, extras = declared_by(folder)
+    declared, imported = core.union(*extras.values()), imported_by(name, sources)
     assert imported - set(BROUGHT_BY_EXTRAS) - declared == set(), "imported, not declared"
     assert declared - imported - set(LOADED_BY_OTHERS) == set(), "declared, not imported"
     assert {holder for extra, holder in BROUGHT_BY_EXTRAS.items() if extra in imported} <= declared
+
+
+def test_only_the_modules_of_an_extra_import_what_it_installs():
+    folder, sources = SOURCES["postroom"]
+    core, extras = declared_by(folder)
+    extra_of = {sources / module: extra for extra, modules in MODULES_OF_EXTRAS.items() for module in modules}
+    for path in sources.rglob("*.py"):
+        optional = {BROUGHT_BY_EXTRAS.get(each, each) for each in imported_by("postroom", path)} - core
+        assert bool(optional) == (path in extra_of), path
+        assert optional <= extras.get(extra_of.get(path), set()), path
 
 
 def test_the_chaos_harness_imports_neither_postroom_nor_mailsim():
@@ -146,6 +174,6 @@ def test_lists_for_users_hold_all_dependencies_in_the_tested_versions(name):
     assert set(extras) == set().union(*LOCKS.values())
     needed = [*project["project"]["dependencies"], *project["dependency-groups"]["build"]]
     needed += [each for extra in LOCKS[name] for each in extras[extra]]
-    names = {normalized(re.match(r"[\w.-]+", each)[0]) for each in needed} - {"mailsim"}
+    names = names_of(needed) - {"mailsim"}
     assert names - set(locked) == set()
     assert locked == {package: tested.get(package) for package in locked}

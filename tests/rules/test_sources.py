@@ -36,9 +36,7 @@ def first_line(path, function):
 
 def test_files_and_functions_are_short():
     lines = {relative(path): len(path.read_text().splitlines()) for path in PYTHON}
-    assert [
-        name for name, count in lines.items() if count > (600 if name.startswith("tests/") else 500)
-    ] == []
+    assert [name for name, count in lines.items() if count > 500] == []
     long = [
         (relative(path), node.name)
         for path in PYTHON

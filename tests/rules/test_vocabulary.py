@@ -49,8 +49,7 @@ EXCEPTIONS = {
 }
 # Idioms and URLs in which an avoided word has another meaning.
 IDIOMS = re.compile(
-    r"dead[-_ ]?letters?|letter[-_ ]spac\w+|letters(, | and )digits|asyncio\.(create_)?task|https?://\S+"
-    r"|maintenance tasks?",
+    r"dead[-_ ]?letters?|letter[-_ ]spac\w+|letters(, | and )digits|asyncio\.(create_)?task|https?://\S+",
     re.IGNORECASE,
 )
 # Words of asyncio. A module that imports it or contextvars may use them, except in strings for people.
