@@ -78,6 +78,17 @@ async def test_page_splits_a_document_and_links_its_parts(visitor, add):
     assert f"/documents/{document}/split" not in shown
 
 
+async def test_no_digest_of_a_password_is_stored_with_an_idempotency_key(site, key, add):
+    """A repeated request is recognized whatever its password is, so the stored digest cannot depend on it."""
+    locked = await add(encrypt(CONTENT), needs_password=True)
+    async with build_client(site, {**key, "idempotency-key": "once"}) as api:
+        refused = await api.post(f"/documents/{locked}/unlock", json={"password": "my guess"})
+        first = await api.post(f"/documents/{locked}/unlock", json={"password": PASSWORD})
+        again = await api.post(f"/documents/{locked}/unlock", json={"password": "my guess"})
+    assert (refused.status_code, first.status_code) == (409, 202)
+    assert (again.status_code, again.headers["idempotent-replay"]) == (202, "true")
+
+
 async def test_client_unlocks_and_splits(site, key, add):
     locked, document = await add(encrypt(CONTENT), needs_password=True), await add(CONTENT)
     async with serve(site) as url:

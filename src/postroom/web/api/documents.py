@@ -200,7 +200,15 @@ OPERATIONS = [
         answers="application/octet-stream",
     ),
     Operation("POST", "/documents/{document}/again", read_document_again, Scope.DOCUMENTS, "Documents", 202),
-    Operation("POST", "/documents/{document}/unlock", unlock_document, Scope.DOCUMENTS, "Documents", 202),
+    Operation(
+        "POST",
+        "/documents/{document}/unlock",
+        unlock_document,
+        Scope.DOCUMENTS,
+        "Documents",
+        202,
+        secret_body=True,  # people's passwords can be guessed from a digest
+    ),
     Operation("POST", "/documents/{document}/split", split_document, Scope.DOCUMENTS, "Documents", 201),
     Operation("POST", "/documents/{document}/reject", reject_document, Scope.DOCUMENTS, "Documents"),
 ]

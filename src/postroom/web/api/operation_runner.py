@@ -82,7 +82,7 @@ class ApiHandler:
             raise ApiProblem(400, "bad-request", "Idempotency-Key must have 1 to 200 printable characters.")
         actor = call.caller.actor
         target = f"{call.request.method} {call.request.url.path}?{call.request.url.query}\n"
-        digest = sha256(target.encode() + body).digest()
+        digest = sha256(target.encode() + (b"" if operation.secret_body else body)).digest()
         async with call.transaction() as connection:
             stored = await idempotency_keys.begin(connection, actor, key, digest)
         sealer, purpose = call.context.connect.sealer, f"idempotency/{call.caller.organization}/{actor}/{key}"

@@ -115,7 +115,8 @@ class Operation:
     """One row of an operations table.
 
     `answers` is the media type of the response; functions that return bytes build the response themselves. A
-    body of type `bytes` is a file. `matched` says that the operation respects `If-Match`.
+    body of type `bytes` is a file. `matched` says that the operation respects `If-Match`. `secret_body` says
+    that not even a digest of the body may be stored.
     """
 
     method: str
@@ -126,6 +127,7 @@ class Operation:
     status: int = 200
     answers: str = "application/json"
     matched: bool = False
+    secret_body: bool = False
 
     @cached_property
     def types(self) -> tuple[type[Any], type[Any], type[Any]]:
