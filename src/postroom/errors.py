@@ -18,6 +18,7 @@ PostroomError
 │   └── PushUnverifiable        a push cannot be verified right now; the provider should send it again
 ├── PermanentError              a retry never succeeds
 │   ├── InvalidGrant            the grant was revoked or has expired; the owner must reconnect the mailbox
+│   ├── AccessDenied            the access token does not allow this; that of a newer consent may
 │   ├── LoginRejected           the provider rejected a login; nothing was stored
 │   ├── NotFound                the requested object does not exist, or no longer
 │   ├── CursorExpired           the provider no longer has the changes since the cursor; a full listing is due
@@ -112,6 +113,10 @@ class PermanentError(PostroomError):
 
 
 class InvalidGrant(PermanentError):
+    pass
+
+
+class AccessDenied(PermanentError):
     pass
 
 

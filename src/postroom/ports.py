@@ -44,6 +44,13 @@ class TokenSource(Protocol):
         """
         ...
 
+    async def find_newer(self, denied: Secret) -> Secret | None:
+        """Return the stored token after the provider denied access with this one; None if it is the same.
+
+        It may belong to a reconnect that allows more. Refreshes nothing: that would not extend the consent.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionRequest:

@@ -215,6 +215,7 @@ WITHOUT_EFFECT = frozenset(
         "RemoteMailbox.look_up",
         "RemoteMailbox.fetch",
         "RemoteMailbox.fetch_attachment",
+        "TokenSource.find_newer",
         "RemoteMailbox.fetch_raw",
         "RemoteMailbox.quota_used",
         "RemoteMailbox.get_mutable_ids",

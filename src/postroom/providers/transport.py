@@ -18,6 +18,7 @@ from yarl import URL
 
 from postroom import traces
 from postroom.errors import (
+    AccessDenied,
     InvalidGrant,
     PostroomError,
     ProviderServerError,
@@ -150,13 +151,19 @@ class Transport:
         tokens: TokenSource | None = None,
         rate_limit: MailboxRateLimit | None = None,
     ) -> HttpResponse:
-        """A response of any status; the caller decides about retries. A rejected token is replaced."""
+        """A response of any status; the caller decides about retries.
+
+        A rejected token is replaced, and one that covers less than a newer consent.
+        """
         token = await tokens.get_token() if tokens else None
         response = await self._send_once(request, token, rate_limit)
         for _ in range(MAX_TOKEN_REPLACEMENTS):
             if response.status == 401 and tokens and token:
                 token = await tokens.replace_rejected(token)
                 response = await self._send_once(request, token, rate_limit)
+        if tokens and token and isinstance(self._to_error(response), AccessDenied):
+            newer = await tokens.find_newer(token)
+            return await self._send_once(request, newer, rate_limit) if newer else response
         return response
 
     async def _send_once(
@@ -238,6 +245,11 @@ class Transport:
             attempts.token = await tokens.replace_rejected(attempts.token)
             attempts.replaced += 1
             return
+        if isinstance(error, AccessDenied) and tokens and attempts.token:
+            newer = await tokens.find_newer(attempts.token)
+            if newer:
+                attempts.token = newer
+                return
         if rate_limit and isinstance(error, RateLimited):
             rate_limit.record_throttling(error)
         may_repeat = request.repeatable and attempts.made < MAX_ATTEMPTS

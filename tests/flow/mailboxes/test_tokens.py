@@ -13,7 +13,7 @@ import pytest
 from flow.simulated_world import settings_given
 from postroom.errors import InvalidGrant, OperatorError, TransientError
 from postroom.flow.mailboxes.connect_request import ConnectRequest
-from postroom.model import ContentPolicy, MailboxHealth, ProviderName, Secret
+from postroom.model import ContentPolicy, FetchFailure, MailboxHealth, ProviderName, Secret
 from postroom.ports import SecretLocation, SsmParameter
 from postroom.store import credentials, mailboxes
 from providers.reader import fetched, wanted
@@ -121,16 +121,19 @@ async def test_a_call_goes_on_when_its_token_ended_early(world, provider):
     await world.remote(mailbox).check()
 
 
-async def test_a_batch_goes_on_after_a_reconnect_that_allows_more(world):
+@pytest.mark.parametrize("most", [1, None])
+@pytest.mark.parametrize("provider", list(ProviderName))
+async def test_messages_are_fetched_after_a_reconnect_that_allows_more(world, provider, most):
     """This process still holds the access token from before; its scope is that of the former policy."""
-    address = world.person(ProviderName.GMAIL)
-    first = await world.login(ProviderName.GMAIL, address, ConnectRequest(ContentPolicy.METADATA))
+    address = world.person(provider)
+    first = await world.login(provider, address, ConnectRequest(ContentPolicy.METADATA))
     remote = world.remote(first.mailbox)
     await remote.check()
-    await world.login(ProviderName.GMAIL, address, ConnectRequest(ContentPolicy.FULL))
+    await world.login(provider, address, ConnectRequest(ContentPolicy.FULL))
     keys = [message["id"] for message in world.sim.truth(address)]
-    messages = await fetched(remote, wanted(*keys))
-    assert all(message.content.raw for message in messages)
+    messages = await fetched(remote, wanted(*keys[:most]))
+    assert not [message for message in messages if isinstance(message, FetchFailure)]
+    assert all(message.content.raw or message.content.body_html for message in messages)
 
 
 class Needing:

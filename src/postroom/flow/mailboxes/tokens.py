@@ -118,6 +118,12 @@ class _MailboxTokens:
     async def replace_rejected(self, rejected: Secret) -> Secret:
         return self._get_cached(rejected) or await self._get_renewed(rejected)
 
+    async def find_newer(self, denied: Secret) -> Secret | None:
+        async with self.owner.database.transaction(self.organization) as connection:
+            access = await token_refreshes.get_access(connection, self.mailbox)
+        newer = self._usable(access, denied) if access else None
+        return self._cache(newer, access.seconds_left) if access and newer else None
+
     def _get_cached(self, rejected: Secret | None) -> Secret | None:
         found = self.owner.cached.get(self.mailbox)
         fresh = found is not None and found.until > time.monotonic() and found.token != rejected

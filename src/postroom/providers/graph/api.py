@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final, TypeVar
 from urllib.parse import quote, urlencode
 
-from postroom.errors import PermanentError, PostroomError
+from postroom.errors import AccessDenied, PermanentError, PostroomError
 from postroom.ports import TokenSource
 from postroom.providers.batch_requests import BatchRequest
 from postroom.providers.graph import wire
@@ -94,6 +94,7 @@ class GraphApi:
             width=MAX_BATCH_PARTS,
             max_bytes=MAX_BATCH_BYTES,
         )
+        token = await self.tokens.get_token()
         batch = await self.transport.read(
             request,
             lambda response: response.read(wire.GraphBatch),
@@ -101,7 +102,12 @@ class GraphApi:
             rate_limit=self.rate_limit,
         )
         keys = list(paths)
-        return {keys[int(part.id)]: _part_answer(part) for part in batch.responses}
+        responses = {keys[int(part.id)]: _part_answer(part) for part in batch.responses}
+        # The batch itself succeeded. A token from before a reconnect may cover less than the new consent.
+        is_denied = any(isinstance(wire.to_error(each), AccessDenied) for each in responses.values())
+        if is_denied and await self.tokens.find_newer(token):
+            return await self._batch(paths)
+        return responses
 
     def path(self, *names: str, **options: str) -> str:
         """`path("messages", key, select="id")`: encodes the names and adds the dollar sign to options."""

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 import msgspec
 
 from postroom.errors import (
+    AccessDenied,
     AlreadyExists,
     ApplicationRejected,
     CursorExpired,
@@ -206,7 +207,7 @@ def _request_error(status: int, code: str, message: str) -> PostroomError:
         return CursorExpired("Microsoft no longer has the changes since the last sync")
     match status:
         case 403:
-            return PermanentError(
+            return AccessDenied(
                 "Microsoft denies access to this mailbox."
                 " Check the permissions of the application and the access policies of the mailbox."
             )
