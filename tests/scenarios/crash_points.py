@@ -203,6 +203,7 @@ WITHOUT_EFFECT = frozenset(
     {
         "TokenSource.get_token",  # by ProviderLogin.refresh
         "TokenSource.replace_rejected",
+        "TokenSource.find_newer",
         "RemoteMailbox.push_interval_seconds",
         "RemoteMailbox.push_names_messages",
         "RemoteMailbox.check",
@@ -215,7 +216,6 @@ WITHOUT_EFFECT = frozenset(
         "RemoteMailbox.look_up",
         "RemoteMailbox.fetch",
         "RemoteMailbox.fetch_attachment",
-        "TokenSource.find_newer",
         "RemoteMailbox.fetch_raw",
         "RemoteMailbox.quota_used",
         "RemoteMailbox.get_mutable_ids",
