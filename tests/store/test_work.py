@@ -333,6 +333,26 @@ async def test_a_row_is_not_claimed_while_its_holder_commits_past_the_lease(
     assert [lease.subject for lease in await claim(engine)] == ["a", "committed"]
 
 
+async def test_a_lease_that_ends_while_its_row_is_locked_commits_nothing(
+    database, engine, organization, owner
+):
+    """A statement of another worker may lock the row of a lease and freeze before its commit."""
+    await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
+    [lease] = await claim(engine, lease_seconds=1)
+
+    async def commit():
+        async with work.fenced_transaction(database, lease):
+            pass
+
+    async with database.transaction(organization) as other:
+        await other.execute("SELECT 1 FROM work WHERE id = %s FOR UPDATE", [lease.id])
+        committing = asyncio.create_task(commit())
+        await until(owner, BLOCKED)
+        await until(owner, "SELECT leased_until < clock_timestamp() FROM work")
+    with pytest.raises(LeaseLost):
+        await committing
+
+
 async def test_extended_lease_is_held_longer(engine, organization, move_clock):
     await work.enqueue(engine, [WorkRequest(organization, WorkKind.SYNC, "a")])
     [lease] = await claim(engine)

@@ -334,8 +334,12 @@ async def fenced_transaction(database: Database, lease: Lease) -> AsyncGenerator
 
 async def _require_lease(connection: Connection, lease: Lease) -> None:
     cursor = await connection.execute(
+        # The time is compared once the row is locked: that may have taken longer than the lease.
         """
-        SELECT 1 FROM work WHERE id = %s AND lease_token = %s AND leased_until > postroom_now() FOR UPDATE
+        WITH held AS MATERIALIZED (
+            SELECT leased_until FROM work WHERE id = %s AND lease_token = %s FOR UPDATE
+        )
+        SELECT 1 FROM held WHERE leased_until > postroom_now()
         """,
         [lease.id, lease.token],
     )
