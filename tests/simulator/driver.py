@@ -41,6 +41,10 @@ class Simulation:
         return self.ready["https"]
 
     @property
+    def proxy(self) -> str:
+        return self.ready["proxy"]
+
+    @property
     def ca(self) -> str:
         return self.ready["ca"]
 

@@ -11,12 +11,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, NoReturn, get_args
+from urllib.parse import urlsplit
 
 import msgspec
 import uvloop
 
 from mailsim.app import ResettableApp
 from mailsim.clock import Clock
+from mailsim.connect_proxy import serve_proxy
 from mailsim.errors import InvalidRequest, SimulatorError
 from mailsim.http_server import ListenAddress, listen, listener_url, serve, wait_for_signal
 from mailsim.simulator import Quota, Reset, Simulator, SimulatorOptions, close_simulator, make_simulator
@@ -35,6 +37,7 @@ examples:
 class CommandOptions:
     http: ListenAddress
     https: ListenAddress
+    proxy: ListenAddress
     options: SimulatorOptions
     manual: bool
     start: datetime | None
@@ -104,6 +107,12 @@ def _add_network_options(parser: argparse.ArgumentParser) -> None:
         help="listen on this address with TLS; port 0 picks a free port (default: %(default)s)",
     )
     add(
+        "--proxy",
+        metavar="HOST:PORT",
+        default="127.0.0.1:0",
+        help="listen on this address as an HTTPS proxy for the providers' host names (default: %(default)s)",
+    )
+    add(
         "--allow-host",
         metavar="NAME",
         action="append",
@@ -123,6 +132,7 @@ def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
     return CommandOptions(
         http=ListenAddress.parse(parsed.http),
         https=ListenAddress.parse(parsed.https),
+        proxy=ListenAddress.parse(parsed.proxy),
         options=SimulatorOptions(seed=seed, latency_ms=latency, quota=parsed.quota),
         manual=parsed.clock == "manual",
         start=_parse_time(parsed.start) if parsed.start else None,
@@ -162,8 +172,13 @@ async def _run(command: CommandOptions) -> None:
     with ExitStack() as stack:
         plain = stack.enter_context(listen(command.http))
         secure = stack.enter_context(listen(command.https))
+        proxy = stack.enter_context(listen(command.proxy))
         tls_files = stack.enter_context(issue_certificates(command.https.host, *command.hosts))
-        urls = {"http": listener_url(plain, "http"), "https": listener_url(secure, "https")}
+        urls = {
+            "http": listener_url(plain, "http"),
+            "https": listener_url(secure, "https"),
+            "proxy": listener_url(proxy, "http"),
+        }
 
         def make(reset: Reset) -> Simulator:
             clock = Clock(manual=command.manual, start=command.start)
@@ -174,7 +189,10 @@ async def _run(command: CommandOptions) -> None:
         app = ResettableApp(make, [command.http.host, command.https.host, *command.hosts])
         gc.freeze()  # everything loaded so far is permanent; collections can skip it
         gc.set_threshold(10_000, 20, 20)
-        async with serve(app, plain, secure, tls_files.server):
+        async with (
+            serve(app, plain, secure, tls_files.server),
+            serve_proxy(proxy, urlsplit(urls["https"]), command.hosts),
+        ):
             await wait_for_signal(lambda: _start(command, app.sim, tls_files))
         await close_simulator(app.sim)
 
