@@ -143,9 +143,10 @@ class MessageDetail(msgspec.Struct, frozen=True):
 
 
 class MailEventResource(msgspec.Struct, frozen=True):
-    """One change of a message, and who sent it and what it is about.
+    """One observed change of a message, with the sender and the subject of the message.
 
-    `revision` counts the changes of the message from 1 without gaps; events of older versions have none.
+    `revision` counts the changes of the message from 1 without gaps; it is null for events that an older
+    version of Postroom stored.
     `created` has the whole state, `labels_added` and `changed` included; the others have what changed.
     """
 
@@ -180,7 +181,7 @@ class MailboxChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A full sync lists the whole mailbox again and removes messages that no longer exist."""
+    """A full sync lists the whole mailbox again and marks missing messages as deleted."""
 
     full: bool = False
 

@@ -172,7 +172,7 @@ class Postroom:
         return self._send("POST", f"/documents/{document}/again", None, DocumentResource)
 
     def unlock(self, document: UUID | str, password: str) -> DocumentResource:
-        """Give the password of an encrypted document, which is then processed."""
+        """Unlock an encrypted document with its password, and process it."""
         return self._send(
             "POST", f"/documents/{document}/unlock", DocumentPassword(password), DocumentResource
         )

@@ -1,4 +1,4 @@
-"""What an operator and a mailbox's owner decide: connect, policy, pause, disconnect, purge, consent."""
+"""Actions of an operator and a mailbox's owner: connect, policy, pause, sync, disconnect, purge, consent."""
 
 import asyncio
 import time

@@ -1,6 +1,6 @@
 """The HTTP client that posts pushes and handshakes to subscribers and logs every request.
 
-It builds no payload and does not retry. No other module opens outbound connections.
+It builds no payload and does not retry. Nothing else in a running simulator opens outbound connections.
 """
 
 import time

@@ -317,5 +317,5 @@ def disk_errors(root: Path) -> Generator[None]:
             raise TransientError(f"the blob directory could not be accessed: {reason}") from error
         raise OperatorError(
             f"Blobs cannot be stored in {root}: {reason}."
-            " Give this user space and access there, or set POSTROOM_HOME to another directory."
+            " Free some space or give this user access there, or set POSTROOM_HOME to another directory."
         ) from error

@@ -32,13 +32,11 @@ SPLIT_EXAMPLES = """\b
 Examples:
   postroom documents split 6f1c2a4e --pages 1-2,3"""
 DocumentArgument = Annotated[str, typer.Argument(metavar="DOCUMENT", help="ID, or start of the ID.")]
-ActorOption = Annotated[
-    str, typer.Option("--as", metavar="NAME", help="Name of the person who decides, for the ledger.")
-]
+ActorOption = Annotated[str, typer.Option("--as", metavar="NAME", help="Name of the person, for the ledger.")]
 
 
 def unlock(document: DocumentArgument, actor: ActorOption = "command line") -> None:
-    """Give the password of an encrypted document, which is then processed.
+    """Unlock an encrypted document with its password, and process it.
 
     Asks for the password, or reads the first line of standard input. The password is used once and not
     stored.
@@ -64,8 +62,8 @@ def split(
 ) -> None:
     """Split a PDF that holds several documents.
 
-    Each part becomes a document of its own. Every page belongs to one part. The original is completed and
-    archived as it is.
+    Each part becomes a document of its own. Every page belongs to one part. The original is marked
+    completed and archived unchanged.
     """
     from postroom.documents.page_ranges import parse_ranges
 

@@ -40,7 +40,7 @@ HELP: Final = """\b
 Exit codes:
   0    done
   1    a check failed, or you must act; the message says what to do
-  2    wrong usage or settings
+  2    invalid usage or settings
   3    the database is unavailable
   4    the schema does not match this version of Postroom
   5    temporary failure; try again later

@@ -139,7 +139,7 @@ def _print_proof(organization: "OrganizationId", proof: "LedgerVerification") ->
         )
     if not proof.checked_heads:
         typer.echo(
-            "  Not checked: whether entries were cut off at the end. No head of this ledger is known here."
+            "  Not checked: whether entries were cut off at the end. No head of this ledger is stored here."
         )
     for fault in proof.faults:
         typer.echo(f"  {fault}")

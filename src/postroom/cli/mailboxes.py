@@ -219,8 +219,8 @@ def policy(
 ) -> ExitCode:
     """Change how much of a mailbox is kept.
 
-    Lowering the policy purges content immediately; a higher one fetches it with the next syncs. To keep more
-    than its owner allowed, connect the mailbox again.
+    Lowering the policy deletes content immediately; raising it fetches content with the next syncs. To store
+    more than the owner consented to, reconnect the mailbox.
     """
 
     async def act(context: MailboxCommandContext) -> ExitCode:

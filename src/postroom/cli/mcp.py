@@ -23,15 +23,20 @@ def mcp(
         typer.Option(metavar="FILE", help="File with an API key that records its calls."),
     ],
     url: Annotated[
-        str | None, typer.Option(metavar="URL", help="Address of Postroom [default: this machine's]")
+        str | None,
+        typer.Option(metavar="URL", help="URL of the web process [default: the one on this machine]"),
     ] = None,
     max_characters: Annotated[
-        int, typer.Option(min=2000, max=200_000, metavar="COUNT", help="Maximum length of an answer.")
+        int,
+        typer.Option(
+            min=2000, max=200_000, metavar="COUNT", help="Maximum number of characters in an answer."
+        ),
     ] = 20_000,
 ) -> None:
-    """Serve read-only tools to an assistant, over the Model Context Protocol on standard input and output.
+    """Serve read-only tools to an assistant over MCP.
 
-    An assistant starts this command itself. It reads what the key may read, and the ledger records each call.
+    The assistant starts this command and speaks the Model Context Protocol on its standard input and output.
+    It reads what the key may read, and the ledger records each call.
     """
     from postroom.cli import startup
 
@@ -39,7 +44,9 @@ def mcp(
     try:
         from postroom import mcp_server
     except ImportError:  # also if a version is installed that lacks what we need
-        raise OperatorError("The MCP server requires mcp. Run `pip install 'postroom[mcp]'`.") from None
+        raise OperatorError(
+            "The MCP server requires the library mcp. Run `pip install 'postroom[mcp]'`."
+        ) from None
     try:
         key = key_file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:

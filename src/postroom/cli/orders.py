@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="orders",
-    help="Import, list and close orders that expect documents.",
+    help="Import, list and close orders for which documents are expected.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -143,7 +143,7 @@ def _read_orders(file: Path, kind: str, context: "RouteContext") -> "list[OrderR
             rows, columns = list(reader), list(reader.fieldnames or ())
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise PermanentError(
-            f"{file} cannot be read as CSV in UTF-8 ({type(error).__name__}). Check the file."
+            f"{file} cannot be read as a CSV file in UTF-8 ({type(error).__name__}). Check the file."
         ) from error
     if duplicates := sorted(name for name, count in Counter(columns).items() if count > 1):
         raise PermanentError(f"{file} has the column {duplicates[0]} twice. Remove one.")

@@ -35,12 +35,12 @@ def names(
     *,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all names.")] = False,
     actor: Annotated[
-        str, typer.Option("--as", metavar="NAME", help="Name of the person who decides, for the ledger.")
+        str, typer.Option("--as", metavar="NAME", help="Name of the person, for the ledger.")
     ] = "command line",
 ) -> None:
     """Show the names, or replace them.
 
-    An invoice with another addressee needs a review. If no name is set, addressees are not checked.
+    An invoice addressed to any other name needs review. If no name is set, addressees are not checked.
     """
     from postroom.cli import startup
     from postroom.flow.access import organization_names as flow

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="records",
-    help="List records and put them right.",
+    help="List, correct, void, merge and split records.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -107,7 +107,7 @@ def show(record: RecordArgument, *, json: JsonOption = False) -> None:
 
 @group.command(epilog="\b\nExamples:\n  postroom records reopen 6f1c2a4e --reason 'the amount looks wrong'")
 def reopen(record: RecordArgument, reason: ReasonOption, actor: ActorOption = "command line") -> None:
-    """Have a confirmed or voided record reviewed again."""
+    """Reopen a confirmed or voided record for review."""
     from postroom.flow.documents import record_changes
 
     changed = _change(record, reason, actor, record_changes.reopen)
@@ -165,11 +165,14 @@ def void(record: RecordArgument, reason: ReasonOption, actor: ActorOption = "com
 )
 def merge(
     record: RecordArgument,
-    into: Annotated[str, typer.Option(metavar="RECORD", help="Record that is left: key or ID.")],
+    into: Annotated[str, typer.Option(metavar="RECORD", help="Record to merge into: key or ID.")],
     reason: ReasonOption,
     actor: ActorOption = "command line",
 ) -> None:
-    """Merge a record into another one of the same invoice or trade, which keeps its values."""
+    """Merge a record into another record of the same invoice or trade.
+
+    The other record keeps its values and gets the documents.
+    """
     from postroom.flow.documents import record_changes
 
     async def step(connection: "Connection", context: "ReviewContext", change: "RecordChange") -> "Record":

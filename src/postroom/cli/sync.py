@@ -69,7 +69,7 @@ def backfill(
     *,
     json: JsonOption = False,
 ) -> ExitCode:
-    """Fetch older mail of a mailbox. If interrupted, any worker continues."""
+    """Fetch older mail of a mailbox. If interrupted, a worker continues."""
 
     async def request(context: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:
         from postroom.flow.mail.sync import sync_requests

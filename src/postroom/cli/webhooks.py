@@ -53,7 +53,7 @@ def add(
     ] = None,
     style: Annotated[
         WebhookFormat,
-        typer.Option("--format", help="Form of the events: Standard Webhooks or CloudEvents 1.0."),
+        typer.Option("--format", help="Event format: Standard Webhooks or CloudEvents 1.0."),
     ] = WebhookFormat.STANDARD,
     *,
     json: JsonOption = False,
@@ -194,7 +194,7 @@ def replay(
 
 @group.command(epilog="\b\nExamples:\n  postroom webhooks test 5f0c")
 def test(webhook_name: WebhookArgument) -> ExitCode:
-    """Send one event of type `webhook.test` now, and print the result."""
+    """Send a `webhook.test` event now, and print the result."""
 
     async def act(database: "Database", organization: OrganizationId) -> str | None:
         from postroom.flow.outbound import webhooks

@@ -37,7 +37,7 @@ def work(
     *,
     supervised: Annotated[bool, typer.Option(hidden=True, help="Exit with the parent process.")] = False,
 ) -> None:
-    """Run a worker that runs due work.
+    """Run a worker process.
 
     Run any number of workers, on any number of machines.
     """

@@ -492,5 +492,5 @@ class Settings(BaseSettings):
     @classmethod
     def _require_max_backoff_above_first(cls, value: float, info: ValidationInfo) -> float:
         if value < info.data.get("backoff_first_seconds", value):
-            raise ValueError("is below the first delay")
+            raise ValueError("is below POSTROOM_BACKOFF_FIRST_SECONDS")
         return value

@@ -28,13 +28,13 @@ def parse_ranges(text: str) -> tuple[PageRange, ...]:
     for part in text.split(","):
         match = _RANGE.fullmatch(part.strip())
         if match is None:
-            raise PermanentError(f"“{text[:40]}” is not a list of pages. Write the parts as in 1-2,3.")
+            raise PermanentError(f"“{text[:40]}” is not a list of pages. Write the parts like this: 1-2,3.")
         found.append(PageRange(int(match[1]), int(match[2] or match[1])))
     starts = [1, *(each.last + 1 for each in found[:-1])]
     if len(found) < 2 or any(
         each.first != start or each.last < start for each, start in zip(found, starts, strict=True)
     ):
         raise PermanentError(
-            "The parts must be at least two, and contain every page once and in order, as in 1-2,3."
+            "Give at least two parts that cover every page once and in order, such as 1-2,3."
         )
     return tuple(found)

@@ -133,8 +133,8 @@ async def raise_when_newer(database: Database) -> None:
                 [row] = await cursor.fetchall()
             if row[0] > newest:
                 raise SchemaError(
-                    f"A newer version of Postroom migrated the database to {row[0]:04}; this process ends at"
-                    f" {newest:04} and has stopped. Start the newer version instead."
+                    f"A newer version of Postroom migrated the database to {row[0]:04}; this version"
+                    f" supports {newest:04} at most and has stopped. Start the newer version instead."
                 )
         await asyncio.sleep(_WATCH_SECONDS)
 

@@ -100,7 +100,7 @@ class KeyFile:
             if self._stamp is None:
                 return ()
             # A value sealed with a key that is in no file would be lost at the next start.
-            raise OperatorError(f"{self.path} is gone. Restore it from a backup.") from None
+            raise OperatorError(f"{self.path} is missing. Restore it from a backup.") from None
         if force or _stamp(status) != self._stamp:
             text, opened = private_files.read(self.path)
             self._keys = self._parse(text)

@@ -116,7 +116,7 @@ def split(content: bytes, limits: FileLimits, ranges: Sequence[PageRange]) -> li
     """
     document = open_document(content, limits)
     if ranges[-1].last != len(document):
-        raise UnreadableFile(f"The PDF has {len(document)} pages. The parts must contain all of them.")
+        raise UnreadableFile(f"The PDF has {len(document)} pages. The parts must cover all of them.")
     files: list[bytes] = []
     for pages in ranges:
         part, file = pdfium.PdfDocument.new(), io.BytesIO()

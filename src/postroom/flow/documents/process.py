@@ -151,7 +151,10 @@ def _list_pipelines(
     accepting = {document.pipeline, *document.pipelines}.difference(excluded)
     found = [pipeline for name, pipeline in context.pipelines.items() if name in accepting]
     if not found:
-        raise PermanentError(f"the pipeline {document.pipeline} no longer exists")
+        raise PermanentError(
+            f"The pipeline {document.pipeline} no longer exists."
+            " Add it to the pipelines file, then retry the document."
+        )
     return found
 
 

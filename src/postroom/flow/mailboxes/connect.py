@@ -255,7 +255,7 @@ async def _refuse_failed_exchange(
                 )
             return LoginRefusal(
                 LoginRefusalReason.APPLICATION,
-                "The provider rejected this Postroom's application. Ask its operator to check the log.",
+                "The provider rejected Postroom's application. Ask the operator to check Postroom's log.",
                 request,
             )
         case TransientError():

@@ -5,7 +5,8 @@
                                               └──▶ failed: the next caller tries again
 
 A process that dies between the provider's response and our commit leaves the previous refresh token stored,
-which both providers still accept. Also raises and clears the alert about a rejected application.
+which both providers still accept. Also opens a mailbox at its provider with its token, and raises and clears
+the alert about a rejected application.
 """
 
 import asyncio

@@ -116,7 +116,7 @@ class GmailPush:
         header = jwt.get_unverified_header(token)
         key_id = header.get("kid")
         if header.get("alg") != _ALGORITHM or not key_id:
-            raise PushRejected("the bearer token of a Pub/Sub push is not signed as Google signs")
+            raise PushRejected("the bearer token of a Pub/Sub push names no key or is not signed with RS256")
         if key_id not in self._keys and self.clock() - self._fetched_at < FRESH_KEYS_SECONDS:
             raise PushRejected("the bearer token of a Pub/Sub push is signed with an unknown key")
         return self._keys.get(key_id)

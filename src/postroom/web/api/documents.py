@@ -124,7 +124,7 @@ async def read_document_again(call: ApiCall[DocumentPath, NoParameters, None]) -
 
 
 async def unlock_document(call: ApiCall[DocumentPath, NoParameters, DocumentPassword]) -> DocumentResource:
-    """Give the password of an encrypted document, which is then processed.
+    """Unlock an encrypted document with its password, and process it.
 
     The password is used once and not stored. A wrong password is an error (409).
     """
@@ -147,8 +147,8 @@ async def unlock_document(call: ApiCall[DocumentPath, NoParameters, DocumentPass
 async def split_document(call: ApiCall[DocumentPath, NoParameters, PageSplit]) -> list[DocumentResource]:
     """Split a PDF that holds several documents, and get the documents of its parts.
 
-    Every page belongs to one part. The original must have no record. It is completed and archived as it is.
-    The same pages again return the same documents.
+    Every page belongs to one part. The original must have no record. It is marked completed and
+    archived unchanged. Repeating the call with the same pages returns the same documents.
     """
     caller, document, context = call.caller, call.path.document, call.context
     async with call.transaction() as connection:

@@ -84,8 +84,8 @@ async def _read_feed(
             raise ApiProblem(
                 410,
                 "reset",
-                f"Position {after} is not in the feed, which holds {bounds.pruned} to {bounds.last}."
-                " Read the lists again.",
+                f"Position {after} is not in the feed: `after` can be {bounds.pruned} to {bounds.last}."
+                " Read the lists again and restart without `after`.",
             )
         return bounds, await feed.list_after(connection, after, query.limit, entity_type=query.entity_type)
 

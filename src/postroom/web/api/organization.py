@@ -16,7 +16,7 @@ async def get_organization_names(call: ApiCall[NoParameters, NoParameters, None]
 async def set_organization_names(
     call: ApiCall[NoParameters, NoParameters, OrganizationNames],
 ) -> OrganizationNames:
-    """Replace the names. An invoice with another addressee then needs a review."""
+    """Replace the names. An invoice addressed to any other name then needs review."""
     caller = call.caller
     async with call.transaction() as connection:
         names = await flow.set_names(connection, caller.organization, call.body.names, actor=caller.actor)

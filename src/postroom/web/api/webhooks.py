@@ -90,7 +90,7 @@ async def replay_webhook(call: ApiCall[WebhookPath, NoParameters, ReplayRequest]
 
 
 async def try_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> WebhookTestResult:
-    """Send a test delivery of type `webhook.test` now."""
+    """Send a `webhook.test` event now."""
     error = await flow.send_test(call.context.deliver, call.caller.organization, await _get_webhook(call))
     return WebhookTestResult(error is None, error)
 
