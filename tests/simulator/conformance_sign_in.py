@@ -11,6 +11,7 @@ from simulator.json_schemas import list_violations
 _GOOGLE = {
     "oauth.discovery": "openidConfiguration",
     "oauth.token": "googleToken",
+    "oauth.device_code": "googleDeviceCode",
     "oauth.userinfo": "userinfo",
     "oauth.tokeninfo": "tokeninfo",
 }
@@ -18,8 +19,11 @@ _ENTRA = {
     "configuration": "openidConfiguration",
     "keys": "keys",
     "token": "entraToken",
+    "devicecode": "entraDeviceCode",
     "userinfo": "userinfo",
 }
+
+_PAGES = {"oauth.authorize", "oauth.device"}
 
 
 def google(exchange: dict[str, Any]) -> list[str]:
@@ -28,7 +32,7 @@ def google(exchange: dict[str, Any]) -> list[str]:
         return []
     endpoint, path, text = exchange["endpoint"], exchange["path"], exchange.get("response_body", "")
     silent = not text or exchange["method"] == "HEAD"
-    if not endpoint.startswith("oauth.") or endpoint == "oauth.authorize" or silent:
+    if not endpoint.startswith("oauth.") or endpoint in _PAGES or silent:
         return []
     value = json.loads(text)
     if exchange["status"] >= 400:

@@ -15,6 +15,7 @@ from starlette.types import Scope
 
 from mailsim.background import BackgroundTasks
 from mailsim.clock import Clock
+from mailsim.device_codes import DeviceCodes
 from mailsim.errors import explain_unsimulated
 from mailsim.faults import FaultSchedule
 from mailsim.mailbox import Mailbox
@@ -97,6 +98,7 @@ class Simulator:
     meters: Meters
     request_log: RequestLog  # incoming requests
     push_log: RequestLog  # outgoing pushes and handshakes
+    device_codes: DeviceCodes
     background: BackgroundTasks
     push_client: PushClient
     reset: Reset  # replaces this simulator with a new one
@@ -132,14 +134,16 @@ class Simulator:
 def make_simulator(options: SimulatorOptions, clock: Clock, reset: Reset) -> Simulator:
     """Create a simulator. It needs a running event loop; close it with `close_simulator`."""
     push_log = RequestLog()
+    registry = Registry(options.seed, clock)
     return Simulator(
         options=options,
         clock=clock,
-        registry=Registry(options.seed, clock),
+        registry=registry,
         faults=FaultSchedule(options.seed),
         meters=Meters(),
         request_log=RequestLog(),
         push_log=push_log,
+        device_codes=DeviceCodes(registry),
         background=BackgroundTasks(clock),
         push_client=PushClient(clock, push_log),
         reset=reset,

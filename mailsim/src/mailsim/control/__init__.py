@@ -6,7 +6,7 @@ The handlers are in the modules of this package. Providers add their own endpoin
 from starlette.routing import Route
 
 from mailsim import provider_actions
-from mailsim.control import mailboxes, messages, schemas, simulation, truth
+from mailsim.control import device_codes, mailboxes, messages, schemas, simulation, truth
 from mailsim.control.endpoint import ControlEndpoint
 from mailsim.control.openapi import document_route
 from mailsim.simulator import Simulator
@@ -44,6 +44,21 @@ ENDPOINTS = (
         schemas.ApplicationInfo,
         schemas.NewApplication,
         status=201,
+    ),
+    ControlEndpoint(
+        "GET",
+        "/device-codes",
+        "List sign-ins of devices that wait for their user",
+        device_codes.list_device_codes,
+        list[schemas.DeviceSignInInfo],
+    ),
+    ControlEndpoint(
+        "POST",
+        "/device-codes/{user_code}",
+        "Approve or decline the sign-in of a device, as its user does on the page",
+        device_codes.decide_device_code,
+        schemas.DeviceSignInInfo,
+        schemas.DeviceDecision,
     ),
     ControlEndpoint(
         "GET", "/mailboxes", "List mailboxes", mailboxes.list_mailboxes, list[schemas.MailboxInfo]

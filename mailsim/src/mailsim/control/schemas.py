@@ -4,7 +4,7 @@ The OpenAPI document is generated from them. Those of one provider are in `googl
 `graph.control`, those of actions in `provider_actions`.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -89,6 +89,25 @@ Size = Annotated[int, msgspec.Meta(ge=0, le=64 << 20)]
 Seed = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 # A line break in a header value would start another header.
 Line = Annotated[str, msgspec.Meta(pattern=r"^[^\r\n\x00]*$", max_length=4000)]
+
+
+class DeviceSignInInfo(msgspec.Struct, frozen=True):
+    """A sign-in of a device. `address` is the account that approved it, empty while nobody has."""
+
+    provider: ProviderName
+    user_code: str
+    client_id: str
+    scopes: list[str]
+    expires: str
+    address: str
+    declined: bool
+
+
+class DeviceDecision(ControlInput, frozen=True):
+    """Approve a device's sign-in with the account `address`, or decline it."""
+
+    address: str = ""
+    decision: Literal["allow", "deny"] = "allow"
 
 
 class NewMailbox(ControlInput, frozen=True):

@@ -224,6 +224,19 @@ ERRORS: dict[int, AadstsError] = {
     500011: AadstsError(
         "invalid_resource", "The resource principal named {resource} was not found in the tenant."
     ),
+    # Device codes: poll again, or start again.
+    70016: AadstsError(
+        "authorization_pending",
+        "OAuth 2.0 device flow error. Authorization is pending. Continue polling.",
+    ),
+    70018: AadstsError(
+        "bad_verification_code", "The provided value for the input parameter 'device_code' is not valid."
+    ),
+    70020: AadstsError(
+        "expired_token",
+        "The provided value for the input parameter 'device_code' is not valid. This device code has "
+        "expired.",
+    ),
     # Outages at Microsoft: retry later.
     90033: AadstsError(
         "temporarily_unavailable", "A transient error has occurred. Please try again.", status=503
@@ -246,11 +259,12 @@ ERRORS: dict[int, AadstsError] = {
 
 
 class EntraError(Exception):
-    """An AADSTS error; `facts` fill the placeholders of its message."""
+    """An AADSTS error; `facts` fill the placeholders of its message. `shown_as` replaces the OAuth error."""
 
-    def __init__(self, code: int, **facts: str) -> None:
+    def __init__(self, code: int, *, shown_as: str = "", **facts: str) -> None:
         super().__init__(code)
         self.code = code
+        self.shown_as = shown_as
         self.facts = facts
 
 
@@ -275,7 +289,7 @@ def error_body(
     """Return the JSON body of a failed token request."""
     entry = ERRORS[error.code]
     answer: dict[str, Any] = {
-        "error": entry.error,
+        "error": error.shown_as or entry.error,
         "error_description": describe_error(error, now=now, trace=trace, correlation=correlation),
         "error_codes": [error.code],
         "timestamp": format_timestamp(now),

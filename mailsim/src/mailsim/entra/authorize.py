@@ -23,7 +23,6 @@ COOKIE = "ESTSAUTH"
 ResponseMode = Literal["query", "fragment", "form_post"]
 PROMPTS = frozenset({"", "login", "none", "consent", "select_account", "create"})
 _CHALLENGE = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-_DEFAULT_SCOPES = ["User.Read", "Mail.Read"]  # what `.default` means for a user
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,10 +40,10 @@ class EntraAuthorizationRequest:
 
 async def authorize(entra: EntraContext, request: Request) -> Response:
     """Handle GET, the decision posted by the consent page, and a request sent as a form."""
-    form = _parse_form(request.url.query)
+    form = parse_form(request.url.query)
     decision: dict[str, str] = {}
     if request.method == "POST":
-        decision = _parse_form((await request.body())[:65536].decode("utf-8", "replace"))
+        decision = parse_form((await request.body())[:65536].decode("utf-8", "replace"))
         form = form or decision
     try:
         parsed = _parse_request(entra, request.path_params["tenant"], form)
@@ -56,7 +55,7 @@ async def authorize(entra: EntraContext, request: Request) -> Response:
         return _redirect_back(entra, parsed, _error_parameters(entra, request, error))
 
 
-def _parse_form(text: str) -> dict[str, str]:
+def parse_form(text: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(text, max_num_fields=100))
     except ValueError:
@@ -130,9 +129,7 @@ def _check_request(parsed: EntraAuthorizationRequest) -> list[str]:
         raise EntraError(90023, parameter="code_challenge")
     if parsed.spa and not challenge:
         raise EntraError(9002325)
-    requested = scopes.parse_scopes(form.get("scope", ""))
-    expanded = (_DEFAULT_SCOPES if scope == ".default" else [scope] for scope in requested)
-    return list(dict.fromkeys(name for names in expanded for name in names))
+    return scopes.expand_default(scopes.parse_scopes(form.get("scope", "")))
 
 
 def _pick_consenting_user(entra: EntraContext, parsed: EntraAuthorizationRequest) -> EntraUser | None:
@@ -221,9 +218,9 @@ def _error_page(entra: EntraContext, request: Request, error: EntraError) -> Res
 
 async def admin_consent(entra: EntraContext, request: Request) -> Response:
     """Handle an administrator's consent to an application's roles in the whole tenant."""
-    form = _parse_form(request.url.query)
+    form = parse_form(request.url.query)
     decision = (
-        _parse_form((await request.body())[:65536].decode("utf-8", "replace"))
+        parse_form((await request.body())[:65536].decode("utf-8", "replace"))
         if request.method == "POST"
         else {}
     )

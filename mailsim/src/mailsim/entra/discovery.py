@@ -42,6 +42,7 @@ async def configuration(entra: EntraContext, request: Request) -> Response:
     return _json_response(
         {
             "token_endpoint": f"{oauth}/token",
+            "device_authorization_endpoint": f"{oauth}/devicecode",
             "token_endpoint_auth_methods_supported": METHODS,
             "jwks_uri": f"{base}/{tenant}/discovery/v2.0/keys",
             "response_modes_supported": ["query", "fragment", "form_post"],

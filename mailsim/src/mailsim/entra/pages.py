@@ -1,6 +1,6 @@
-"""The HTML of Entra's pages: consent with account selection, error, and form post of a code.
+"""The HTML of Entra's pages: consent with account selection, device code, error, form post.
 
-It only renders; `authorize` decides what to show.
+It only renders; `authorize` and `device_flow` decide what to show.
 """
 
 from collections.abc import Mapping
@@ -34,9 +34,13 @@ def render_consent(
     users: list[EntraUser],
     chosen: str,
     permissions: list[str],
-    fields: Mapping[str, str],
+    fields: Mapping[str, str] | None = None,
+    hidden: Mapping[str, str] | None = None,
 ) -> str:
-    """Render the consent page. `fields` is the request, which the form's URL repeats with the decision."""
+    """Render the consent page.
+
+    `fields` is the request, which the form's URL repeats with the decision; `hidden` are fields of the form.
+    """
     addresses = {user.upn.lower() for user in users}
     first = chosen.lower() if chosen.lower() in addresses else next(iter(addresses), "")
     accounts = "".join(
@@ -50,7 +54,7 @@ def render_consent(
         "Permissions requested",
         f'<p class="note">Simulated Microsoft sign-in</p><h1>Permissions requested</h1>'
         f"<p><b>{escape(application)}</b> would like to:</p><ul>{items}</ul>"
-        f'<form method="post" action="?{escape(urlencode(fields))}">'
+        f'<form method="post" action="?{escape(urlencode(fields or {}))}">{_render_hidden(hidden or {})}'
         f"{accounts or '<p>There is no account in this organization yet.</p>'}"
         '<div class="buttons"><button name="decision" value="deny" formnovalidate>Cancel</button>'
         '<button name="decision" value="allow">Accept</button></div></form>',
@@ -63,14 +67,33 @@ def render_error(text: str) -> str:
     )
 
 
-def render_form_post(uri: str, values: Mapping[str, str]) -> str:
-    hidden = "".join(
+def render_code_form(code: str) -> str:
+    """Render the page on which a user enters the code of a device."""
+    problem = '<p role="alert">That code did not work. Check the code and try again.</p>' if code else ""
+    return _render_page(
+        "Enter code",
+        f'<p class="note">Simulated Microsoft sign-in</p><h1>Enter code</h1>{problem}'
+        "<p>Enter the code displayed on your app or device.</p>"
+        f'<form method="post"><input name="otc" aria-label="Code" value="{escape(code)}" required autofocus>'
+        '<div class="buttons"><button value="allow">Next</button></div></form>',
+    )
+
+
+def render_notice(text: str) -> str:
+    return _render_page("Sign in", f'<p class="note">Simulated Microsoft sign-in</p><p>{escape(text)}</p>')
+
+
+def _render_hidden(values: Mapping[str, str]) -> str:
+    return "".join(
         f'<input type="hidden" name="{escape(name)}" value="{escape(value)}">'
         for name, value in values.items()
     )
+
+
+def render_form_post(uri: str, values: Mapping[str, str]) -> str:
     return (
         '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Working...</title></head>'
-        f'<body><form method="post" name="hiddenform" action="{escape(uri)}">{hidden}'
+        f'<body><form method="post" name="hiddenform" action="{escape(uri)}">{_render_hidden(values)}'
         "<noscript><p>Script is disabled. Click Submit to continue.</p>"
         '<input type="submit" value="Submit"></noscript></form>'
         "<script>document.forms[0].submit();</script></body></html>"

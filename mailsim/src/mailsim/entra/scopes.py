@@ -32,6 +32,7 @@ APPLICATION = (
     "MailboxSettings.Read",
     "MailboxSettings.ReadWrite",
 )
+_USER_DEFAULT = ["User.Read", "Mail.Read"]
 _SPELLINGS = {name.lower(): name for name in (*IDENTITY, *DELEGATED)}
 
 
@@ -41,6 +42,12 @@ def parse_scopes(text: str) -> list[str]:
     if not names:
         raise EntraError(900144, parameter="scope")
     return list(dict.fromkeys(_parse_scope(name) for name in names))
+
+
+def expand_default(names: list[str]) -> list[str]:
+    """Replace `.default` by what it means for a user."""
+    expanded = (_USER_DEFAULT if name == ".default" else [name] for name in names)
+    return list(dict.fromkeys(permission for permissions in expanded for permission in permissions))
 
 
 def _parse_scope(name: str) -> str:

@@ -1,11 +1,13 @@
-"""The token endpoint of Entra, for authorization_code, refresh_token and client_credentials.
+"""The token endpoint of Entra, for codes, refresh tokens, client credentials and device codes.
 
-It checks the request; `grants` issues the tokens and `client_authentication` checks the client.
+Also the endpoint that starts the sign-in of a device. It checks the request; `grants` issues the tokens and
+`client_authentication` checks the client.
 """
 
 import base64
 import hashlib
 import secrets
+from collections.abc import Callable, Mapping
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -13,7 +15,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mailsim.entra import aadsts, client_authentication, scopes
+from mailsim.entra import aadsts, client_authentication, device_flow, scopes
 from mailsim.entra.aadsts import ERRORS, EntraError
 from mailsim.entra.context import EntraContext, base_url, guid_or_new
 from mailsim.entra.directory import EntraUser
@@ -25,14 +27,25 @@ from mailsim.registry import OAuthApplication
 MAX_FORM_BYTES = 256 * 1024
 
 
+EntraHandler = Callable[[EntraContext, Request, dict[str, str]], Mapping[str, Any]]
+
+
 async def token(entra: EntraContext, request: Request) -> Response:
+    return await _answer_form(entra, request, _handle_grant)
+
+
+async def device_code(entra: EntraContext, request: Request) -> Response:
+    return await _answer_form(entra, request, device_flow.start_sign_in)
+
+
+async def _answer_form(entra: EntraContext, request: Request, handle: EntraHandler) -> Response:
     trace = guid_or_new(entra)
     form: dict[str, str] = {}
     try:
         form = client_authentication.merge_basic_credentials(
             _parse_form(await _read_body(request)), request.headers.get("authorization", "")
         )
-        answer, status = _handle_grant(entra, request, form), 200
+        answer, status = handle(entra, request, form), 200
     except EntraError as error:
         correlation = guid_or_new(
             entra, request.headers.get("client-request-id") or form.get("client-request-id")
@@ -91,6 +104,8 @@ def _handle_grant(entra: EntraContext, request: Request, form: dict[str, str]) -
         return _redeem_refresh_token(entra, request, tenant, application, form)
     if grant_type == "client_credentials":
         return _grant_client_credentials(entra, request, tenant, application, form)
+    if grant_type in device_flow.DEVICE_GRANTS:
+        return _redeem_device_code(entra, request, tenant, application, form)
     raise EntraError(70003, type=grant_type)
 
 
@@ -172,6 +187,20 @@ def _redeem_refresh_token(
     selected = _select_scopes(form.get("scope"), refresh.scopes, application)
     answer = entra.grants.token_response(refresh, selected, base_url(request), keep=True)
     return _add_client_info(answer, form, refresh.user)
+
+
+def _redeem_device_code(
+    entra: EntraContext, request: Request, tenant: str, application: OAuthApplication, form: dict[str, str]
+) -> dict[str, Any]:
+    code = form.get("device_code") or _require(form, "code")  # older clients send `code`
+    _authenticate_client(entra, request, tenant, application, form)
+    user, granted = device_flow.redeem_device_code(entra, tenant, application, code)
+    _log_mailbox(request, user)
+    refresh = EntraRefreshToken(application, user, granted, entra.sim.clock.time(), 0, spa=False)
+    answer = entra.grants.token_response(
+        refresh, granted, base_url(request), keep="offline_access" in granted
+    )
+    return _add_client_info(answer, form, user)
 
 
 def _log_mailbox(request: Request, user: EntraUser | None) -> None:

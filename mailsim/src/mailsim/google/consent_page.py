@@ -42,7 +42,7 @@ _LONG_SCOPES = {"email": f"{_AUTH}userinfo.email", "profile": f"{_AUTH}userinfo.
 _EMBEDDED = ("; wv)", "GSA/", "FBAN/", "FBAV/", "Instagram ")
 
 
-class _ConsentPageError(Exception):
+class ConsentPageError(Exception):
     """An error shown as a page, because redirecting to the client is not safe."""
 
     def __init__(self, status: int, error: str, message: str) -> None:
@@ -69,16 +69,16 @@ class _ConsentRequest:
 
 async def authorize(google: GoogleContext, request: Request) -> Response:
     try:
-        pairs = await _read_parameters(request)
+        pairs = await read_parameters(request)
         consent_request = _parse_request(google, request, dict(pairs))
         if request.method == "POST":
             return _handle_decision(google, consent_request, pairs)
         return _show_page_or_redirect(google, consent_request, request.url.query)
-    except _ConsentPageError as error:
-        return _render_error(error)
+    except ConsentPageError as error:
+        return render_error(error)
 
 
-async def _read_parameters(request: Request) -> list[tuple[str, str]]:
+async def read_parameters(request: Request) -> list[tuple[str, str]]:
     """Read the parameters of the query and then of the form, whose fields win."""
     query = request.url.query
     body = bytearray()
@@ -86,7 +86,7 @@ async def _read_parameters(request: Request) -> list[tuple[str, str]]:
         async for chunk in request.stream():
             body += chunk
             if len(body) > MAX_FORM:
-                raise _ConsentPageError(400, "invalid_request", "The form is too large.")
+                raise ConsentPageError(400, "invalid_request", "The form is too large.")
     try:
         form = bytes(body).decode()
         return [
@@ -94,31 +94,31 @@ async def _read_parameters(request: Request) -> list[tuple[str, str]]:
             *parse_qsl(form, keep_blank_values=True, max_num_fields=200),
         ]
     except ValueError as error:
-        raise _ConsentPageError(400, "invalid_request", "The request is malformed.") from error
+        raise ConsentPageError(400, "invalid_request", "The request is malformed.") from error
 
 
 def _parse_request(google: GoogleContext, request: Request, form: dict[str, str]) -> _ConsentRequest:
     if any(mark in request.headers.get("user-agent", "") for mark in _EMBEDDED):
-        raise _ConsentPageError(403, "disallowed_useragent", "This browser may not be used to sign in.")
+        raise ConsentPageError(403, "disallowed_useragent", "This browser may not be used to sign in.")
     client = _find_client(google, form)
     uri = form.get("redirect_uri", "")
     if not uri:
-        raise _ConsentPageError(400, "invalid_request", "Missing required parameter: redirect_uri")
+        raise ConsentPageError(400, "invalid_request", "Missing required parameter: redirect_uri")
     if not is_redirect_allowed(client, uri):
-        raise _ConsentPageError(400, "redirect_uri_mismatch", f"{uri} is not registered for this client.")
+        raise ConsentPageError(400, "redirect_uri_mismatch", f"{uri} is not registered for this client.")
     if form.get("response_type") != "code":
         word = (
             "Invalid response_type"
             if form.get("response_type")
             else "Required parameter is missing: response_type"
         )
-        raise _ConsentPageError(400, "invalid_request", word)
+        raise ConsentPageError(400, "invalid_request", word)
     challenge, method = (
         form.get("code_challenge", ""),
         form.get("code_challenge_method", "plain") or "plain",
     )
     if method not in {"S256", "plain"} or (challenge and not 43 <= len(challenge) <= 128):
-        raise _ConsentPageError(400, "invalid_request", "Invalid code_challenge or code_challenge_method")
+        raise ConsentPageError(400, "invalid_request", "Invalid code_challenge or code_challenge_method")
     return _ConsentRequest(
         client=client,
         redirect_uri=uri,
@@ -136,22 +136,22 @@ def _parse_request(google: GoogleContext, request: Request, form: dict[str, str]
 
 def _find_client(google: GoogleContext, form: dict[str, str]) -> GoogleClient:
     if not form.get("client_id"):
-        raise _ConsentPageError(400, "invalid_request", "Missing required parameter: client_id")
+        raise ConsentPageError(400, "invalid_request", "Missing required parameter: client_id")
     client = google.find_client(form["client_id"])
     if client is None:
-        raise _ConsentPageError(401, "invalid_client", "The OAuth client was not found.")
+        raise ConsentPageError(401, "invalid_client", "The OAuth client was not found.")
     if client.problem == "deleted":
-        raise _ConsentPageError(401, "deleted_client", "The OAuth client was deleted.")
+        raise ConsentPageError(401, "deleted_client", "The OAuth client was deleted.")
     return client
 
 
 def _parse_scopes(text: str) -> tuple[str, ...]:
     asked = tuple(dict.fromkeys(_LONG_SCOPES.get(scope, scope) for scope in text.split()))
     if not asked:
-        raise _ConsentPageError(400, "invalid_request", "Missing required parameter: scope")
+        raise ConsentPageError(400, "invalid_request", "Missing required parameter: scope")
     unknown = [scope for scope in asked if scope not in SCOPE_DESCRIPTIONS and not _is_other_api_scope(scope)]
     if unknown:
-        raise _ConsentPageError(
+        raise ConsentPageError(
             400, "invalid_scope", f"Some requested scopes were invalid: {', '.join(unknown)}"
         )
     return asked
@@ -188,7 +188,7 @@ def _handle_decision(
         return _redirect_to_client(consent_request, {"error": "access_denied"})
     account = google.find_account(form.get("account", ""))
     if account is None:
-        raise _ConsentPageError(400, "invalid_request", "Choose an account.")
+        raise ConsentPageError(400, "invalid_request", "Choose an account.")
     selected_scopes = {value for name, value in pairs if name == "granted"}
     # Users cannot deselect identity scopes, only the others.
     granted = tuple(
@@ -200,7 +200,7 @@ def _handle_decision(
     if duration and not (
         duration.isascii() and duration.isdecimal() and 0 < int(duration[:12]) <= 366 * 86_400
     ):
-        raise _ConsentPageError(400, "invalid_request", "Choose a duration.")
+        raise ConsentPageError(400, "invalid_request", "Choose a duration.")
     return _allow_access(google, consent_request, account, granted, int(duration) if duration else None)
 
 
@@ -213,11 +213,11 @@ def _allow_access(
 ) -> Response:
     client = consent_request.client
     if google.grants.account_problems.get(account.sub) == "admin_policy_enforced":
-        raise _ConsentPageError(
+        raise ConsentPageError(
             400, "admin_policy_enforced", "Your organization's administrator does not allow this app."
         )
     if client.problem == "org_internal" and account.email.partition("@")[2] != client.internal_domain:
-        raise _ConsentPageError(
+        raise ConsentPageError(
             403, "org_internal", "This app is restricted to users within its organization."
         )
     scopes = list(granted)
@@ -279,11 +279,11 @@ def _render_page(
     query: str,
 ) -> Response:
     chosen = hinted or (accounts[0] if accounts else None)
-    account_rows = "".join(_render_account(account, chosen=account is chosen) for account in accounts)
+    account_rows = "".join(render_account(account, chosen=account is chosen) for account in accounts)
     if not account_rows:
         account_rows = "<p>There is no Gmail account yet. Create a mailbox first.</p>"
     scope_rows = "".join(
-        _render_scope(scope) for scope in consent_request.scopes if scope not in IDENTITY_SCOPES
+        render_scope(scope) for scope in consent_request.scopes if scope not in IDENTITY_SCOPES
     )
     scope_fieldset = (
         f"<fieldset><legend>This app wants to</legend>{scope_rows}</fieldset>" if scope_rows else ""
@@ -293,10 +293,10 @@ def _render_page(
 <fieldset><legend>Choose an account</legend>{account_rows}</fieldset>
 {scope_fieldset}{_DURATION}<nav><button name="decision" value="deny">Cancel</button>
 <button name="decision" value="allow">Allow</button></nav></form>"""
-    return _render_html("Sign in with Google (simulated)", body)
+    return render_html("Sign in with Google (simulated)", body)
 
 
-def _render_account(account: GoogleAccount, *, chosen: bool) -> str:
+def render_account(account: GoogleAccount, *, chosen: bool) -> str:
     email = html.escape(account.email)
     mark = " checked" if chosen else ""
     return (
@@ -305,7 +305,7 @@ def _render_account(account: GoogleAccount, *, chosen: bool) -> str:
     )
 
 
-def _render_scope(scope: str) -> str:
+def render_scope(scope: str) -> str:
     description = html.escape(SCOPE_DESCRIPTIONS.get(scope, scope))
     return (
         f'<label><input type="checkbox" name="granted" value="{html.escape(scope)}" checked>'
@@ -313,15 +313,15 @@ def _render_scope(scope: str) -> str:
     )
 
 
-def _render_error(error: _ConsentPageError) -> Response:
+def render_error(error: ConsentPageError) -> Response:
     body = (
         f"<h1>Access blocked</h1><p>{html.escape(error.message)}</p>"
         f"<p><small>Error {error.status}: {error.error}</small></p>"
     )
-    return _render_html("Access blocked (simulated)", body, error.status)
+    return render_html("Access blocked (simulated)", body, error.status)
 
 
-def _render_html(title: str, body: str, status: int = 200) -> Response:
+def render_html(title: str, body: str, status: int = 200) -> Response:
     page = (
         f'<!DOCTYPE html><html lang="en"><meta charset="utf-8"><title>{title}</title>'
         f'<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'

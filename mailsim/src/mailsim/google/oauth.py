@@ -1,4 +1,4 @@
-"""Google's OAuth endpoints for programs: token, revoke, keys, discovery, userinfo, tokeninfo.
+"""Google's OAuth endpoints for programs: token, device codes, revoke, keys, discovery, userinfo, tokeninfo.
 
 Also ID tokens, and the table of all OAuth routes. The consent page is in `consent_page`.
 """
@@ -18,6 +18,12 @@ from starlette.routing import Route
 from mailsim.google import consent_page
 from mailsim.google.clients import CONSUMER_DOMAINS, GoogleClient
 from mailsim.google.context import GoogleContext
+from mailsim.google.device_flow import (
+    DEVICE_GRANT,
+    exchange_device_code,
+    show_device_page,
+    start_sign_in,
+)
 from mailsim.google.grants import GoogleAccessToken, GoogleAccount, IssuedTokens, OAuthError
 from mailsim.google.jwt_bearer import JWT_BEARER, exchange_assertion
 from mailsim.google.service_accounts import is_service_account
@@ -62,6 +68,9 @@ def routes(google: GoogleContext) -> list[Route]:
         route("/token", token, "oauth.token", "POST"),
         route("/oauth2/v4/token", token, "oauth.token", "POST"),
         route("/o/oauth2/token", token, "oauth.token", "POST"),
+        route("/device/code", device_code, "oauth.device_code", "POST"),
+        route("/o/oauth2/device/code", device_code, "oauth.device_code", "POST"),
+        route("/device", show_device_page, "oauth.device", "GET", "POST"),
         route("/revoke", revoke, "oauth.revoke", "GET", "POST"),
         route("/o/oauth2/revoke", revoke, "oauth.revoke", "GET", "POST"),
         route("/oauth2/v1/certs", certificates, "oauth.certs"),
@@ -92,13 +101,25 @@ async def token(google: GoogleContext, request: Request) -> Response:
     return json_response(to_token_json(google, client, issued), 200, _NO_STORE)
 
 
+async def device_code(google: GoogleContext, request: Request) -> Response:
+    try:
+        started = start_sign_in(google, await read_form(request), _get_base_url(request))
+    except OAuthError as error:
+        return json_response(error.body, error.status, _NO_STORE)
+    return json_response(started, 200, _NO_STORE)
+
+
+def _get_base_url(request: Request) -> str:
+    return f"{request.url.scheme}://{request.url.netloc}"
+
+
 def _issue_delegated_token(
     google: GoogleContext, request: Request, form: Mapping[str, str]
 ) -> tuple[GoogleClient, IssuedTokens]:
     assertion = form.get("assertion", "")
     if not assertion:
         raise OAuthError(400, "invalid_request", "Missing required parameter: assertion")
-    token_url = f"{request.url.scheme}://{request.url.netloc}{request.url.path}"
+    token_url = f"{_get_base_url(request)}{request.url.path}"
     client, issued = exchange_assertion(google, assertion, token_url, google.now())
     request.scope["mailsim.exchange"].mailbox = issued.access.account.email
     _take_token_error(google, issued.access.account.email)
@@ -120,6 +141,8 @@ def _issue_tokens(
             raise OAuthError(400, "invalid_request", "Missing required parameter: refresh_token")
         _apply_faults(google, request, value)
         issued = google.grants.refresh_access(value, client, form.get("scope", "").split(), now)
+    elif grant_type == DEVICE_GRANT:
+        issued = exchange_device_code(google, client, form, now)
     elif not grant_type:
         raise OAuthError(400, "invalid_request", "Required parameter is missing: grant_type")
     else:
@@ -241,10 +264,11 @@ async def jwks(google: GoogleContext, _request: Request) -> Response:
 
 async def discovery(_realm: GoogleContext, request: Request) -> Response:
     """Return the discovery document: Google's own issuer, endpoints at the host of the request."""
-    base = f"{request.url.scheme}://{request.url.netloc}"
+    base = _get_base_url(request)
     body = {
         "issuer": ISSUER,
         "authorization_endpoint": f"{base}/o/oauth2/v2/auth",
+        "device_authorization_endpoint": f"{base}/device/code",
         "token_endpoint": f"{base}/token",
         "userinfo_endpoint": f"{base}/v1/userinfo",
         "revocation_endpoint": f"{base}/revoke",
@@ -268,7 +292,7 @@ async def discovery(_realm: GoogleContext, request: Request) -> Response:
             "sub",
         ],
         "code_challenge_methods_supported": ["plain", "S256"],
-        "grant_types_supported": ["authorization_code", "refresh_token", JWT_BEARER],
+        "grant_types_supported": ["authorization_code", "refresh_token", DEVICE_GRANT, JWT_BEARER],
     }
     return json_response(body, 200)
 

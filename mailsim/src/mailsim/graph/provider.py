@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from mailsim.entra import authorize, discovery, token
+from mailsim.entra import authorize, device_flow, discovery, token
 from mailsim.entra.aadsts import ERRORS
 from mailsim.entra.context import EntraContext
 from mailsim.entra.directory import EntraDirectory
@@ -76,6 +76,8 @@ def _sign_in_routes(entra: EntraContext) -> list[Route]:
     return [
         at(f"{oauth}/authorize", authorize.authorize, "authorize", "GET", "POST"),
         at(f"{oauth}/token", token.token, "token", "POST"),
+        at(f"{oauth}/devicecode", token.device_code, "devicecode", "POST"),
+        at("/devicelogin", device_flow.show_device_page, "devicelogin", "GET", "POST"),
         at("/{tenant}/adminconsent", authorize.admin_consent, "adminconsent", "GET", "POST"),
         at("/{tenant}/v2.0/adminconsent", authorize.admin_consent, "adminconsent", "GET", "POST"),
         at("/common/discovery/instance", discovery.instance, "instance"),
