@@ -128,12 +128,14 @@ def test_headers_become_properties(user, headers, name, value):
     assert delivered(user, message_bytes(**headers))[name] == value
 
 
-def test_a_draft_has_no_received_date_unless_switched_on(sim, user):
+def test_a_draft_has_a_received_date(user):
+    """Microsoft, "Create message": the response to a new draft has a `receivedDateTime`."""
     draft = user.post("messages", {"subject": "Later"})
-    assert draft["receivedDateTime"] is None
-    sim.control.patch("microsoft/options", json={"drafts_received": True})
-    assert user.get(f"messages/{draft['id']}")["receivedDateTime"] is not None
-    sim.control.patch("microsoft/options", json={"drafts_received": False})
+    assert draft["receivedDateTime"] == draft["createdDateTime"]
+    listed = user.get("mailFolders/drafts/messages?$orderby=receivedDateTime desc&$top=1")["value"]
+    assert [(one["id"], one["receivedDateTime"]) for one in listed] == [
+        (draft["id"], draft["receivedDateTime"])
+    ]
 
 
 @pytest.mark.parametrize(

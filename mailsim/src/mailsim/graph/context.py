@@ -92,8 +92,7 @@ class GraphContext:
         if state is None:
             return None
         details = self.message_details.get((mailbox.address, number), NO_DETAILS)
-        ids, received = self.ids(mailbox), self.options.drafts_received
-        return MessageView(mailbox, number, state, ids, prefer, received, details)
+        return MessageView(mailbox, number, state, self.ids(mailbox), prefer, details)
 
     def is_readable(self, mailbox: Mailbox, number: int) -> bool:
         """Return False while a message is hidden because its push was sent first."""

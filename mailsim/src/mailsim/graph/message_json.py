@@ -60,7 +60,6 @@ class MessageView:
     state: MessageState
     ids: GraphIds
     prefer: MessagePreferences
-    drafts_received: bool = True
     details: MessageDetails = NO_DETAILS
 
     @lazy_property
@@ -181,10 +180,6 @@ def _sent(view: MessageView) -> str:
     return view.received_at
 
 
-def _received(view: MessageView) -> str | None:
-    return None if view.state.draft and not view.drafts_received else view.received_at
-
-
 def _modified(view: MessageView) -> str:
     change = view.mailbox.last_change(view.number)
     return format_milliseconds(change.milliseconds) if change else view.received_at
@@ -255,7 +250,7 @@ BUILDERS: dict[str, Callable[[MessageView], Any]] = {
     "lastModifiedDateTime": _modified,
     "changeKey": lambda view: view.change_key,
     "categories": lambda view: list(view.state.categories),
-    "receivedDateTime": _received,
+    "receivedDateTime": lambda view: view.received_at,
     "sentDateTime": _sent,
     "hasAttachments": lambda view: any(not attachment.inline for attachment in view.attachments),
     "internetMessageId": lambda view: view.header("message-id").strip() or None,

@@ -19,7 +19,6 @@ class MicrosoftOptions(msgspec.Struct, forbid_unknown_fields=True):
     delta_page: int = 10
     delta_largest_page: int = 1000
     attachments_page: int = 0  # default page size without $top; 0: all
-    drafts_received: bool = False  # drafts have a receivedDateTime
     lifecycle_shape: Literal["tenant", "organization", "both"] = "both"
     reauthorization: bool = True  # pause pushes once the subscription's access token has expired
     subscriptions_per_mailbox: int = 1000
