@@ -10,6 +10,8 @@ from simulator.driver import Simulation
 
 IMMUTABLE = {"prefer": 'IdType="ImmutableId"'}
 APPLICATION_PERMISSION = "Mail.Read"
+# Any: the type checker cannot know that `**{"$top": 1}` names no headers.
+Headers = Any | None
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,7 @@ class MicrosoftUser:
             return self.http.request(method, path, **more)
         return self.http.request(method, f"/v1.0{path}" if path[:1] == "/" else f"/v1.0/me/{path}", **more)
 
-    def get(self, path: str, headers: dict[str, str] | None = None, **params: Any) -> Any:
+    def get(self, path: str, headers: Headers = None, **params: Any) -> Any:
         """Return the JSON of a response that must be 200."""
         return fine(self.request("GET", path, params=params or None, headers=headers), 200)
 
@@ -38,7 +40,7 @@ class MicrosoftUser:
         assert answer.status_code == status, f"{answer.status_code} {answer.text}"
         return answer.json()["error"]
 
-    def pages(self, path: str, headers: dict[str, str] | None = None, **params: Any) -> list[Any]:
+    def pages(self, path: str, headers: Headers = None, **params: Any) -> list[Any]:
         """Return the entries of all pages of a listing."""
         page = self.get(path, headers, **params)
         found = list(page["value"])
@@ -47,9 +49,7 @@ class MicrosoftUser:
             found += page["value"]
         return found
 
-    def delta(
-        self, path: str, headers: dict[str, str] | None = None, **params: Any
-    ) -> tuple[list[dict[str, Any]], str]:
+    def delta(self, path: str, headers: Headers = None, **params: Any) -> tuple[list[dict[str, Any]], str]:
         """Follow a complete round from a path or a deltaLink; return its entries and the next deltaLink."""
         page = self.get(path, headers, **params)
         found = list(page["value"])

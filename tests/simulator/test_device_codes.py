@@ -8,6 +8,7 @@ Microsoft: "OAuth 2.0 device authorization grant flow"
 
 import re
 import ssl
+from collections.abc import Generator
 from typing import Any
 
 import httpx2
@@ -16,23 +17,25 @@ import msal
 import pytest
 import requests
 
+from simulator.driver import Simulation
+
 GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 
 
 @pytest.fixture
-def http(sim):
+def http(sim: Simulation) -> Generator[httpx2.Client]:
     with httpx2.Client(base_url=sim.http, trust_env=False) as client:
         yield client
 
 
-def start_google(sim, http, scope="openid email") -> dict[str, Any]:
+def start_google(sim: Simulation, http: httpx2.Client, scope: str = "openid email") -> dict[str, Any]:
     form = {"client_id": sim.ready["clients"]["gmail"]["client_id"], "scope": scope}
     answer = http.post("/device/code", data=form)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def poll_google(sim, http, device_code: str) -> tuple[int, dict[str, Any]]:
+def poll_google(sim: Simulation, http: httpx2.Client, device_code: str) -> tuple[int, dict[str, Any]]:
     client = sim.ready["clients"]["gmail"]
     form = {"client_id": client["client_id"], "client_secret": client["client_secret"]}
     answer = http.post("/token", data={**form, "grant_type": GRANT, "device_code": device_code})
@@ -40,27 +43,36 @@ def poll_google(sim, http, device_code: str) -> tuple[int, dict[str, Any]]:
 
 
 @pytest.fixture
-def device(sim) -> dict[str, Any]:
+def device(sim: Simulation) -> dict[str, Any]:
     """Register a public client, as Microsoft requires of devices."""
     application = sim.post("applications", provider="outlook", name="Scanner")
     sim.control.patch(f"microsoft/applications/{application['client_id']}", json={"public": True})
     return application
 
 
-def start_entra(http, device, tenant="organizations", scope="Mail.Read offline_access") -> dict[str, Any]:
+def start_entra(
+    http: httpx2.Client,
+    device: dict[str, Any],
+    tenant: str = "organizations",
+    scope: str = "Mail.Read offline_access",
+) -> dict[str, Any]:
     form = {"client_id": device["client_id"], "scope": scope}
     answer = http.post(f"/{tenant}/oauth2/v2.0/devicecode", data=form)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
-def poll_entra(http, device, device_code: str, **more: str) -> tuple[int, dict[str, Any]]:
+def poll_entra(
+    http: httpx2.Client, device: dict[str, Any], device_code: str, **more: str
+) -> tuple[int, dict[str, Any]]:
     form = {"client_id": device["client_id"], "grant_type": GRANT, "device_code": device_code, **more}
     answer = http.post("/organizations/oauth2/v2.0/token", data=form)
     return answer.status_code, answer.json()
 
 
-def test_google_device_waits_until_its_user_approves_on_the_page(sim, http, address):
+def test_google_device_waits_until_its_user_approves_on_the_page(
+    sim: Simulation, http: httpx2.Client, address: str
+):
     """Google's guide, steps 2 to 6: the user opens `verification_url` and enters the code."""
     sim.create("gmail", address)
     started = start_google(sim, http)
@@ -78,7 +90,9 @@ def test_google_device_waits_until_its_user_approves_on_the_page(sim, http, addr
     assert poll_google(sim, http, started["device_code"])[1]["error"] == "invalid_grant"
 
 
-def test_google_polls_are_answered_with_the_documented_errors(sim, http, address):
+def test_google_polls_are_answered_with_the_documented_errors(
+    sim: Simulation, http: httpx2.Client, address: str
+):
     """Google's guide, section "Poll Google's authorization server", and RFC 8628, section 3.5."""
     sim.create("gmail", address)
     started = start_google(sim, http)
@@ -98,7 +112,7 @@ def test_google_polls_are_answered_with_the_documented_errors(sim, http, address
     assert "unknown, used or expired" in http.get("/device", params={"user_code": late["user_code"]}).text
 
 
-def test_google_devices_may_not_ask_for_mail(sim, http):
+def test_google_devices_may_not_ask_for_mail(sim: Simulation, http: httpx2.Client):
     """Google's guide, section "Allowed scopes": identity, some of Drive and of YouTube."""
     form = {
         "client_id": sim.ready["clients"]["gmail"]["client_id"],
@@ -108,7 +122,9 @@ def test_google_devices_may_not_ask_for_mail(sim, http):
     assert (answer.status_code, answer.json()["error"]) == (400, "invalid_scope")
 
 
-def test_entra_polls_are_answered_with_the_documented_errors(sim, http, device, address):
+def test_entra_polls_are_answered_with_the_documented_errors(
+    sim: Simulation, http: httpx2.Client, device: dict[str, Any], address: str
+):
     """Microsoft's document, section "Expected errors"."""
     sim.create("outlook", address)
     started = start_entra(http, device)
@@ -122,7 +138,9 @@ def test_entra_polls_are_answered_with_the_documented_errors(sim, http, device, 
     assert poll_entra(http, device, late["device_code"])[1]["error"] == "expired_token"
 
 
-def test_entra_device_reads_mail_once_its_user_signed_in_on_the_page(sim, http, device, address):
+def test_entra_device_reads_mail_once_its_user_signed_in_on_the_page(
+    sim: Simulation, http: httpx2.Client, device: dict[str, Any], address: str
+):
     sim.create("outlook", address, 2)
     started = start_entra(http, device)
     assert started["user_code"] in started["message"]
@@ -141,18 +159,20 @@ def test_entra_device_reads_mail_once_its_user_signed_in_on_the_page(sim, http, 
     assert again.status_code == 200
 
 
-def test_entra_refuses_a_device_code_for_a_confidential_client_without_secret(sim, http):
+def test_entra_refuses_a_device_code_for_a_confidential_client_without_secret(
+    sim: Simulation, http: httpx2.Client
+):
     """Microsoft: a client that is not marked as public must authenticate."""
     client = {"client_id": sim.ready["clients"]["outlook"]["client_id"]}
     started = start_entra(http, client)
     assert poll_entra(http, client, started["device_code"])[1]["error_codes"] == [7000218]
 
 
-def test_msal_signs_in_with_a_device_code(sim, device, address):
+def test_msal_signs_in_with_a_device_code(sim: Simulation, device: dict[str, Any], address: str):
     sim.create("outlook", address)
     with requests.Session() as session:
         session.verify, session.trust_env = sim.ca, False
-        app = msal.PublicClientApplication(
+        app: Any = msal.PublicClientApplication(
             device["client_id"],
             authority=f"{sim.https}/organizations",
             instance_discovery=False,
@@ -166,7 +186,7 @@ def test_msal_signs_in_with_a_device_code(sim, device, address):
     assert result["id_token_claims"]["preferred_username"] == address
 
 
-def test_the_discovery_documents_name_the_device_endpoints(sim):
+def test_the_discovery_documents_name_the_device_endpoints(sim: Simulation):
     """RFC 8628, section 4: `device_authorization_endpoint`."""
     with httpx2.Client(verify=ssl.create_default_context(cafile=sim.ca), trust_env=False) as http:
         google = http.get(f"{sim.https}/.well-known/openid-configuration").json()
@@ -175,7 +195,9 @@ def test_the_discovery_documents_name_the_device_endpoints(sim):
     assert entra["device_authorization_endpoint"] == f"{sim.https}/common/oauth2/v2.0/devicecode"
 
 
-def test_an_unknown_code_and_a_wrong_account_are_refused(sim, http, device, address):
+def test_an_unknown_code_and_a_wrong_account_are_refused(
+    sim: Simulation, http: httpx2.Client, device: dict[str, Any], address: str
+):
     sim.create("gmail", address)
     answer = sim.control.post("device-codes/NOPE", json={"address": address})
     assert (answer.status_code, "no device waits" in answer.text) == (404, True)

@@ -19,7 +19,7 @@ SIGN_IN = (
     "/o/oauth2/v2/auth", "/o/oauth2/auth", "/token", "/oauth2/v4/token", "/o/oauth2/token", "/revoke",
     "/o/oauth2/revoke", "/oauth2/v1/certs", "/oauth2/v3/certs", "/.well-known/openid-configuration",
     "/oauth2/v3/userinfo", "/oauth2/v2/userinfo", "/oauth2/v1/userinfo", "/v1/userinfo", "/tokeninfo",
-    "/oauth2/v3/tokeninfo", "/device/code", "/o/oauth2/device/code", "/device",
+    "/oauth2/v3/tokeninfo",
 )  # fmt: skip
 DIRECTORY_SCOPES = tuple(
     f"https://www.googleapis.com/auth/admin.directory.{name}.readonly" for name in ("user", "group")
@@ -64,8 +64,7 @@ WORD = st.one_of(
     st.sampled_from(
         ["me", "INBOX", "-1", "0", "abc", "18c9a1b2c3d4e5f6", "9" * 30, "../..", "%00", "raw", "full", "true",
          "http://[x", "https://[::1", "http://a:b/", "http://\u2100.example/", "http://localhost:99999/x",
-         "//", "code", "openid", "urn:ietf:params:oauth:grant-type:jwt-bearer",
-         "urn:ietf:params:oauth:grant-type:device_code", "e30.e30.e30",
+         "//", "code", "openid", "urn:ietf:params:oauth:grant-type:jwt-bearer", "e30.e30.e30",
          "eyJhbGciOiJub25lIn0.W10.", "eyJhbGciOiJSUzI1NiIsImtpZCI6WzFdfQ.eyJpc3MiOlsxXX0.e30"]
     ),
     st.integers(-(2**70), 2**70).map(str),
@@ -74,7 +73,7 @@ NAMES = [
     *sorted({name for method in METHODS for name in method.parameters}),
     "alt", "fields", "prettyPrint", "$.xgafv", "access_token", "client_id", "client_secret", "redirect_uri",
     "response_type", "scope", "state", "code", "grant_type", "refresh_token", "token", "code_challenge",
-    "uploadType", "upload_id", "device_code", "user_code", "account", "decision",
+    "uploadType", "upload_id",
     "assertion", "customer", "domain", "query", "userKey", "orderBy", "projection", "roles", "showDeleted",
 ]  # fmt: skip
 QUERY = st.lists(st.tuples(st.one_of(st.sampled_from(NAMES), WORD), WORD), max_size=4)

@@ -5,10 +5,12 @@ import hashlib
 import re
 from concurrent.futures import ThreadPoolExecutor
 from email.message import EmailMessage
+from typing import Any
 
 import pytest
 
-from simulator.microsoft_user import IMMUTABLE
+from simulator.driver import Simulation
+from simulator.microsoft_user import IMMUTABLE, MicrosoftUser, MicrosoftUsers
 
 DEFAULT = {
     "@odata.etag", "id", "createdDateTime", "lastModifiedDateTime", "changeKey", "categories",
@@ -20,7 +22,7 @@ DEFAULT = {
 DESK = {"emailAddress": {"name": "desk@example.org", "address": "desk@example.org"}}
 
 
-def message_bytes(html=None, text=None, **headers):
+def message_bytes(html: str | None = None, text: str | None = None, **headers: str) -> bytes:
     """Return a message with these headers; underscores become hyphens."""
     message = EmailMessage()
     message["From"] = "Ann Example <ann@example.org>"
@@ -41,16 +43,16 @@ def message_bytes(html=None, text=None, **headers):
 
 
 @pytest.fixture
-def user(sim, microsoft, address):
+def user(sim: Simulation, microsoft: MicrosoftUsers, address: str):
     return microsoft.connect(sim, address, "Mail.ReadWrite", "User.Read", "offline_access")
 
 
-def delivered(user, raw, **params):
+def delivered(user: MicrosoftUser, raw: bytes, **params: Any) -> dict[str, Any]:
     made = user.simulation.deliver(user.address, raw)
     return user.get(f"messages/{made['id']}", **params)
 
 
-def test_a_message_has_exactly_the_default_properties(user):
+def test_a_message_has_exactly_the_default_properties(user: MicrosoftUser):
     shown = delivered(user, message_bytes())
     assert set(shown) == DEFAULT | {"@odata.context"}
     assert shown["subject"] == "Grüße aus Köln"
@@ -63,7 +65,7 @@ def test_a_message_has_exactly_the_default_properties(user):
     assert (shown["isRead"], shown["isDraft"], shown["flag"]) == (False, False, {"flagStatus": "notFlagged"})
 
 
-def test_headers_and_unique_body_are_returned_only_when_selected(user):
+def test_headers_and_unique_body_are_returned_only_when_selected(user: MicrosoftUser):
     raw = message_bytes(text="New.\n\nOn Monday, 2 March 2026, Bob wrote:\n> Old.\n", X_Two="first")
     made = user.simulation.deliver(user.address, raw.replace(b"X-Two", b"X-Two: more\r\nX-Two", 1))
     shown = user.get(
@@ -76,14 +78,14 @@ def test_headers_and_unique_body_are_returned_only_when_selected(user):
     assert shown["uniqueBody"] == {"contentType": "text", "content": "New."}
 
 
-def test_html_is_the_default_and_plain_text_is_converted(user):
+def test_html_is_the_default_and_plain_text_is_converted(user: MicrosoftUser):
     body = delivered(user, message_bytes(text="a < b\nsecond\n"))["body"]
     assert body["contentType"] == "html"
     assert "a &lt; b<br>" in body["content"]
     assert body["content"].startswith("<html>")
 
 
-def test_a_preference_for_text_is_applied_and_confirmed(user):
+def test_a_preference_for_text_is_applied_and_confirmed(user: MicrosoftUser):
     made = user.simulation.deliver(user.address, message_bytes(html="<p>One</p><p>Two &amp; three</p>"))
     wanted = {"prefer": 'outlook.body-content-type="text"'}
     answer = user.request("GET", f"messages/{made['id']}", headers=wanted)
@@ -91,7 +93,7 @@ def test_a_preference_for_text_is_applied_and_confirmed(user):
     assert answer.json()["body"] == {"contentType": "text", "content": "One\r\nTwo & three"}
 
 
-def test_scripts_are_removed_unless_unsafe_html_is_allowed(user):
+def test_scripts_are_removed_unless_unsafe_html_is_allowed(user: MicrosoftUser):
     html = (
         '<html><head><meta charset="latin1"></head><body onload="x()"><script>steal()</script>'
         '<a href="javascript:go()">go</a><iframe src="y"></iframe><p>Stay</p></body></html>'
@@ -104,7 +106,7 @@ def test_scripts_are_removed_unless_unsafe_html_is_allowed(user):
     assert "steal()" in unsafe
 
 
-def test_the_preview_is_the_first_255_characters_on_one_line(user):
+def test_the_preview_is_the_first_255_characters_on_one_line(user: MicrosoftUser):
     shown = delivered(user, message_bytes(text="word \n" * 200))
     assert shown["bodyPreview"] == ("word " * 60)[:255]
     html = delivered(user, message_bytes(html="<style>p{color:red}</style><p>Only&nbsp;this</p>"))
@@ -124,11 +126,11 @@ def test_the_preview_is_the_first_255_characters_on_one_line(user):
         ({"Date": "Sat, 31 Jan 2026 23:30:00 -0130"}, "sentDateTime", "2026-02-01T01:00:00Z"),
     ],
 )  # fmt: skip
-def test_headers_become_properties(user, headers, name, value):
+def test_headers_become_properties(user: MicrosoftUser, headers: dict[str, str], name: str, value: object):
     assert delivered(user, message_bytes(**headers))[name] == value
 
 
-def test_a_draft_has_a_received_date(user):
+def test_a_draft_has_a_received_date(user: MicrosoftUser):
     """Microsoft, "Create message": the response to a new draft has a `receivedDateTime`."""
     draft = user.post("messages", {"subject": "Later"})
     assert draft["receivedDateTime"] == draft["createdDateTime"]
@@ -146,7 +148,7 @@ def test_a_draft_has_a_received_date(user):
         ("reply", "eventMessageResponse", "meetingAccepted"),
     ],
 )
-def test_meeting_messages_have_their_own_type(user, variant, kind, said):
+def test_meeting_messages_have_their_own_type(user: MicrosoftUser, variant: str, kind: str, said: str):
     method = {"request": "REQUEST", "cancel": "CANCEL", "reply": "REPLY"}[variant]
     message = EmailMessage()
     message["From"], message["Subject"] = "ann@example.org", "Meeting"
@@ -162,7 +164,7 @@ def test_meeting_messages_have_their_own_type(user, variant, kind, said):
     assert shown["hasAttachments"] is False
 
 
-def test_replies_share_the_conversation(user):
+def test_replies_share_the_conversation(user: MicrosoftUser):
     first = delivered(user, message_bytes())
     second = delivered(user, message_bytes(Message_ID="<two@example.org>", In_Reply_To="<one@example.org>"))
     third = delivered(user, message_bytes(Message_ID="<three@example.org>"))
@@ -170,7 +172,7 @@ def test_replies_share_the_conversation(user):
     base64.b64decode(first["conversationIndex"], validate=True)
 
 
-def test_mime_is_returned_byte_for_byte(user):
+def test_mime_is_returned_byte_for_byte(user: MicrosoftUser):
     raw = message_bytes(text="exactly\n")
     made = user.simulation.deliver(user.address, raw)
     answer = user.request("GET", f"messages/{made['id']}/$value")
@@ -178,7 +180,7 @@ def test_mime_is_returned_byte_for_byte(user):
     assert answer.content == raw
 
 
-def test_a_list_is_newest_first_in_pages_of_ten(sim, microsoft, address):
+def test_a_list_is_newest_first_in_pages_of_ten(sim: Simulation, microsoft: MicrosoftUsers, address: str):
     user = microsoft.connect(sim, address, messages=35)
     page = user.get("messages", IMMUTABLE)
     assert len(page["value"]) == 10
@@ -187,7 +189,7 @@ def test_a_list_is_newest_first_in_pages_of_ten(sim, microsoft, address):
     assert [one["id"] for one in found] == [entry["id"] for entry in reversed(sim.truth(address))]
 
 
-def test_top_ranges_from_1_to_1000(sim, microsoft, address):
+def test_top_ranges_from_1_to_1000(sim: Simulation, microsoft: MicrosoftUsers, address: str):
     user = microsoft.connect(sim, address, messages=1100)
     page = user.get("messages", **{"$top": 1000, "$select": "id"})
     assert len(page["value"]) == 1000
@@ -196,7 +198,7 @@ def test_top_ranges_from_1_to_1000(sim, microsoft, address):
         assert user.expect_error(400, "messages", params={"$top": wrong})["code"] == "BadRequest"
 
 
-def test_count_respects_the_filter(sim, microsoft, address):
+def test_count_respects_the_filter(sim: Simulation, microsoft: MicrosoftUsers, address: str):
     user = microsoft.connect(sim, address, messages=60)
     unread = sum(not entry["read"] for entry in sim.truth(address))
     page = user.get("messages", **{"$count": "true", "$filter": "isRead eq false", "$top": 1})
@@ -206,7 +208,7 @@ def test_count_respects_the_filter(sim, microsoft, address):
     assert user.request("GET", "mailFolders/inbox/messages/$count").text == str(inbox)
 
 
-def test_search_finds_words_and_excludes_filter_and_orderby(user):
+def test_search_finds_words_and_excludes_filter_and_orderby(user: MicrosoftUser):
     user.simulation.deliver(
         user.address, message_bytes(Subject="Rechnung Nummer 77", Message_ID="<r@example.org>")
     )
@@ -222,14 +224,16 @@ def test_search_finds_words_and_excludes_filter_and_orderby(user):
     assert user.expect_error(400, "messages", params=wrong)["code"] == "SearchWithFilter"
 
 
-def test_select_returns_only_the_selected_properties_and_the_id(user):
+def test_select_returns_only_the_selected_properties_and_the_id(user: MicrosoftUser):
     shown = delivered(user, message_bytes(), **{"$select": "subject,from/emailAddress"})
     assert set(shown) == {"@odata.context", "@odata.etag", "id", "subject", "from"}
     error = user.expect_error(400, "messages", params={"$select": "subjekt"})
     assert error["message"] == "Could not find a property named 'subjekt' on type 'microsoft.graph.message'."
 
 
-def test_a_huge_mailbox_is_listed_filtered_and_paged_without_parsing(sim, microsoft, address):
+def test_a_huge_mailbox_is_listed_filtered_and_paged_without_parsing(
+    sim: Simulation, microsoft: MicrosoftUsers, address: str
+):
     user = microsoft.connect(sim, address, messages=1_000_000)
     names = {"$select": "id", "$top": 5}
     deep = user.get("messages", IMMUTABLE, **names, **{"$skip": 900_000})["value"]
@@ -244,7 +248,9 @@ def test_a_huge_mailbox_is_listed_filtered_and_paged_without_parsing(sim, micros
     assert unread["@odata.count"] > 100_000
 
 
-def test_other_requests_are_answered_while_a_filter_reads_a_large_mailbox(sim, microsoft, address):
+def test_other_requests_are_answered_while_a_filter_reads_a_large_mailbox(
+    sim: Simulation, microsoft: MicrosoftUsers, address: str
+):
     user = microsoft.connect(sim, address, messages=12_000, kinds=["plain"])
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(user.get, "messages", **{"$filter": "subject eq 'zzz'"})
@@ -254,7 +260,9 @@ def test_other_requests_are_answered_while_a_filter_reads_a_large_mailbox(sim, m
         assert asked.result()["value"] == []
 
 
-def test_copies_are_found_by_their_message_id_in_a_large_mailbox(sim, microsoft, address):
+def test_copies_are_found_by_their_message_id_in_a_large_mailbox(
+    sim: Simulation, microsoft: MicrosoftUsers, address: str
+):
     user = microsoft.connect(sim, address, "Mail.ReadWrite", messages=1_200)
     first = user.get("mailFolders/inbox/messages", **{"$skip": 500, "$top": 1})["value"][0]
     copies = [user.post(f"messages/{first['id']}/copy", {"destinationId": "archive"}) for _ in range(2)]
@@ -265,21 +273,21 @@ def test_copies_are_found_by_their_message_id_in_a_large_mailbox(sim, microsoft,
     assert [one["id"] for one in in_archive] == ids[:2]
 
 
-def test_generated_mail_is_served_as_written(sim, microsoft, address):
+def test_generated_mail_is_served_as_written(sim: Simulation, microsoft: MicrosoftUsers, address: str):
     user = microsoft.connect(sim, address, messages=60)
     for entry in sim.truth(address):
         raw = user.request("GET", f"messages/{entry['id']}/$value").content
         assert hashlib.sha256(raw).hexdigest() == entry["sha256"]
 
 
-def test_unknown_and_malformed_ids_give_different_errors(user):
+def test_unknown_and_malformed_ids_give_different_errors(user: MicrosoftUser):
     made = delivered(user, message_bytes())
     user.request("DELETE", f"messages/{made['id']}")
     assert user.expect_error(404, f"messages/{made['id']}")["code"] == "ErrorItemNotFound"
     assert user.expect_error(400, "messages/nonsense")["code"] == "ErrorInvalidIdMalformed"
 
 
-def test_a_message_is_found_only_under_its_own_folder(user):
+def test_a_message_is_found_only_under_its_own_folder(user: MicrosoftUser):
     made = delivered(user, message_bytes())
     assert user.get(f"mailFolders/inbox/messages/{made['id']}")["id"] == made["id"]
     assert user.expect_error(404, f"mailFolders/archive/messages/{made['id']}")["code"] == "ErrorItemNotFound"
