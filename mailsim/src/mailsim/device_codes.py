@@ -11,7 +11,7 @@ from mailsim.message_state import ProviderName
 from mailsim.registry import Registry
 
 _ALPHABET = "BCDFGHJKLMNPQRSTVWXZ"  # RFC 8628, section 6.1: no vowels, so no words
-_FORGET_SECONDS = 86_400.0  # after expiry; until then, a poll is told that the code expired
+_FORGET_SECONDS = 86_400.0  # after expiry; until then, a poll gets `expired_token`
 
 
 @dataclass(slots=True)
@@ -62,8 +62,8 @@ class DeviceCodes:
         forgotten = now - _FORGET_SECONDS
         self.sign_ins = {code: one for code, one in self.sign_ins.items() if one.expires > forgotten}
         draw = self._registry.new_bytes(f"device code of {provider}", 64)
-        letters = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in draw[:8])
-        user_code = f"{letters[:4]}-{letters[4:]}" if provider == "gmail" else letters
+        consonants = "".join(_ALPHABET[byte % len(_ALPHABET)] for byte in draw[:8])
+        user_code = f"{consonants[:4]}-{consonants[4:]}" if provider == "gmail" else consonants
         device_code = base64.urlsafe_b64encode(draw[8:]).decode().rstrip("=")
         sign_in = DeviceSignIn(
             provider, device_code, user_code, client_id, tenant, scopes, now + seconds, interval

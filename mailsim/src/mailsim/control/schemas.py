@@ -92,7 +92,7 @@ Line = Annotated[str, msgspec.Meta(pattern=r"^[^\r\n\x00]*$", max_length=4000)]
 
 
 class DeviceSignInInfo(msgspec.Struct, frozen=True):
-    """A sign-in of a device. `address` is the account that approved it, empty while nobody has."""
+    """A sign-in of a device. `address` is the account that approved it, empty before."""
 
     provider: ProviderName
     user_code: str

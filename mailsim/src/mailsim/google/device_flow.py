@@ -65,7 +65,7 @@ def start_sign_in(google: GoogleContext, form: Mapping[str, str], base_url: str)
 def exchange_device_code(
     google: GoogleContext, client: GoogleClient, form: Mapping[str, str], now: float
 ) -> IssuedTokens:
-    """Issue the tokens of an approved sign-in, or raise the error that tells the device what to do."""
+    """Issue the tokens of an approved sign-in, or raise the error for the device."""
     device_code = form.get("device_code", "")
     if not device_code:
         raise OAuthError(400, "invalid_request", "Missing required parameter: device_code")
