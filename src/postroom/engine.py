@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     # aiohttp and the providers are slow to import; only the processes that build an Engine pay for them.
     from aiohttp import ClientSession as HttpClient
 
+    from postroom.providers.graph.url_validation import NotificationUrlChecker
     from postroom.providers.simulator import SimulatorControl
 
 # Runs the work of one lease. It commits through `work.fenced_transaction`, and either finishes the lease in
@@ -59,6 +60,7 @@ class Engine:
     pipelines: Pipelines
     providers: Mapping[ProviderName, Provider]  # each with the rate limits that all of its mailboxes share
     identities: IdentityProvider | None
+    url_checker: "NotificationUrlChecker"  # for commands that check pushes
     simulator: "SimulatorControl | None"  # while a demonstration runs
     tokens: AccessTokens
     remote: Callable[[Mailbox], RemoteMailbox]

@@ -292,14 +292,14 @@ def print_stages(stages: dict[str, Any]) -> None:
         output.print_line(f"  extract     by {read['reader']}{fallback}{costs}")
         fields = read["fields"].items()
         rows = [
-            [f"    {name}", _shorten(each["value"]), each["confidence"], _shorten(each["evidence"])]
-            for name, each in fields
+            [f"    {name}", _shorten(field["value"]), field["confidence"], _shorten(field["evidence"])]
+            for name, field in fields
         ]
         output.print_table(["    FIELD", "VALUE", "CONFIDENCE", "EVIDENCE"], rows)
-        for name, each in fields:
-            _print_rows(name, each["value"])
-        for each in stages["check"]:
-            output.print_line(f"  check       {'passed' if each['passed'] else 'FAILED'} {each['words']}")
+        for name, field in fields:
+            _print_rows(name, field["value"])
+        for check in stages["check"]:
+            output.print_line(f"  check       {'passed' if check['passed'] else 'FAILED'} {check['words']}")
     output.print_line(f"  route       {route['state']} {route['reason'] or ''}".rstrip())
 
 

@@ -54,5 +54,5 @@ def names(
             return await flow.set_names(connection, organization, name or [], actor=actor)
         return await organizations.list_names(connection)
 
-    for each in startup.run_in_transaction(act) or ["No names: addressees are not checked."]:
-        typer.echo(each)
+    for line in startup.run_in_transaction(act) or ["No names: addressees are not checked."]:
+        typer.echo(line)

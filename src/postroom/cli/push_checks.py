@@ -30,7 +30,7 @@ class PushCheckResult:
 
 
 async def check_push(engine: "Engine", mailbox: "Mailbox", live: "Subscription") -> PushCheckResult:
-    """Check the whole way of a push about this mailbox."""
+    """Check the whole path of a push about this mailbox."""
     if live.provider_subscription_id is None:
         return await _check_with_new_watch(engine, mailbox, live)
     return await _check_with_test_push(engine, mailbox)
@@ -39,7 +39,6 @@ async def check_push(engine: "Engine", mailbox: "Mailbox", live: "Subscription")
 async def _check_with_test_push(engine: "Engine", mailbox: "Mailbox") -> PushCheckResult:
     """Send a notification with the secret of a temporary subscription, as the provider would."""
     from postroom.store import subscriptions
-    from postroom.wiring import remotes
 
     id_, secret = SubscriptionId(uuid4()), Secret(token_urlsafe(48))
     url = f"{engine.subscribe.prefix(mailbox.provider)}{id_}"
@@ -49,7 +48,7 @@ async def _check_with_test_push(engine: "Engine", mailbox: "Mailbox") -> PushChe
             connection, mailbox.id, id_, notification_url=url, secret_sha256=digest
         )
     try:
-        fault = await remotes.find_push_fault(engine.client, url, secret)
+        fault = await engine.url_checker.find_push_fault(url, secret)
         async with engine.database.transaction(mailbox.organization) as connection:
             rows = await subscriptions.list_by_mailbox(connection, mailbox.id)
     finally:

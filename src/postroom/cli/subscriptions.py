@@ -204,7 +204,6 @@ def _to_json(row: "Subscription", mailbox: "Mailbox") -> dict[str, object]:
 async def _check_reachability(context: SubscriptionCommandContext) -> "list[DoctorCheck]":
     """Check public URL and handshake: without them no provider can push."""
     from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
-    from postroom.wiring import remotes
 
     url = context.engine.settings.public_url
     if url is None:
@@ -212,7 +211,7 @@ async def _check_reachability(context: SubscriptionCommandContext) -> "list[Doct
         return [DoctorCheck("public url", DoctorCheckState.FAIL, "not set", remedy)]
     checks = [await _check_public_address(url)]
     notification_url = f"{context.engine.subscribe.prefix(ProviderName.OUTLOOK)}{uuid4()}"
-    fault = await remotes.find_handshake_fault(context.engine.client, notification_url)
+    fault = await context.engine.url_checker.find_handshake_fault(notification_url)
     if fault is None:
         checks.append(DoctorCheck("handshake", DoctorCheckState.OK, f"{url} answers as providers require"))
     else:

@@ -92,10 +92,10 @@ class ParsedMessage:
 
     def walk_attachments(self) -> Iterator[MimeAttachment]:
         """All attachments, also those of attached messages, depth first."""
-        for each in self.attachments:
-            yield each
-            if each.attached_message is not None:
-                yield from each.attached_message.walk_attachments()
+        for attachment in self.attachments:
+            yield attachment
+            if attachment.attached_message is not None:
+                yield from attachment.attached_message.walk_attachments()
 
 
 def parse(raw: bytes) -> ParsedMessage:

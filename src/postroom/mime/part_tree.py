@@ -134,13 +134,13 @@ def _parse_children(
     if not spans:
         findings.note("boundary")
     children: list[MimePart] = []
-    for number, each in enumerate(spans):
+    for number, part_span in enumerate(spans):
         child = spot.child(number, media_type)
         if findings.parts >= MAX_PARTS:
             findings.note("parts")
-            children.append(_opaque_part(child, memoryview(raw)[each[0] : span[1]]))
+            children.append(_opaque_part(child, memoryview(raw)[part_span[0] : span[1]]))
             break
-        children.append(_parse_part(raw, each, child, findings))
+        children.append(_parse_part(raw, part_span, child, findings))
     return tuple(children)
 
 

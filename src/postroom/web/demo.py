@@ -252,13 +252,13 @@ async def _kill_worker(context: DemoContext) -> None:
     """Kill a worker on this machine. It belongs to the demo, because the database does."""
     here = socket.gethostname()[:30]
     workers = [
-        each
-        for each in (await health.read_health(context.site.database)).list_processes("worker")
-        if each.host == here
+        process
+        for process in (await health.read_health(context.site.database)).list_processes("worker")
+        if process.host == here
     ]
-    for each in workers[:1]:
+    for process in workers[:1]:
         with suppress(ProcessLookupError):
-            os.kill(each.pid, signal.SIGKILL)
+            os.kill(process.pid, signal.SIGKILL)
 
 
 async def _kill_database(context: DemoContext) -> None:

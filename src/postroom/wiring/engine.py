@@ -29,6 +29,7 @@ from postroom.flow.storage import blob_gc
 from postroom.flow.storage.blob_gc import BlobGcContext
 from postroom.model import ContentPolicy, ProviderName, WorkKind
 from postroom.ports import BlobStore
+from postroom.providers.graph.url_validation import NotificationUrlChecker
 from postroom.store.database import Database
 from postroom.store.ledger import Signer
 from postroom.vault import LedgerHeads, LedgerKeys
@@ -75,6 +76,7 @@ def build_engine(
         pipelines=pipelines,
         providers=providers,
         identities=remotes.build_identity_provider(settings, client),
+        url_checker=NotificationUrlChecker(client),
         simulator=remotes.build_simulator(client, settings.simulator_url) if settings.simulator_url else None,
         tokens=tokens,
         remote=tokens.open_mailbox,

@@ -1,6 +1,6 @@
 """Build what talks to other servers from the settings: HTTP client, providers, sign-in, simulator.
 
-Also lists where people can sign in, and names the checks of our notification URL for commands.
+Also lists where people can sign in.
 
 Imports the HTTP client and the adapters: commands that need none of them must not import this module.
 """
@@ -14,19 +14,8 @@ from postroom.config import Settings
 from postroom.model import ProviderName, Secret
 from postroom.ports import IdentityProvider, Provider
 from postroom.providers import registry
-from postroom.providers.graph.url_validation import find_handshake_fault, find_push_fault
 from postroom.providers.simulator import SimulatorControl
 from postroom.providers.transport import open_client
-
-__all__ = [
-    "build_identity_provider",
-    "build_providers",
-    "build_simulator",
-    "find_handshake_fault",
-    "find_push_fault",
-    "find_sign_in_providers",
-    "open_http_client",
-]
 
 
 def open_http_client(settings: Settings) -> AbstractAsyncContextManager[aiohttp.ClientSession]:

@@ -54,6 +54,6 @@ async def check(
     """
     async with open_sources(evidence, connection, read) as sources:
         found = await check_history(sources.connection)
-        for each in _CHECKS:
-            found += await each(sources)
+        for check in _CHECKS:
+            found += await check(sources)
         return sorted(found)

@@ -45,8 +45,8 @@ async def _check_mirrored(sources: Sources, mailbox: ObservedMailbox) -> list[Vi
     remote = await sources.remote(mailbox)
     rows = await sources.rows(_MESSAGES, mailbox.id)
     attachments: dict[int, list[Row]] = defaultdict(list)
-    for each in await sources.rows(_ATTACHMENTS, mailbox.id):
-        attachments[each["message_id"]].append(each)
+    for attachment in await sources.rows(_ATTACHMENTS, mailbox.id):
+        attachments[attachment["message_id"]].append(attachment)
     live = {row["provider_message_id"]: row for row in rows if row["deleted_at"] is None}
     deleted = {row["provider_message_id"]: row for row in rows if row["deleted_at"] is not None}
     found = list(_compare_presence(sources, mailbox, remote, live, deleted))

@@ -106,11 +106,11 @@ def _check_bodies(
 ) -> Iterator[Violation]:
     """What is sent is what the feed has. One event has one id, and no id belongs to two events."""
     ids: dict[str, int] = {}
-    for each in received:
-        subject = f"webhook {webhook.id}, line {each.line} of {webhook.received.name}"
-        data = each.event["data"]
+    for request in received:
+        subject = f"webhook {webhook.id}, line {request.line} of {webhook.received.name}"
+        data = request.event["data"]
         position = data["position"]
-        identifier = each.headers.get("webhook-id", "")
+        identifier = request.headers.get("webhook-id", "")
         if ids.setdefault(identifier, position) != position:
             text = f"id {identifier} was used for position {ids[identifier]} and for {position}"
             yield Violation("webhooks.id", subject, text)
@@ -120,11 +120,11 @@ def _check_bodies(
                 text = f"announces position {position}, which is not in the feed or not selected"
                 yield Violation("webhooks.unknown", subject, text)
             continue
-        sent = (each.event["type"], data["entity_type"], data["entity_id"])
+        sent = (request.event["type"], data["entity_type"], data["entity_id"])
         if sent != (event["kind"], event["entity_type"], event["entity_id"]) or any(
             data.get(name) != value for name, value in event["data"].items()
         ):
-            yield Violation("webhooks.body", subject, f"sent {each.body}, the feed has {event}")
+            yield Violation("webhooks.body", subject, f"sent {request.body}, the feed has {event}")
 
 
 def _check_delivered(
@@ -146,17 +146,17 @@ def _check_order(
     for position, event in sorted(expected.items()):
         of_object[event["entity_type"], event["entity_id"]].append(position)
     accepted: set[int] = set()
-    for each in received:
-        position = each.event["data"]["position"]
+    for request in received:
+        position = request.event["data"]["position"]
         event = expected.get(position)
         if event is not None:
             before = of_object[event["entity_type"], event["entity_id"]]
             skipped = [earlier for earlier in before if earlier < position and earlier not in accepted]
             if skipped:
                 subject = f"webhook {webhook.id}, {event['entity_type']} {event['entity_id']}"
-                text = f"line {each.line}: position {position} was sent before {skipped} was accepted"
+                text = f"line {request.line}: position {position} was sent before {skipped} was accepted"
                 yield Violation("webhooks.order", subject, text)
-        if each.accepted:
+        if request.accepted:
             accepted.add(position)
 
 

@@ -38,10 +38,10 @@ def collect_numbers(
             places.setdefault((abs(float(value.number)), value.percent), []).append(value)
     best: dict[tuple[float, bool], dict[str, FieldCandidate]] = {key: {} for key in places}
     for name, candidates in fits.items():
-        for each in candidates:
-            key = (abs(float(each.value.number)), each.value.percent)
-            if key in best and (name not in best[key] or best[key][name].score < each.score):
-                best[key][name] = each
+        for candidate in candidates:
+            key = (abs(float(candidate.value.number)), candidate.value.percent)
+            if key in best and (name not in best[key] or best[key][name].score < candidate.score):
+                best[key][name] = candidate
     found = [
         DistinctNumber(
             size,

@@ -116,10 +116,10 @@ def _find_position(
     value: Any, written: tuple[ParsedValue, ...], document: DocumentText
 ) -> tuple[int, int, int] | None:
     wanted = abs(value) if isinstance(value, Decimal) else value
-    for each in written:
-        content = abs(each.content) if isinstance(each.content, Decimal) else each.content
+    for parsed in written:
+        content = abs(parsed.content) if isinstance(parsed.content, Decimal) else parsed.content
         if content == wanted:
-            return each.line, each.start, each.end
+            return parsed.line, parsed.start, parsed.end
     if isinstance(value, str):
         for line in document.lines:
             start = line.text.casefold().find(value.casefold())

@@ -115,15 +115,18 @@ def _alternatives(
     """Return the amounts of each line that may be a charge, each with the field that it fits best."""
     best: dict[tuple[int, int], tuple[str, FieldCandidate]] = {}
     for name, candidates in fits.items():
-        for each in candidates:
-            place = each.value.line, each.value.start
-            fitting = each.score >= _MIN_SCORE and currency in {None, each.value.currency or currency}
-            if fitting and (place not in best or best[place][1].score < each.score):
-                best[place] = name, each
+        for candidate in candidates:
+            place = candidate.value.line, candidate.value.start
+            fitting = candidate.score >= _MIN_SCORE and currency in {
+                None,
+                candidate.value.currency or currency,
+            }
+            if fitting and (place not in best or best[place][1].score < candidate.score):
+                best[place] = name, candidate
     lines: dict[int, list[tuple[str, FieldCandidate]]] = defaultdict(list)
-    for name, each in sorted(best.values(), key=lambda found: -found[1].score):
-        if len(lines[each.value.line]) < _MAX_AMOUNTS:
-            lines[each.value.line].append((name, each))
+    for name, candidate in sorted(best.values(), key=lambda found: -found[1].score):
+        if len(lines[candidate.value.line]) < _MAX_AMOUNTS:
+            lines[candidate.value.line].append((name, candidate))
     return list(lines.values())[:_MAX_LINES]
 
 
@@ -168,11 +171,11 @@ def _sum_labelled(fits: Mapping[str, Sequence[FieldCandidate]]) -> dict[str, Cha
     found: dict[str, ChargeSum] = {}
     for name, candidates in fits.items():
         lines: dict[int, FieldCandidate] = {}
-        for each in candidates:
-            if each.score < _LIKELY_SCORE or not each.why.startswith("right"):
+        for candidate in candidates:
+            if candidate.score < _LIKELY_SCORE or not candidate.why.startswith("right"):
                 continue
-            if each.value.line not in lines or lines[each.value.line].score < each.score:
-                lines[each.value.line] = each
+            if candidate.value.line not in lines or lines[candidate.value.line].score < candidate.score:
+                lines[candidate.value.line] = candidate
         if lines:
             total = sum((abs(each.value.number) for each in lines.values()), Decimal(0))
             found[name] = ChargeSum(tuple(lines.values()), total, agreed=False)

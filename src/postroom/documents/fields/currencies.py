@@ -68,10 +68,10 @@ def find_currencies(text: str, meant: Mapping[str, str]) -> Iterator[tuple[str, 
 
     `meant` resolves the shared signs.
     """
-    for each in _CURRENCY.finditer(text):
-        shared = each["shared"]
-        code = meant.get(shared, SHARED_SIGNS[shared][0]) if shared else _currency_code(each)
-        yield code, not shared or shared in meant, *each.span()
+    for match in _CURRENCY.finditer(text):
+        shared = match["shared"]
+        code = meant.get(shared, SHARED_SIGNS[shared][0]) if shared else _currency_code(match)
+        yield code, not shared or shared in meant, *match.span()
 
 
 def _currency_code(each: re.Match[str]) -> str:

@@ -319,8 +319,8 @@ def _prefer_column_sum(column: Sequence[FieldCandidate]) -> Iterator[FieldCandid
     amounts = [each.value.number for each in column]
     for end in range(len(column), 2, -1):
         if sum(amounts[: end - 1]) == amounts[end - 1] != 0:
-            for each in column[: end - 1]:
-                yield FieldCandidate(each.value, each.score * 0.5, each.why, each.hit)
+            for candidate in column[: end - 1]:
+                yield FieldCandidate(candidate.value, candidate.score * 0.5, candidate.why, candidate.hit)
             last = column[end - 1]
             yield FieldCandidate(
                 last.value, max(each.score for each in column), f"the sum of the column {last.why}", last.hit

@@ -214,11 +214,11 @@ def _add_summed_taxes(context: LabelContext, numbers: Mapping[str, FieldValue]) 
         return found
     total = sum((row.vat for row in table_extraction.find_tax_rows(context, None)), Decimal(0))
     if total and net.value + total == gross.value:
-        for name, each in (("net", net), ("gross", gross), ("vat", replace(vat or net, value=total))):
-            assert each.signals
-            words = f"{each.evidence}; {net.value} + {total} = {gross.value}"
+        for name, field in (("net", net), ("gross", gross), ("vat", replace(vat or net, value=total))):
+            assert field.signals
+            words = f"{field.evidence}; {net.value} + {total} = {gross.value}"
             found[name] = _field_value(
-                each.value, replace(each.signals, agreed=True), words, page=each.page, box=each.box
+                field.value, replace(field.signals, agreed=True), words, page=field.page, box=field.box
             )
     return found
 
@@ -319,17 +319,17 @@ def _charge_fields(
     relation = next((each for each in kind.relations if isinstance(each, SettlementRelation)), None)
     summed = {name: fits[name] for name, field in kind.fields.items() if field.is_summed}
     found: dict[str, FieldValue] = {}
-    for name, each in charges.sum_charges(summed, relation, solved, every, rates).items():
-        first = each.amounts[0]
+    for name, charge in charges.sum_charges(summed, relation, solved, every, rates).items():
+        first = charge.amounts[0]
         # The payment proves that these amounts are charges, however far they are from their labels.
-        label = 1.0 if each.agreed else min(candidate.score for candidate in each.amounts)
+        label = 1.0 if charge.agreed else min(candidate.score for candidate in charge.amounts)
         signals = ConfidenceSignals(
-            "sum", label, each.margin, agreed=each.agreed, is_repeated=len(each.amounts) > 1
+            "sum", label, charge.margin, agreed=charge.agreed, is_repeated=len(charge.amounts) > 1
         )
-        words = " + ".join(f"{abs(candidate.value.number)}" for candidate in each.amounts)
-        proof = "; it explains the payment" if each.agreed else ""
+        words = " + ".join(f"{abs(candidate.value.number)}" for candidate in charge.amounts)
+        proof = "; it explains the payment" if charge.agreed else ""
         place = _position(document, first.value.line, first.value.start, first.value.end)
-        found[name] = _field_value(each.total, signals, f"{first.why}: {words}{proof}", **place)
+        found[name] = _field_value(charge.total, signals, f"{first.why}: {words}{proof}", **place)
     return found
 
 

@@ -178,17 +178,17 @@ def _reachable_amounts(
         nexts: list[DistinctNumber] = []
         for base in bases:
             conversions = _Conversions(base.size, rates if base.size > 1 else ())
-            for each in amounts.money:
+            for amount in amounts.money:
                 if (
-                    each.size in found
-                    or each in amounts.extras
-                    or each.place(paid).line < base.place(paid).line
+                    amount.size in found
+                    or amount in amounts.extras
+                    or amount.place(paid).line < base.place(paid).line
                 ):
                     continue
-                explanation = _explain_difference(base, each, amounts.extra_sums, conversions, towards)
+                explanation = _explain_difference(base, amount, amounts.extra_sums, conversions, towards)
                 if explanation:
-                    found[each.size] = (found[base.size][0] * 0.3 + explanation[0], explanation[1])
-                    nexts.append(each)
+                    found[amount.size] = (found[base.size][0] * 0.3 + explanation[0], explanation[1])
+                    nexts.append(amount)
         bases = nexts
     for step in _settlement_steps(amounts, worth, rates):
         right_side = step.changed or (step.size - worth.size) * towards >= 0

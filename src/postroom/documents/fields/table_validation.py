@@ -50,10 +50,10 @@ def _find_row_type(hint: Any) -> type[Any] | None:
 def _columns(row: type[Any]) -> dict[str, TableColumn]:
     hints = get_type_hints(row)
     found: dict[str, TableColumn] = {}
-    for each in fields(row):
-        kinds = {hints[each.name], *get_args(hints[each.name])}
+    for column in fields(row):
+        kinds = {hints[column.name], *get_args(hints[column.name])}
         holds = "number" if Decimal in kinds else "date" if date in kinds else "text"
-        found[each.name] = TableColumn(holds, required=type(None) not in kinds)
+        found[column.name] = TableColumn(holds, required=type(None) not in kinds)
     return found
 
 

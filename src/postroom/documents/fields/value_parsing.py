@@ -406,12 +406,12 @@ def _currency_beside(line: TextLine, start: int, end: int, currencies: list[Pars
     """Return the currency next to the number, preferring the one behind it."""
     next_one = bisect_left(currencies, end, key=lambda each: each.start)
     last_one = bisect_right(currencies, start, key=lambda each: each.end) - 1
-    for each in currencies[next_one : next_one + 1]:
-        if not line.text[end : each.start].strip(" -,\u2014"):
-            return str(each.content)
-    for each in currencies[max(last_one, 0) : last_one + 1]:
-        if not line.text[each.end : start].strip(" -+:\u2212\u2013"):
-            return str(each.content)
+    for currency in currencies[next_one : next_one + 1]:
+        if not line.text[end : currency.start].strip(" -,\u2014"):
+            return str(currency.content)
+    for currency in currencies[max(last_one, 0) : last_one + 1]:
+        if not line.text[currency.end : start].strip(" -+:\u2212\u2013"):
+            return str(currency.content)
     return None
 
 

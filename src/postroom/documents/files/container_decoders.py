@@ -14,10 +14,12 @@ from postroom.mime import tnef
 
 def iterate_files(message: bytes) -> Iterator[AttachedFile]:
     """Iterate over the attached files of a message; an attached message is yielded as bytes."""
-    for each in mime.parse(message).attachments:
-        if each.kind != "reference":
-            name = each.file_name or ("message.eml" if each.kind == "item" else "")
-            yield AttachedFile(name, each.media_type, each.content, each.is_inline, each.content_id)
+    for attachment in mime.parse(message).attachments:
+        if attachment.kind != "reference":
+            name = attachment.file_name or ("message.eml" if attachment.kind == "item" else "")
+            yield AttachedFile(
+                name, attachment.media_type, attachment.content, attachment.is_inline, attachment.content_id
+            )
 
 
 def iterate_tnef_files(stream: bytes) -> Iterator[AttachedFile]:

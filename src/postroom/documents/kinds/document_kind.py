@@ -111,7 +111,7 @@ class DocumentKind:
 
 def _find_field_spec(hint: Any, name_: str) -> FieldSpec:
     if get_origin(hint) is Annotated:
-        for each in get_args(hint)[1:]:
-            if isinstance(each, FieldSpec):
-                return each
+        for annotation in get_args(hint)[1:]:
+            if isinstance(annotation, FieldSpec):
+                return annotation
     raise SettingsError(f"The field {name_} of a document kind has no FieldSpec. Annotate it with one.")

@@ -189,10 +189,10 @@ def _assemble(
         if number >= 0:
             yield _INSTRUCTION.pack(_JUMP_IF_EQUAL, 0, 1, number)
             yield _INSTRUCTION.pack(_RETURN, 0, 0, _ALLOW)
-    for each in conditional:
-        yield _INSTRUCTION.pack(_JUMP_IF_EQUAL, 0, 4, _NUMBERS[each.call][architecture.column])
-        yield _INSTRUCTION.pack(_LOAD, 0, 0, _FIRST_ARGUMENT_OFFSET + 8 * each.argument)
-        yield _INSTRUCTION.pack(_JUMP_IF_ANY_BIT, 0, 1, each.bits)
+    for rule in conditional:
+        yield _INSTRUCTION.pack(_JUMP_IF_EQUAL, 0, 4, _NUMBERS[rule.call][architecture.column])
+        yield _INSTRUCTION.pack(_LOAD, 0, 0, _FIRST_ARGUMENT_OFFSET + 8 * rule.argument)
+        yield _INSTRUCTION.pack(_JUMP_IF_ANY_BIT, 0, 1, rule.bits)
         yield _INSTRUCTION.pack(_RETURN, 0, 0, _REFUSE)
         yield _INSTRUCTION.pack(_RETURN, 0, 0, _ALLOW)
     yield _INSTRUCTION.pack(_RETURN, 0, 0, _REFUSE)

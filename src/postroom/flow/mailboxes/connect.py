@@ -154,9 +154,9 @@ async def begin_login(
     hint, policy = await _resolve_hint_and_policy(context, organization, request)
     state = Secret(f"{login_id.hex}.{token_urlsafe(32)}")
     verifier = Secret(token_urlsafe(48))
-    stored_grant = _SealedLogin(verifier.reveal(), request.address, request.mailbox, request.policy)
+    details = _SealedLogin(verifier.reveal(), request.address, request.mailbox, request.policy)
     sealed = context.sealer.seal(
-        _login_context(organization, state), Secret(msgspec.json.encode(stored_grant).decode())
+        _login_context(organization, state), Secret(msgspec.json.encode(details).decode())
     )
     async with context.database.transaction(organization) as connection:
         pending = PendingLogin(provider, policy, sealed, actor)
@@ -213,18 +213,18 @@ async def _exchange_code(
     code: Secret | None,
     error: str | None,
 ) -> ConnectedMailbox | LoginRefusal:
-    stored_grant = msgspec.json.decode(
+    details = msgspec.json.decode(
         context.sealer.open(_login_context(organization, state), pending.verifier).reveal(), type=_SealedLogin
     )
     request = ConnectRequest(
-        stored_grant.policy,
-        stored_grant.address,
-        MailboxId(stored_grant.mailbox) if stored_grant.mailbox else None,
+        details.policy,
+        details.address,
+        MailboxId(details.mailbox) if details.mailbox else None,
     )
     if code is None or error is not None:
         return refuse_denied_consent(error, request)
     provider = pending.provider
-    login = Login(state, Secret(stored_grant.verifier), context.callback(provider), pending.policy)
+    login = Login(state, Secret(details.verifier), context.callback(provider), pending.policy)
     try:
         grant = await context.providers[provider].login.exchange(login, code)
         problem = await check_grant(

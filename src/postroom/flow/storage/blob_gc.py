@@ -151,9 +151,9 @@ def _grace(context: BlobGcContext) -> timedelta:
 
 
 async def _older_than(found: AsyncIterable[StoredBlob], before: datetime) -> AsyncIterator[bytes]:
-    async for each in found:
-        if each.modified_at < before:
-            yield each.sha256
+    async for blob in found:
+        if blob.modified_at < before:
+            yield blob.sha256
 
 
 async def _in_batches(digests: AsyncIterable[bytes]) -> AsyncIterator[list[bytes]]:

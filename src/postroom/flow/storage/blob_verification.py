@@ -94,8 +94,8 @@ async def _list_extra(
     database: Database, store: BlobStore, organization: OrganizationId, result: BlobVerification
 ) -> None:
     group: list[bytes] = []
-    async for each in store.list_all(organization):
-        group.append(each.sha256)
+    async for blob in store.list_all(organization):
+        group.append(blob.sha256)
         if len(group) == BATCH:
             result.extra += await _find_without_row(database, organization, group)
             group = []

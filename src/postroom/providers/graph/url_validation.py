@@ -1,5 +1,6 @@
 """Validate a notification URL the way Graph does before it creates a subscription: by a request."""
 
+from dataclasses import dataclass
 from secrets import token_urlsafe
 from typing import Final
 from urllib.parse import quote_plus
@@ -12,32 +13,41 @@ from postroom.model import Secret
 WAIT: Final = aiohttp.ClientTimeout(total=10)  # Graph's own time limit
 
 
-async def find_handshake_fault(client: aiohttp.ClientSession, url: str) -> str | None:
-    """Why Graph would reject this notification URL; None if it would accept it."""
-    token = f"Validation: of postroom itself {token_urlsafe(16)} +1"
-    answer = await _post(
-        client, f"{url}?validationToken={quote_plus(token)}", b"", "text/plain; charset=utf-8", len(token)
-    )
-    if isinstance(answer, str):
-        return answer
-    status, content_type, body = answer
-    if status != 200:
-        return f"it responds with status {status} instead of 200"
-    if content_type != "text/plain" or body != token.encode():
-        return "it does not return the validation token as plain text"
-    return None
+@dataclass(frozen=True, slots=True)
+class NotificationUrlChecker:
+    client: aiohttp.ClientSession
 
+    async def find_handshake_fault(self, url: str) -> str | None:
+        """Why Graph would reject this notification URL; None if it would accept it."""
+        token = f"Validation: of postroom itself {token_urlsafe(16)} +1"
+        answer = await _post(
+            self.client,
+            f"{url}?validationToken={quote_plus(token)}",
+            b"",
+            "text/plain; charset=utf-8",
+            len(token),
+        )
+        if isinstance(answer, str):
+            return answer
+        status, content_type, body = answer
+        if status != 200:
+            return f"it responds with status {status} instead of 200"
+        if content_type != "text/plain" or body != token.encode():
+            return "it does not return the validation token as plain text"
+        return None
 
-async def find_push_fault(client: aiohttp.ClientSession, url: str, secret: Secret) -> str | None:
-    """Why our endpoint rejects a notification with this secret as its client state; None if it accepts it."""
-    state = secret.reveal()
-    item = {"changeType": "updated", "clientState": state, "resource": "", "subscriptionId": ""}
-    answer = await _post(client, url, msgspec.json.encode({"value": [item]}), "application/json", 0)
-    if isinstance(answer, str):
-        return answer
-    if answer[0] == 401:
-        return "it does not know the secret of a subscription that was just added; it uses another database"
-    return None if answer[0] == 202 else f"it responds with status {answer[0]} instead of 202"
+    async def find_push_fault(self, url: str, secret: Secret) -> str | None:
+        """Why our endpoint rejects a notification with this secret as client state; None if it accepts it."""
+        state = secret.reveal()
+        item = {"changeType": "updated", "clientState": state, "resource": "", "subscriptionId": ""}
+        answer = await _post(self.client, url, msgspec.json.encode({"value": [item]}), "application/json", 0)
+        if isinstance(answer, str):
+            return answer
+        if answer[0] == 401:
+            return (
+                "it does not know the secret of a subscription that was just added; it uses another database"
+            )
+        return None if answer[0] == 202 else f"it responds with status {answer[0]} instead of 202"
 
 
 async def _post(

@@ -73,8 +73,8 @@ def routes(
 
 def _group_by_path(operations: Sequence[Operation]) -> dict[str, dict[str, Operation]]:
     found: dict[str, dict[str, Operation]] = {}
-    for each in operations:
-        found.setdefault(each.path, {})[each.method] = each
+    for operation in operations:
+        found.setdefault(operation.path, {})[operation.method] = operation
     return found
 
 
@@ -98,6 +98,6 @@ async def _operation_not_found(_request: Request) -> Response:
 async def _docs_page(operations: Sequence[Operation], request: Request) -> Response:
     """Show all operations with forms to try them, authenticated by the session."""
     tags: dict[str, list[Operation]] = {}
-    for each in operations:
-        tags.setdefault(each.tag, []).append(each)
+    for operation in operations:
+        tags.setdefault(operation.tag, []).append(operation)
     return pages.render_page(request, "api.html", tags=tags, prefix=PREFIX)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
+from inspect import cleandoc
 from typing import Any, Final, cast
 
 import msgspec
@@ -85,7 +86,7 @@ def publish_name(name: str) -> str:
 
 
 def _publish_names(schema: Any) -> Any:
-    """Replace class names in the titles and references of a generated schema."""
+    """Replace class names in the titles and references of a generated schema, and unindent descriptions."""
     if isinstance(schema, list):
         return [_publish_names(item) for item in cast("list[Any]", schema)]
     if not isinstance(schema, dict):
@@ -96,6 +97,8 @@ def _publish_names(schema: Any) -> Any:
             published[key] = _REFERENCE + publish_name(value.removeprefix(_REFERENCE))
         elif key == "title" and isinstance(value, str):
             published[key] = _publish_title(value)
+        elif key == "description" and isinstance(value, str):
+            published[key] = cleandoc(value)
         else:
             published[key] = _publish_names(value)
     return published

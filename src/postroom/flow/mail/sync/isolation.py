@@ -77,10 +77,10 @@ def list_suspects(sync_run: SyncRun, observations: Sequence[Observation]) -> lis
     listing by date continues from the newest stored message.
     """
     received: dict[str, datetime] = {}
-    for each in observations:
-        key = each.change.key
+    for observation in observations:
+        key = observation.change.key
         if key not in sync_run.parked and (sync_run.lease.is_suspect or key in sync_run.suspects):
-            received[key] = each.change.state.received_at or datetime.min.replace(tzinfo=UTC)
+            received[key] = observation.change.state.received_at or datetime.min.replace(tzinfo=UTC)
     return sorted(received, key=lambda key: (key in sync_run.suspects, received[key]))
 
 

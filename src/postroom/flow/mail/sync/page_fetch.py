@@ -172,9 +172,9 @@ async def _fetch_page(
         plan.fetch.pop(key, None)
     if plan.lookups:
         looked = await look_up(sync_run, list(plan.lookups), found)
-        for each in looked:
-            if _contradicts(each, plan.lookups):
-                _add_unreadable(found, plan.lookups[each.change.key], known)
+        for observation in looked:
+            if _contradicts(observation, plan.lookups):
+                _add_unreadable(found, plan.lookups[observation.change.key], known)
         looked = [each for each in looked if not _contradicts(each, plan.lookups)]
         found.shown += [each.change.key for each in looked if each.change.presence is Presence.PRESENT]
         lookup_plan = _plan_fetches(sync_run, looked, known, options)
@@ -201,17 +201,17 @@ def _start_page(
     found = FetchedPage()
     scopes: dict[str, dict[str, None]] = {}  # by key: those that name it, the last one at the end
     left: dict[str, str] = {}
-    for each in observations:
-        key, scope, row = each.change.key, each.scope, known.get(each.change.key)
-        if each.change.presence is not Presence.PRESENT:
-            if scope is not None and not each.certain:
+    for observation in observations:
+        key, scope, row = observation.change.key, observation.scope, known.get(observation.change.key)
+        if observation.change.presence is not Presence.PRESENT:
+            if scope is not None and not observation.certain:
                 scopes.get(key, {}).pop(scope, None)
                 left[key] = scope
             continue
         found.shown.append(key)
-        if scope is None and each.change.state.folder is not None:
-            scope = sync_run.find_scope(each.change.state.folder)
-        if scope is not None and not each.certain:
+        if scope is None and observation.change.state.folder is not None:
+            scope = sync_run.find_scope(observation.change.state.folder)
+        if scope is not None and not observation.certain:
             scopes[key] = {other: None for other in scopes.get(key, ()) if other != scope} | {scope: None}
         elif row is not None and row.is_mirrored and (stored := sync_run.find_scope(row.folder)) is not None:
             found.scopes[key] = stored
@@ -244,11 +244,11 @@ def _add_unreadable(found: FetchedPage, report: Observation, known: Mapping[str,
 async def look_up(sync_run: SyncRun, keys: Sequence[str], found: FetchedPage) -> list[Observation]:
     """Look up messages. A failed lookup becomes a failure, and its retry fetches the message."""
     observations: list[Observation] = []
-    for each in await sync_run.remote.look_up(keys):
-        if isinstance(each, FetchFailure):
-            _add_failure(found, each)
+    for answer in await sync_run.remote.look_up(keys):
+        if isinstance(answer, FetchFailure):
+            _add_failure(found, answer)
         else:
-            observations.append(Observation(each, certain=True))
+            observations.append(Observation(answer, certain=True))
     return observations
 
 
@@ -267,12 +267,12 @@ def _plan_fetches(
 ) -> _FetchPlan:
     found = _FetchPlan()
     here = {each.change.key for each in observations if each.change.presence is Presence.PRESENT}
-    for each in observations:
-        row = known.get(each.change.key)
+    for observation in observations:
+        row = known.get(observation.change.key)
         if row is None:
-            _plan_unknown(each.change, options, found)
+            _plan_unknown(observation.change, options, found)
         else:
-            _plan_known(sync_run, each, row, options, found, elsewhere=each.change.key in here)
+            _plan_known(sync_run, observation, row, options, found, elsewhere=observation.change.key in here)
     return found
 
 
@@ -388,9 +388,9 @@ async def _prepare_group(
         found.failures += [
             replace(failure, scope=sync_run.find_scope(ready.state.folder)) for failure in failures
         ]
-    for each in group:
-        if isinstance(each, FetchFailure):
-            _add_failure(found, each)
+    for result in group:
+        if isinstance(result, FetchFailure):
+            _add_failure(found, result)
 
 
 def _is_too_old(fetched: FetchedMessage, options: FetchOptions) -> bool:
