@@ -208,6 +208,15 @@ class DocumentResource(msgspec.Struct, frozen=True):
     needs_password: bool
     part_of: UUID | None
     part_pages: str | None
+    assignee_id: UUID | None  # the member who is to review it
+
+
+class CommentResource(msgspec.Struct, frozen=True):
+    id: int
+    document_id: UUID
+    actor_id: str
+    text: str
+    created_at: datetime
 
 
 class ArrivalResource(msgspec.Struct, frozen=True):
@@ -254,19 +263,6 @@ class ReviewResource(msgspec.Struct, frozen=True):
 
 # All rows of a table field; numbers and dates are text.
 TableRows = Annotated[list[dict[Text, Text | None]], msgspec.Meta(max_length=1000)]
-
-
-class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Corrected values of fields that were extracted wrongly; for a table, all its rows.
-
-    `override` names the failed checks despite which the values are confirmed, `order` an open order (empty:
-    none), `replaces` the record that the document amends.
-    """
-
-    corrections: dict[Text, Text | TableRows | None] = {}
-    override: Annotated[list[Text], msgspec.Meta(max_length=100)] = []
-    order: Text | None = None
-    replaces: UUID | None = None
 
 
 class FailedCheck(msgspec.Struct, frozen=True):

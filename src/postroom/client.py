@@ -21,6 +21,7 @@ import msgspec
 from postroom.api_types import (
     ApiKeyResource,
     AttachmentResource,
+    CommentResource,
     DocumentDetail,
     DocumentPassword,
     DocumentResource,
@@ -180,6 +181,16 @@ class Postroom:
     def split(self, document: UUID | str, pages: str) -> list[DocumentResource]:
         """Split a PDF that holds several documents at these pages, such as 1-2,3; returns the parts."""
         return self._send("POST", f"/documents/{document}/split", PageSplit(pages), list[DocumentResource])
+
+    def comments(self, document: UUID | str) -> Iterator[CommentResource]:
+        return self._list(f"/documents/{document}/comments", CommentResource)
+
+    def add_comment(self, document: UUID | str, text: str) -> CommentResource:
+        return self._send("POST", f"/documents/{document}/comments", {"text": text}, CommentResource)
+
+    def assign(self, document: UUID | str, assignee: str | None) -> DocumentResource:
+        """Assign a document that needs review to the member with this address; None: to no one."""
+        return self._send("POST", f"/documents/{document}/assign", {"assignee": assignee}, DocumentResource)
 
     def reviews(self, *, undecided: bool | None = None) -> Iterator[ReviewResource]:
         return self._list("/reviews", ReviewResource, open=undecided)

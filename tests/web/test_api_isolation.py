@@ -32,6 +32,8 @@ BODIES = {
     "replay_webhook": {"after": 0},
     "unlock_document": {"password": "guess"},
     "split_document": {"pages": "1,2"},
+    "add_comment": {"text": "Ask Ann."},
+    "assign_document": {"assignee": None},
     **dict.fromkeys(("reopen_record", "correct_record", "void_record", "split_record"), REASON),
     "merge_record": {**REASON, "into": "00000000-0000-0000-0000-000000000001"},
 }

@@ -8,7 +8,7 @@ from postroom.web.api import OPERATIONS, openapi
 from web.api_client import build_client, open_api_application
 
 SCHEMAS = {
-    "ApiKey",
+    "ApiKey", "Assignment", "Comment", "NewComment",
     "Accepted", "Arrival", "Attachment", "Confirmation", "Content", "Delivery", "Document",
     "DocumentPassword", "Events", "PageSplit",
     "Extraction", "FailedCheck", "Failure", "FeedEvent", "Folder", "ImportedOrders", "LedgerEntry",
@@ -21,8 +21,8 @@ SCHEMAS = {
     "WebhookChange", "WholeDocument", "WholeMessage",
 }  # fmt: skip
 PAGED = {
-    "Attachment", "Delivery", "Document", "Failure", "Folder", "LedgerEntry", "MailEvent", "Mailbox",
-    "Message",
+    "Attachment", "Comment", "Delivery", "Document", "Failure", "Folder", "LedgerEntry", "MailEvent",
+    "Mailbox", "Message",
     "Order", "Record", "RecordVersion", "Review", "Subscription", "Thread", "Webhook",
 }  # fmt: skip
 

@@ -64,7 +64,8 @@ def kept(owner):
 
 def form_of(text):
     """What a browser would send for the form as it is shown."""
-    form = text[text.index('id="fields"') : text.index('id="confirm"')]
+    start = text.index('id="fields"')
+    form = text[start : text.index("</form>", start)]
     given = {}
     for each in re.findall(r"<input [^>]+>", form):
         name, value = re.search(r'name="([^"]+)"', each)[1], re.search(r'value="([^"]*)"', each)

@@ -104,6 +104,7 @@ class Document:
     unlocked_sha256: bytes | None = None
     part_of: UUID | None = None  # the document that was split
     part_pages: str | None = None
+    assignee_id: UUID | None = None
 
     @property
     def readable_sha256(self) -> bytes:
@@ -137,7 +138,7 @@ class DocumentSummary:
 _COLUMNS = """
     id, pipeline, sha256, media_type, kind, state, state_since, skip_reason, last_error, record_id,
     archive_path, archived_at, created_at, archive_outdated_at, pipelines,
-    needs_password, unlocked_sha256, part_of, part_pages
+    needs_password, unlocked_sha256, part_of, part_pages, assignee_id
 """
 
 
@@ -455,24 +456,6 @@ async def count_by_state(connection: Connection) -> dict[DocumentState, int]:
     return {DocumentState(state): count for state, count in await cursor.fetchall()}
 
 
-async def find_next_for_review(connection: Connection, *, after: UUID | None) -> UUID | None:
-    """The document that needs review next after this one, oldest first, starting over after the last.
-
-    A document that was decided keeps the position of its review.
-    """
-    cursor = await connection.execute(
-        """
-        WITH here AS (
-            SELECT CASE WHEN state = 'needs_review' THEN state_since
-                ELSE (SELECT max(created_at) FROM reviews WHERE document_id = documents.id) END AS since, id
-            FROM documents WHERE id = %s
-        )
-        SELECT documents.id FROM documents LEFT JOIN here ON true WHERE state = 'needs_review'
-        ORDER BY coalesce((state_since, documents.id) <= (here.since, here.id), false),
-            state_since, documents.id
-        LIMIT 1
-        """,
-        [after],
-    )
-    row = await cursor.fetchone()
-    return row[0] if row else None
+async def set_assignee(connection: Connection, document: UUID, assignee: UUID | None) -> None:
+    """Set the member who is to review the document."""
+    await connection.execute("UPDATE documents SET assignee_id = %s WHERE id = %s", [assignee, document])

@@ -95,6 +95,15 @@ async def list_pages(connection: Connection, document: UUID) -> list[Any]:
     return row[0] or [] if row else []
 
 
+async def list_words(connection: Connection, document: UUID) -> list[Any]:
+    """The words of the transcript: text, page, line, and the edges in thousandths of the page."""
+    cursor = await connection.execute(
+        "SELECT words->'words' FROM transcripts WHERE document_id = %s", [document]
+    )
+    row = await cursor.fetchone()
+    return row[0] or [] if row else []
+
+
 async def store_extraction(connection: Connection, document: UUID, extraction: ExtractionRow) -> None:
     await connection.execute(
         """

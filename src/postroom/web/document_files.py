@@ -16,7 +16,8 @@ from postroom.errors import NotFound, PermanentError
 from postroom.flow.documents import split, unlock
 from postroom.model import Role, Secret
 from postroom.web import forms
-from postroom.web.documents import DocumentPagesContext, RejectedDecision, document_page
+from postroom.web.document_context import DocumentPagesContext
+from postroom.web.documents import RejectedDecision, document_page
 from postroom.web.sessions import get_visitor, member_route
 
 

@@ -1,14 +1,14 @@
-"""Document pages: the list, one document with its fields, page images, download, review decisions.
+"""Document pages: the list, one document with its fields, review decisions.
 
-The fields are in `field_views`, the record in `records`. The decisions are in `flow.documents.review`.
+The fields are in `field_views`, what surrounds a review in `review_view`, the record in `records`, images in
+`document_viewer`. The decisions are in `flow.documents.review`.
 """
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final
 from urllib.parse import quote
 from uuid import UUID
 
@@ -19,29 +19,26 @@ from starlette.routing import Route
 
 from postroom.documents.fields.extraction_result import OFFLINE_READER
 from postroom.documents.page_ranges import CHECK_NAME
-from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.documents.stored_extraction import StoredCheck
-from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError, UnreadableFile
+from postroom.errors import ChecksFailed, InvalidField, NotFound, PermanentError
 from postroom.flow.documents import review, value_checks
 from postroom.flow.documents.route import MACHINE
 from postroom.flow.documents.split import PDF
-from postroom.flow.documents.value_checks import ReviewContext
-from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import DocumentState, Role
-from postroom.ports import BlobStore
 from postroom.store import document_files, documents, records, reviews
 from postroom.store.connection import Connection
 from postroom.store.documents import Document
 from postroom.store.records import ExtractionRow, RecordState
-from postroom.store.reviews import Correction
+from postroom.store.reviews import Correction, Review
 from postroom.store.views import actor_names
-from postroom.web import field_labels, field_views, forms, pages
+from postroom.web import field_labels, field_views, forms, pages, review_view
 from postroom.web import records as record_pages
+from postroom.web.document_context import DocumentPagesContext, get_document
 from postroom.web.field_views import RejectedDecision
 from postroom.web.records import RecordView
-from postroom.web.sessions import SiteContext, get_visitor, member_route
+from postroom.web.review_view import ReviewDesk
+from postroom.web.sessions import get_visitor, member_route
 
-IMAGE_WIDTH: Final = 1100
 PAGE_SIZE: Final = 50
 STATE_NAMES: Final[Mapping[DocumentState, str]] = {
     DocumentState.NEEDS_REVIEW: "Needs review",
@@ -57,29 +54,18 @@ STATE_NAMES: Final[Mapping[DocumentState, str]] = {
 _READER_NAMES: Final[Mapping[str, str]] = {OFFLINE_READER: "offline reader"}
 _PAGES: Final = re.compile(r"Pages (\S+) have")
 # An invoice can have thousands of line items, each with several cells.
-_MAX_FORM_BYTES: Final = 2**20
-_MAX_FORM_FIELDS: Final = 10_000
-ACTIONS: Final = frozenset({"confirm", "reject", "again", "unlock", "split"})
-
-
-@dataclass(frozen=True)
-class DocumentPagesContext:
-    """Collaborators of the document pages."""
-
-    site: SiteContext
-    blobs: BlobStore
-    sandbox: FileSandbox
-    review: ReviewContext
+MAX_FORM_BYTES: Final = 2**20
+MAX_FORM_FIELDS: Final = 10_000
+ACTIONS: Final = frozenset(
+    {"confirm", "reject", "again", "unlock", "split", "checks", "comment", "assign", "undo"}
+)
 
 
 def routes(context: DocumentPagesContext) -> list[Route]:
     site = context.site
     return [
         member_route(site, "/documents", partial(list_page, context)),
-        member_route(site, "/documents/next", partial(redirect_to_next, context)),
         member_route(site, "/documents/{document:uuid}", partial(document_page, context)),
-        member_route(site, "/documents/{document:uuid}/pages/{page:int}", partial(page_image, context)),
-        member_route(site, "/documents/{document:uuid}/file", partial(download, context)),
         member_route(site, "/records/{record:uuid}", partial(record_pages.redirect_to_document, site)),
         member_route(
             site,
@@ -142,28 +128,12 @@ def _parse_position(text: str | None) -> tuple[datetime, UUID] | None:
         return None
 
 
-async def redirect_to_next(context: DocumentPagesContext, request: Request) -> Response:
-    """Open the next document that needs review: after the given one, or else the oldest."""
-    async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await documents.find_next_for_review(
-            connection, after=_parse_uuid(request.query_params.get("after"))
-        )
-    return RedirectResponse(f"/documents/{found}" if found else "/documents?state=needs_review", 303)
-
-
-def _parse_uuid(text: str | None) -> UUID | None:
-    try:
-        return UUID(text or "")
-    except ValueError:
-        return None
-
-
 async def redirect_to_document(context: DocumentPagesContext, request: Request) -> Response:
     """Show the document when the URL of a decision is opened with GET, for example by a reload."""
     if request.path_params["action"] not in ACTIONS | record_pages.ACTIONS:
         raise HTTPException(404)
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        document = await _get_document(connection, request.path_params["document"])
+        document = await get_document(connection, request.path_params["document"])
     return RedirectResponse(f"/documents/{document.id}", 303)
 
 
@@ -172,7 +142,7 @@ async def document_page(
 ) -> Response:
     """Show a document; after a failed decision, with the submitted values and the error."""
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        document = await _get_document(connection, request.path_params["document"])
+        document = await get_document(connection, request.path_params["document"])
         values = await _load_page(connection, context, request, document, rejected)
     return pages.render_page(
         request,
@@ -210,19 +180,23 @@ async def _load_page(
     extraction = await records.get_newest_extraction(connection, document.id)
     history = await reviews.list_by_document(connection, document.id)
     view = await record_pages.load_view(connection, document)
+    desk = await review_view.load_desk(connection, get_visitor(request), document)
     open_review = next((review for review in history if review.decision is None), None)
     correcting = _is_correcting(request, view)
-    choices = shown = None
+    choices = shown = conflict = None
     if extraction and (open_review or correcting):
         choices = await record_pages.load_choices(connection, context.review, document, extraction)
-        shown = await _get_form_fields(connection, document, extraction)
+        shown = await get_form_fields(connection, document, extraction)
     corrections = await reviews.get_corrections(connection, document.id)
+    values = _get_shown_values(extraction, corrections, shown, rejected)
+    if extraction and open_review:
+        entered = value_checks.get_read_values(extraction) | values
+        conflict = await review_view.find_conflict(connection, context.review, document, extraction, entered)
     layouts = await records.list_pages(connection, document.id)
-    actors = [review.actor_id for review in history]
-    actors += [version.actor_id for version in view.versions] if view else []
-    checks = await _list_checks(connection, context, document, extraction, corrections, shown, rejected)
-    identities = context.review.routing.identities
-    fields = field_views.list_fields(identities, extraction, corrections, shown, rejected)
+    checks = await _list_checks(connection, context, document, extraction, values)
+    fields = field_views.list_fields(
+        context.review, document.pipeline, extraction, corrections, shown, rejected
+    )
     return {
         "arrivals": await documents.list_arrivals(connection, document.id),
         "fields": fields,
@@ -235,14 +209,25 @@ async def _load_page(
         "view": view,
         "correcting": correcting,
         "choices": choices,
+        "conflict": conflict,
+        "desk": desk,
         "reviews": history,
         "open_review": open_review,
-        "page_fields": [
-            (number, [field for field in fields if field.page == number]) for number in range(len(layouts))
+        "sheets": [
+            (number, layout[0], layout[1], [field for field in fields if field.page == number])
+            for number, layout in enumerate(layouts)
         ],
-        "waiting": (await documents.count_by_state(connection)).get(DocumentState.NEEDS_REVIEW, 0),
-        "people": {**await actor_names.find_names(connection, actors), MACHINE: "Postroom"},
+        "people": await _find_people(connection, history, view, desk),
     }
+
+
+async def _find_people(
+    connection: Connection, history: Sequence[Review], view: RecordView | None, desk: ReviewDesk
+) -> dict[str, str]:
+    """The names of those who decided, changed the record, or commented, by actor."""
+    actors = [review.actor_id for review in history] + [comment.actor_id for comment in desk.comments]
+    actors += [version.actor_id for version in view.versions] if view else []
+    return {**await actor_names.find_names(connection, actors), MACHINE: "Postroom"}
 
 
 def _is_correcting(request: Request, view: RecordView | None) -> bool:
@@ -251,7 +236,7 @@ def _is_correcting(request: Request, view: RecordView | None) -> bool:
     return is_asked and view is not None and view.record.state is RecordState.CONFIRMED
 
 
-async def _get_form_fields(
+async def get_form_fields(
     connection: Connection, document: Document, extraction: ExtractionRow | None
 ) -> Mapping[str, Any]:
     """The fields that a form shows: as read, with the values of the record where there is one."""
@@ -261,65 +246,31 @@ async def _get_form_fields(
     return record_pages.overlay_values(extraction.fields, known)
 
 
+def _get_shown_values(
+    extraction: ExtractionRow | None,
+    corrections: Mapping[str, Correction],
+    shown: Mapping[str, Any] | None,
+    rejected: RejectedDecision | None,
+) -> dict[str, Any]:
+    """Those of the values that the page shows which differ from what was read: entered, else corrected."""
+    if extraction is None or shown is None:
+        return {name: correction.right_value for name, correction in corrections.items()}
+    entered = {name: field.get("value") for name, field in shown.items()}
+    entered |= field_views.find_corrections(shown, rejected.form) if rejected else {}
+    return value_checks.find_changes(value_checks.get_read_values(extraction), entered)
+
+
 async def _list_checks(
     connection: Connection,
     context: DocumentPagesContext,
     document: Document,
     extraction: ExtractionRow | None,
-    corrections: Mapping[str, Correction],
-    shown: Mapping[str, Any] | None,
-    rejected: RejectedDecision | None,
+    values: Mapping[str, Any],
 ) -> Sequence[StoredCheck]:
-    """The checks of the values that the page shows: as entered, else as corrected, else as read."""
+    """The checks of the values that the page shows."""
     if extraction is None:
         return []
-    values = {name: correction.right_value for name, correction in corrections.items()}
-    if shown is not None:
-        entered = {name: field.get("value") for name, field in shown.items()}
-        entered |= field_views.find_corrections(shown, rejected.form) if rejected else {}
-        values = value_checks.find_changes(value_checks.get_read_values(extraction), entered)
     return await value_checks.check_values(connection, context.review, document, extraction, values)
-
-
-async def _get_document(connection: Connection, document: UUID) -> Document:
-    found = await documents.get(connection, document)
-    if found is None:
-        raise HTTPException(404)
-    return found
-
-
-async def page_image(context: DocumentPagesContext, request: Request) -> Response:
-    """Render one page of the document as an image, in a sandboxed child process."""
-    organization = get_visitor(request).organization
-    async with context.site.database.transaction(organization) as connection:
-        document = await _get_document(connection, request.path_params["document"])
-        page_layouts = await records.list_pages(connection, document.id)
-    number: int = request.path_params["page"]
-    if number >= len(page_layouts):
-        raise HTTPException(404)
-    rotation: Literal[0, 90, 180, 270] = page_layouts[number][2]
-    content = await read_blob(context.blobs, organization, document.readable_sha256)
-    try:
-        image = await context.sandbox.page_image(content, page=number, width=IMAGE_WIDTH, rotation=rotation)
-    except UnreadableFile:
-        raise HTTPException(404) from None
-    # The bytes of a document never change, but reading it again may detect another page rotation.
-    return Response(image, media_type="image/webp", headers={"cache-control": "private, max-age=300"})
-
-
-async def download(context: DocumentPagesContext, request: Request) -> Response:
-    """Send the original file as a download: the browser must not render it."""
-    organization = get_visitor(request).organization
-    async with context.site.database.transaction(organization) as connection:
-        document = await _get_document(connection, request.path_params["document"])
-        arrivals = await documents.list_arrivals(connection, document.id)
-    content = await read_blob(context.blobs, organization, document.sha256)
-    name = quote(arrivals[0].file_name or "document", safe="")
-    return Response(
-        content,
-        media_type="application/octet-stream",
-        headers={"content-disposition": f"attachment; filename*=UTF-8''{name}"},
-    )
 
 
 async def decide(context: DocumentPagesContext, request: Request) -> Response:
@@ -327,7 +278,7 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
     visitor = get_visitor(request)
     document: UUID = request.path_params["document"]
     action: str = request.path_params["action"]
-    form = await forms.read(request, max_bytes=_MAX_FORM_BYTES, max_fields=_MAX_FORM_FIELDS)
+    form = await forms.read(request, max_bytes=MAX_FORM_BYTES, max_fields=MAX_FORM_FIELDS)
     try:
         async with context.site.database.transaction(visitor.organization) as connection:
             match action:
@@ -366,10 +317,10 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
 async def change_record(context: DocumentPagesContext, request: Request) -> Response:
     """Reopen, correct, void, merge or split the record of the document, then show the document."""
     document_id: UUID = request.path_params["document"]
-    form = await forms.read(request, max_bytes=_MAX_FORM_BYTES, max_fields=_MAX_FORM_FIELDS)
+    form = await forms.read(request, max_bytes=MAX_FORM_BYTES, max_fields=MAX_FORM_FIELDS)
     try:
         async with context.site.database.transaction(get_visitor(request).organization) as connection:
-            document = await _get_document(connection, document_id)
+            document = await get_document(connection, document_id)
             change = record_pages.build_change(request, document, form)
             corrections = await _read_corrections(connection, document_id, form)
             await record_pages.change_record(
@@ -388,9 +339,7 @@ async def _respond_to_error(
         case NotFound():
             raise HTTPException(404) from None
         case InvalidField():
-            return await document_page(
-                context, request, RejectedDecision(_describe_error(error), form, error)
-            )
+            return await document_page(context, request, RejectedDecision(describe_error(error), form, error))
         case ChecksFailed():
             return await document_page(
                 context, request, RejectedDecision(_describe_failed_checks(error), form)
@@ -406,7 +355,7 @@ def _describe_failed_checks(error: ChecksFailed) -> str:
     )
 
 
-def _describe_error(error: InvalidField) -> str:
+def describe_error(error: InvalidField) -> str:
     """The error's message, with labels in place of field and column names."""
     message = str(error)
     for name in filter(None, (error.field, error.column)):
@@ -420,12 +369,13 @@ async def _read_corrections(
     extraction = await records.get_newest_extraction(connection, document)
     found = await documents.get(connection, document)
     return field_views.find_corrections(
-        await _get_form_fields(connection, found, extraction) if found else {}, form
+        await get_form_fields(connection, found, extraction) if found else {}, form
     )
 
 
 async def _find_replaced(connection: Connection, document: UUID, form: Mapping[str, str]) -> UUID | None:
-    name, found = form.get("replaces", ""), await documents.get(connection, document)
+    name = form.get("replaced_record") or form.get("replaces", "")
+    found = await documents.get(connection, document)
     return (
         await record_pages.find_record(connection, name, found.pipeline) if name.strip() and found else None
     )

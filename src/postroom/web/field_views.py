@@ -3,12 +3,13 @@
 Table fields are in `table_fields`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from postroom.errors import InvalidField
 from postroom.flow.documents.route import RecordIdentity
+from postroom.flow.documents.value_checks import ReviewContext
 from postroom.store.records import ExtractionRow
 from postroom.store.reviews import Correction
 from postroom.web import field_labels, pages, table_fields
@@ -51,6 +52,10 @@ class FieldView:
     problem: str | None = None
     table: TableField | None = None
     correction: Correction | None = None
+    shape: str = ""
+    choices: Sequence[str] = ()
+    is_required: bool = False
+    is_doubtful: bool = False  # read with a confidence below the pipeline's threshold
 
     @property
     def displayed_value(self) -> str:
@@ -60,12 +65,18 @@ class FieldView:
         return "" if self.value is None else str(self.value)
 
     @property
-    def confidence_level(self) -> str:
-        return "high" if self.confidence >= 0.95 else "middle" if self.confidence >= 0.8 else "low"
+    def is_missing(self) -> bool:
+        return self.is_required and self.value is None
+
+    @property
+    def needs_attention(self) -> bool:
+        """Whether a person must look at it: a required value is missing, or one is doubtful."""
+        return self.is_missing or self.is_doubtful
 
 
 def list_fields(
-    identities: Mapping[str, RecordIdentity],
+    context: ReviewContext,
+    pipeline: str,
     extraction: ExtractionRow | None,
     corrections: Mapping[str, Correction],
     shown: Mapping[str, Any] | None,
@@ -74,13 +85,18 @@ def list_fields(
     """The fields as corrected; in a form (those `shown`), also those that were not found."""
     if extraction is None:
         return []
-    kind = identities.get(extraction.kind)
+    kind = context.routing.identities.get(extraction.kind)
     extracted = extraction.fields
     if shown is None:
         extracted = {**extracted, **_apply_corrections(extracted, corrections)}
     elif kind:  # a reviewer can fill in the fields that were not found
         extracted = {**dict.fromkeys(kind.shapes, _NOT_FOUND), **shown}
-    return _build_fields(extracted, extraction.kind, kind, rejected)
+    fields = _build_fields(extracted, extraction.kind, kind, rejected)
+    confirm_above = context.pipelines[pipeline].confirm_above if pipeline in context.pipelines else 1.0
+    return [
+        replace(field, is_doubtful=field.value is not None and field.confidence < confirm_above)
+        for field in fields
+    ]
 
 
 def _apply_corrections(
@@ -110,11 +126,24 @@ def _build_fields(
     rank = {name: number for number, name in enumerate(shapes)}
     fields: list[FieldView] = []
     for name, field in sorted(extracted.items(), key=lambda item: rank.get(item[0], len(rank))):
-        unit = currency if shapes.get(name) in _MONEY_SHAPES else ""
+        unit = find_unit(shapes, name, currency)
         table = _build_table(name, field.get("value"), unit, kind, rejected)
         label = field_labels.field_label(kind_name, name, "" if table is not None else unit)
-        fields.append(_build_field(name, label, field, table, rejected))
+        built = _build_field(name, label, field, table, rejected)
+        if kind:
+            built = replace(
+                built,
+                shape=shapes.get(name, ""),
+                choices=kind.choices.get(name, ()),
+                is_required=name in kind.required,
+            )
+        fields.append(built)
     return fields
+
+
+def find_unit(shapes: Mapping[str, str], name: str, currency: str) -> str:
+    """The unit of a field: the currency, if it holds money."""
+    return currency if shapes.get(name) in _MONEY_SHAPES else ""
 
 
 def _build_table(

@@ -13,9 +13,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from postroom.errors import PermanentError
-from postroom.flow.documents import order_links, record_changes, route, value_checks
+from postroom.flow.documents import order_links, record_changes, value_checks
 from postroom.flow.documents.record_changes import RecordChange
-from postroom.flow.documents.route import ExtractedValues
 from postroom.flow.documents.value_checks import ReviewContext
 from postroom.store import archive_copies, documents, orders, record_versions, records
 from postroom.store.connection import Connection
@@ -24,6 +23,7 @@ from postroom.store.orders import Order
 from postroom.store.record_versions import RecordVersion
 from postroom.store.records import ExtractionRow, Record, RecordState
 from postroom.web import forms
+from postroom.web.document_context import parse_uuid
 from postroom.web.sessions import SiteContext, get_visitor
 
 ACTIONS: Final = frozenset({"reopen", "correct", "void", "merge", "split"})
@@ -48,12 +48,11 @@ class RecordView:
 
 @dataclass(frozen=True, slots=True)
 class ReviewChoices:
-    """What a person can choose besides the values: an order, and the record that the document amends."""
+    """What a person can choose besides the values: an order, and whether the document amends a record."""
 
     orders: Sequence[Order]
     chosen_order: str | None
     may_replace: bool
-    resembles: Record | None
 
 
 async def load_view(connection: Connection, document: Document) -> RecordView | None:
@@ -74,11 +73,11 @@ async def load_view(connection: Connection, document: Document) -> RecordView | 
 async def load_choices(
     connection: Connection, context: ReviewContext, document: Document, extraction: ExtractionRow
 ) -> ReviewChoices:
-    """The orders that fit the values, and the record that the document resembles."""
+    """The orders that fit the values."""
     identity = context.routing.identities.get(extraction.kind)
     values = await value_checks.get_known_values(connection, document, extraction)
     if identity is None:
-        return ReviewChoices((), None, may_replace=False, resembles=None)
+        return ReviewChoices((), None, may_replace=False)
     record = await records.get(connection, document.record_id) if document.record_id else None
     own = await orders.get(connection, record.order_id) if record and record.order_id else None
     open_orders = [
@@ -87,19 +86,11 @@ async def load_choices(
         if order.state == "open" or (own and order.id == own.id)
     ]
     fitting = order_links.list_fitting(values, open_orders, identity.shapes)
-    known = await route.look_up_record(
-        connection,
-        context.routing,
-        document.pipeline,
-        ExtractedValues(extraction.kind, values),
-        except_record=document.record_id,
-    )
     offered = fitting + ([own] if own and own not in fitting else [])
     return ReviewChoices(
         sorted(offered, key=lambda order: order.reference),
         own.reference if own else None,
         may_replace=bool(identity.document_identity),
-        resembles=known.resembles,
     )
 
 
@@ -162,19 +153,12 @@ async def change_record(
 def build_change(request: Request, document: Document, form: Mapping[str, str]) -> RecordChange:
     """The change of the version that the page showed. A merge is undone for the record that was merged."""
     visitor = get_visitor(request)
-    merged = _parse_uuid(form.get("merged"))
+    merged = parse_uuid(form.get("merged"))
     record = merged or document.record_id
     if record is None:
         raise PermanentError("The document has no record.")
     version = None if merged else forms.parse_number(form.get("version"))
     return RecordChange(visitor.organization, record, visitor.actor, form.get("reason", ""), version)
-
-
-def _parse_uuid(text: str | None) -> UUID | None:
-    try:
-        return UUID(text or "")
-    except ValueError:
-        return None
 
 
 async def redirect_to_document(site: SiteContext, request: Request) -> Response:

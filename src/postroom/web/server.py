@@ -27,6 +27,7 @@ from postroom.web import (
     app,
     demo,
     document_files,
+    document_viewer,
     documents,
     event_stream,
     failures,
@@ -36,6 +37,7 @@ from postroom.web import (
     members,
     organization,
     push,
+    review_desk,
     subscriptions,
     webhooks,
 )
@@ -44,7 +46,7 @@ from postroom.web.api.operations import ApiContext
 from postroom.web.connect import MailboxPagesContext
 from postroom.web.connection_limits import ConnectionLimits
 from postroom.web.demo import DemoContext
-from postroom.web.documents import DocumentPagesContext
+from postroom.web.document_context import DocumentPagesContext
 from postroom.web.event_stream import EventStreams
 from postroom.web.ledger import LedgerPagesContext
 from postroom.web.mail import MailPagesContext
@@ -110,6 +112,8 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
                 ),
                 *mail.routes(MailPagesContext(site, engine.blobs, sandbox)),
                 *document_files.routes(document_pages),
+                *document_viewer.routes(document_pages),
+                *review_desk.routes(document_pages),
                 *documents.routes(document_pages),
                 *mailboxes.routes(MailboxPagesContext(engine.connect, engine.tokens, site)),
                 *ledger.routes(LedgerPagesContext(site, engine.ledger_keys.check, engine.ledger_heads)),

@@ -1,4 +1,4 @@
-"""A person's decision about a document: confirm, correct, reject, or have it read again.
+"""A person's decision about a document: confirm, correct, reject, undo, or have it read again.
 
 Runs in the caller's transaction. `value_checks` validates the corrections, `route` requests the reviews and
 makes the record, `record_changes` changes it later.
@@ -15,7 +15,7 @@ from postroom.flow.documents.record_changes import RecordChange
 from postroom.flow.documents.route import DocumentCase, ExtractedValues
 from postroom.flow.documents.value_checks import ReviewContext
 from postroom.model import DocumentState, OrganizationId, WorkKind
-from postroom.store import documents, ledger, orders, records, reviews, work
+from postroom.store import documents, ledger, orders, records, review_queue, reviews, work
 from postroom.store.connection import Connection
 from postroom.store.documents import Document
 from postroom.store.ledger import JsonValue, NewLedgerEntry
@@ -47,22 +47,17 @@ async def confirm(
     case, pipeline, extraction = await _load_case(connection, context, organization, document, actor)
     reopened = await record_changes.get_reopened(connection, case.document)
     identity = context.routing.identities[extraction.kind]
-    read = value_checks.get_read_values(extraction)
-    given = value_checks.validate_corrections(corrections or {}, identity)
-    known = await value_checks.get_known_values(connection, case.document, extraction)
-    values = {**known, **given}
-    right = value_checks.find_changes(read, values)
-    await route.identify_earlier_records(connection, context.routing, pipeline.name)
-    checks = await value_checks.check_values(connection, context, case.document, extraction, right)
-    overridden = value_checks.require_passed_checks(checks, override)
+    entered = await value_checks.evaluate(connection, context, case.document, extraction, corrections or {})
+    right = entered.changes
+    overridden = value_checks.require_passed_checks(entered.checks, override)
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
-        lessons = value_checks.build_lessons(identity, read, right)
+        lessons = value_checks.build_lessons(identity, value_checks.get_read_values(extraction), right)
         await reviews.add_corrections(connection, review, lessons, layout=extraction.layout)
     await _record_decision(connection, case, decision, list(right), overridden)
     unsure = route.find_uncertain_fields(extraction.fields, identity, is_ocr=extraction.is_ocr)
-    known_values = {name: value for name, value in values.items() if value is not None}
+    known_values = {name: value for name, value in entered.values.items() if value is not None}
     extracted = ExtractedValues(extraction.kind, known_values, unsure - set(right))
     if reopened:
         record = await record_changes.confirm_again(
@@ -158,6 +153,37 @@ async def read_again(
     entry = NewLedgerEntry("DOCUMENT_QUEUED_AGAIN", "document", str(document), actor_id=actor)
     await ledger.append_entries(connection, organization, [entry])
     await work.enqueue(connection, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, str(document))])
+
+
+async def undo(
+    connection: Connection,
+    context: ReviewContext,
+    organization: OrganizationId,
+    document: UUID,
+    *,
+    actor: str,
+) -> None:
+    """Have a document reviewed again that this person has just confirmed or rejected.
+
+    Its record is reopened. A document that joined the record of another one is split off by hand instead.
+    """
+    found = await _lock_document(connection, document)
+    decision = await review_queue.find_recent(connection, actor, document=document)
+    if decision is None:
+        raise PermanentError("There is nothing to undo: you did not decide about this document lately.")
+    record = await records.get(connection, found.record_id) if found.record_id else None
+    if record:
+        if len(await documents.list_by_record(connection, record.id)) > 1:
+            raise PermanentError(
+                f"Record {record.name} has other documents, too. Split this one off, or reopen the record."
+            )
+        change = RecordChange(organization, record.id, actor, "decision undone")
+        await record_changes.reopen(connection, context, change)
+        return
+    *_, last = await reviews.list_by_document(connection, document)
+    await reviews.request(connection, document, last.reason)
+    case = DocumentCase(organization, found, actor)
+    await route.finish_document(connection, case, DocumentState.NEEDS_REVIEW)
 
 
 async def _lock_document(connection: Connection, document: UUID) -> Document:

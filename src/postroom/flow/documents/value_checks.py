@@ -30,6 +30,48 @@ class ReviewContext:
     pipelines: Pipelines
 
 
+@dataclass(frozen=True, slots=True)
+class EnteredValues:
+    """The values of a review, those that differ from what was read, and the checks of all of them."""
+
+    values: Mapping[str, Any]
+    changes: Mapping[str, Any]
+    checks: tuple[StoredCheck, ...]
+
+
+async def evaluate(
+    connection: Connection,
+    context: ReviewContext,
+    document: Document,
+    extraction: ExtractionRow,
+    corrections: Mapping[str, Any],
+) -> EnteredValues:
+    """What a decision with these corrections would store and check. Raises InvalidField."""
+    read = get_read_values(extraction)
+    given = validate_corrections(corrections, context.routing.identities[extraction.kind])
+    values = {**await get_known_values(connection, document, extraction), **given}
+    changes = find_changes(read, values)
+    await route.identify_earlier_records(connection, context.routing, document.pipeline)
+    checks = await check_values(connection, context, document, extraction, changes)
+    return EnteredValues(values, changes, checks)
+
+
+def split_invalid(
+    corrections: Mapping[str, Any], identity: RecordIdentity
+) -> tuple[dict[str, Any], dict[str, InvalidField]]:
+    """The corrections that are valid, and the error of each of the others."""
+    valid: dict[str, Any] = {}
+    errors: dict[str, InvalidField] = {}
+    for name, value in corrections.items():
+        try:
+            _validate_correction(name, value, identity)
+        except InvalidField as error:
+            errors[name] = error
+        else:
+            valid[name] = value
+    return valid, errors
+
+
 async def get_known_values(
     connection: Connection, document: Document, extraction: ExtractionRow
 ) -> dict[str, Any]:

@@ -26,6 +26,7 @@ REASONS: Final = {
     "message_contents": _OTHERS,
     "messages": _OTHERS,
     "threads": _OTHERS,
+    "comments": "what a member wrote about a document",
     "corrections": _BUSINESS,
     "extractions": _BUSINESS,
     "orders": _BUSINESS,

@@ -20,7 +20,7 @@ from postroom.store.views import fetch_all, fetch_one
 _DOCUMENT = """
     SELECT documents.id, pipeline, kind, state, state_since, media_type, encode(documents.sha256, 'hex'),
         size, skip_reason, last_error, record_id, archive_path, archived_at, created_at, needs_password,
-        part_of, part_pages
+        part_of, part_pages, assignee_id
     FROM documents JOIN blobs USING (organization_id, sha256)
 """
 _REVIEW = "SELECT id, document_id, reason, decision, actor_id, created_at, decided_at FROM reviews"

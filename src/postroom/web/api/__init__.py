@@ -14,6 +14,7 @@ from starlette.routing import Route
 from postroom.web import pages
 from postroom.web.api import (
     api_keys,
+    comments,
     documents,
     events,
     failures,
@@ -36,6 +37,7 @@ from postroom.web.sessions import SiteContext, member_route
 OPERATIONS: Sequence[Operation] = [
     *mail.OPERATIONS,
     *documents.OPERATIONS,
+    *comments.OPERATIONS,
     *reviews.OPERATIONS,
     *records.OPERATIONS,
     *orders.OPERATIONS,

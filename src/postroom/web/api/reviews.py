@@ -1,9 +1,20 @@
 """API operations on reviews: list, get, confirm and reject, with the same effects as on the pages."""
 
+from typing import Annotated
+from uuid import UUID
+
 import msgspec
 from starlette.requests import Request
 
-from postroom.api_types import BigInt, Confirmation, RecordResource, Rejection, ResultPage, ReviewResource
+from postroom.api_types import (
+    BigInt,
+    RecordResource,
+    Rejection,
+    ResultPage,
+    ReviewResource,
+    TableRows,
+    Text,
+)
 from postroom.flow.documents import review as flow
 from postroom.model import Scope
 from postroom.store.connection import Connection
@@ -18,6 +29,19 @@ class ReviewPath(msgspec.Struct, frozen=True):
 
 class ReviewsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     open: bool | None = None
+
+
+class Confirmation(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Corrected values of fields that were extracted wrongly; for a table, all its rows.
+
+    `override` names the failed checks despite which the values are confirmed, `order` an open order (empty:
+    none), `replaces` the record that the document amends.
+    """
+
+    corrections: dict[Text, Text | TableRows | None] = {}
+    override: Annotated[list[Text], msgspec.Meta(max_length=100)] = []
+    order: Text | None = None
+    replaces: UUID | None = None
 
 
 async def list_reviews(call: ApiCall[NoParameters, ReviewsQuery, None]) -> ResultPage[ReviewResource]:

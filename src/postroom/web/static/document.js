@@ -1,30 +1,139 @@
-// Links fields and their boxes on the page image: focusing one highlights the other. "n" opens the next document.
-const fields = document.querySelectorAll(".field");
-const boxes = document.querySelectorAll("rect[data-field]");
+// The page of a document: links fields with their boxes, moves from field to field, and handles the keys.
+import { followTyping } from "./findings.js";
+import { openViewer } from "./viewer.js";
 
-function show(name, scroll) {
-  // Moving between cells of the same table must not scroll the page.
-  if ([...fields].some((field) => field.dataset.field === name && field.matches(".table.shown"))) return;
-  for (const box of boxes) box.classList.toggle("shown", box.dataset.field === name);
+const desk = document.querySelector(".desk");
+const fields = [...document.querySelectorAll(".field[data-field]")];
+const form = document.getElementById("fields");
+const viewer = openViewer(desk, { current: () => current, changed: () => followed?.soon() });
+const followed = desk.hasAttribute("data-open") && form ? followTyping(desk, form) : undefined;
+let current = null; // the input that was focused last, which a word of the page is offered for
+
+function show(name, { scroll = true } = {}) {
   for (const field of fields) field.classList.toggle("shown", field.dataset.field === name);
-  const box = [...boxes].find((box) => box.dataset.field === name);
-  if (scroll && box) box.scrollIntoView({ block: "center", behavior: "smooth" });
+  viewer?.showField(name, scroll);
 }
 
 for (const field of fields) {
-  field.addEventListener("focusin", () => show(field.dataset.field, true));
-  field.addEventListener("click", () => show(field.dataset.field, true));
+  field.addEventListener("focusin", (event) => {
+    const isNew = !field.classList.contains("shown");
+    if (event.target.matches("input:not([readonly])")) current = event.target;
+    if (isNew) show(field.dataset.field); // moving between cells of a table must not scroll the page
+  });
+  field.addEventListener("click", () => show(field.dataset.field));
 }
-for (const box of boxes) {
-  box.addEventListener("click", () => {
-    show(box.dataset.field, false);
-    document.getElementById(`field-${box.dataset.field}`)?.focus({ preventScroll: false });
+viewer?.onField((name) => {
+  show(name, { scroll: false });
+  document.getElementById(`field-${name}`)?.focus();
+});
+
+// The fields that a person must look at: those marked, and those with a failed check or an error.
+function toCheck() {
+  return fields
+    .filter((field) => field.matches(".attention") || field.querySelector(".findings .warn"))
+    .map((field) => field.querySelector(":scope > input:not([readonly], [type=hidden])"))
+    .filter(Boolean); // in a table, Enter moves to the row below
+}
+
+function focusField(input) {
+  input.focus();
+  input.select?.();
+  input.closest(".field").scrollIntoView({ block: "nearest" });
+}
+
+function focusAfter(input) {
+  const next = toCheck().find((other) => input.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING);
+  if (next) return focusField(next);
+  const left = document.querySelector("#override input:not(:checked)");
+  (left ?? document.getElementById("confirm"))?.focus();
+}
+
+form?.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.ctrlKey || event.metaKey || event.defaultPrevented) return;
+  if (!event.target.matches("input") || event.target.closest("[data-rows]")) return;
+  event.preventDefault();
+  if (event.target.type === "checkbox") event.target.click();
+  focusAfter(event.target);
+});
+
+// One decision per page, however often the key is pressed.
+let isSent = false;
+for (const sent of document.querySelectorAll(".desk form[method=post]")) {
+  sent.addEventListener("submit", (event) => {
+    if (isSent) event.preventDefault();
+    isSent = true;
   });
 }
-document.addEventListener("keydown", (event) => {
-  const typing = event.target.matches("input, textarea, select");
-  if (event.key === "n" && !typing && !event.ctrlKey && !event.metaKey && !event.altKey) {
-    document.getElementById("next")?.click();
+addEventListener("pageshow", () => { isSent = false; });
+
+const click = (id) => document.getElementById(id)?.click();
+
+function open(id) {
+  const box = document.getElementById(id);
+  if (!box) return;
+  box.open = true;
+  box.querySelector("input, select").focus();
+}
+
+const dialog = document.getElementById("keys");
+const singleKeys = document.getElementById("single-keys");
+singleKeys.checked = localStorage.getItem("single-keys") !== "off";
+singleKeys.addEventListener("change", () => localStorage.setItem("single-keys", singleKeys.checked ? "on" : "off"));
+const help = document.querySelector("[data-keys]");
+help.hidden = false;
+help.addEventListener("click", () => dialog.showModal());
+
+const keys = {
+  n: () => click("next"),
+  p: () => click("previous"),
+  s: () => click("skip"),
+  z: () => click("undo"),
+  r: () => open("reject"),
+  a: () => open("assign"),
+  c: () => document.getElementById("comment")?.focus(),
+  f: () => { const [first] = toCheck(); if (first) focusField(first); },
+  o: () => document.querySelector("#override input")?.click(),
+  "?": () => dialog.showModal(),
+  "/": () => viewer?.focusSearch(),
+  "+": () => viewer?.zoom(1),
+  "=": () => viewer?.zoom(1),
+  "-": () => viewer?.zoom(-1),
+  w: () => viewer?.fit(),
+  t: () => viewer?.turn(),
+  m: () => viewer?.toggleThumbs(),
+};
+
+function leave(target) {
+  const box = target.closest(".pop[open]") ?? document.querySelector(".pop[open]");
+  if (box) {
+    box.open = false;
+    box.querySelector("summary").focus();
+  } else if (target.matches("input, select, textarea")) {
+    target.blur();
   }
-  if (event.key === "Enter" && event.ctrlKey) document.getElementById("confirm")?.click();
+  viewer?.withdrawOffer();
+}
+
+document.addEventListener("keydown", (event) => {
+  if (dialog.open || event.altKey || event.defaultPrevented) return;
+  if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return click("confirm");
+  if (event.ctrlKey || event.metaKey) return;
+  if (event.key === "Escape") return leave(event.target);
+  if (event.target.matches("input:not([type=checkbox]), select, textarea") || !singleKeys.checked) return;
+  const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
+  if (!act) return;
+  event.preventDefault();
+  act();
 });
+
+// A box that opened closes when the visitor clicks elsewhere.
+document.addEventListener("click", (event) => {
+  for (const box of document.querySelectorAll(".pop[open]")) if (!box.contains(event.target)) box.open = false;
+});
+
+// A person with a keyboard starts at the first field to check; on a phone, the keyboard would cover the page.
+if (desk.hasAttribute("data-open") && matchMedia("(hover: hover) and (min-width: 56rem)").matches) {
+  const first = document.querySelector("[autofocus]") ?? toCheck()[0];
+  if (first) focusField(first);
+  else document.getElementById("confirm")?.focus();
+}
