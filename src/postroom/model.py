@@ -52,6 +52,7 @@ class WorkKind(StrEnum):
     SEAL = "seal"  # number an organization's feed and seal its ledger
     DELIVER = "deliver"  # send events to a webhook
     COLLECT_GARBAGE = "collect_garbage"  # remove an organization's unreferenced blobs
+    RECOVER = "recover"  # after the database may have lost commits: record it, and audit every mailbox
 
 
 class MailboxHealth(StrEnum):

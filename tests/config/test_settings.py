@@ -83,12 +83,28 @@ def test_a_number_that_is_none_or_out_of_range_is_refused(value):
         f"postgresql://u:p@{MARK}/w0rd@127.0.0.1:5432/x",
         f"postgresql://u:p@{MARK}@127.0.0.1:5432/x",
         f"postgresql://u:5/{MARK}@127.0.0.1:5432/x",
+        f"postgresql://u:{MARK}@a.example:5432,b.example:port/x",
     ],
 )
 def test_a_wrong_database_url_is_refused_without_being_shown(value):
     (line,) = faults(POSTROOM_DATABASE_URL=value)
     assert MARK not in line
     assert "postgresql://user:password@host:5432/database" in line
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "postgresql://u:secret@a.example:5432,b.example:5433/x",
+        "postgresql://u@[::1]:5432,[::2]/x?target_session_attrs=primary",
+        "postgresql://u@/x?host=/run/a,/run/b",
+    ],
+)
+def test_a_database_url_may_name_several_hosts(monkeypatch, value):
+    monkeypatch.setenv("POSTROOM_DATABASE_URL", value)
+    url = config.load().database_url
+    assert url is not None
+    assert url.reveal() == value
 
 
 def test_the_url_of_the_owner_alone_is_refused_without_being_shown():

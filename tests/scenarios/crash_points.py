@@ -264,5 +264,5 @@ WITHOUT_EFFECT = frozenset(
 
 # Kinds of work that commit no effect of their own outside: all they do is in one transaction per batch.
 DATABASE_ONLY = frozenset(
-    {"apply_policy", "apply_retention", "audit", "index_file_names", "share_state", "unpack"}
+    {"apply_policy", "apply_retention", "audit", "index_file_names", "recover", "share_state", "unpack"}
 )

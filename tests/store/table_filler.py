@@ -12,7 +12,14 @@ from psycopg.types.json import Jsonb
 from postroom.store.connection import Connection
 
 # Tables that belong to the installation, not to an organization.
-SHARED = {"schema_migrations", "clock_offset", "blob_location", "figure_steps", "metric_snapshot"}
+SHARED = {
+    "schema_migrations",
+    "clock_offset",
+    "blob_location",
+    "figure_steps",
+    "metric_snapshot",
+    "number_source",
+}
 # Values for constraints over several columns, which cannot be derived from the catalog.
 EXAMPLES: dict[str, dict[str, object]] = {
     "credentials": {"ssm_parameter": "/postroom/example"},

@@ -12,7 +12,8 @@ import pytest
 
 import databases
 from postroom.errors import DatabaseUnavailable, OperatorError, SettingsError
-from postroom.store import pg_programs, schema_migrations
+from postroom.model import WorkKind
+from postroom.store import pg_programs, schema_migrations, work
 from postroom.store.embedded import binaries
 from postroom.store.roles import APPLICATION, ENGINE
 from store.embedded_homes import ask, environment, until
@@ -77,6 +78,18 @@ async def test_sequences_continue_after_a_restore(database_url, empty_url, owner
     async with databases.session(empty_url) as restored:
         [after] = await (await restored.execute(statement, [organization, "two"])).fetchone()
     assert after > before
+
+
+async def test_a_restored_backup_repeats_no_number(database_url, empty_url, owner, organization, tmp_path):
+    """What was numbered after the backup was seen by other programs, and must not be numbered again."""
+    last_event = "SELECT last_value FROM postroom.events_id_seq"
+    async with databases.open_pools(database_url):
+        await pg_programs.backup(database_url, tmp_path / "backup")
+    await pg_programs.restore(empty_url, tmp_path / "backup")
+    async with databases.open_pools(empty_url) as restored, restored.engine() as connection:
+        claim = await work.claim(connection, [WorkKind.RECOVER], batch=10, lease_seconds=60)
+    assert [lease.organization for lease in claim.leases] == [organization]
+    assert ask(empty_url, last_event)[0] > 1_000_000 > ask(database_url, last_event)[0]
 
 
 async def test_a_backup_of_the_embedded_server_comes_back_on_an_older_one(tmp_path):

@@ -308,6 +308,7 @@ async def test_only_a_few_functions_run_as_the_owner(owner):
         ("matching_documents", True, False),
         ("matching_messages", True, False),
         ("metrics", False, True),
+        ("move_numbers_ahead", False, True),
         ("needs_archived_copy", False, True),
         ("number_ledger", True, False),
         ("organizations_to_seal", False, True),

@@ -146,3 +146,38 @@ def restore(
     with startup.database_urls(config.load()) as urls, progress.spinner("Restoring"):
         interrupts.run_async(pg_programs.restore(urls.owner, file, replace=replace))
     typer.echo(f"Restored from {file}.")
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom db recovered"""
+)
+def recovered() -> None:
+    """Recover from commits that the database lost.
+
+    After a failover, or after `postroom db restore`, Postroom does this by itself. Run it if you restored
+    the server's files, for example from a snapshot of its disk. All ids and feed positions move ahead, so
+    that none is issued twice. Programs that follow the feed start over. Every mailbox is synced now and
+    audited within an hour, and the ledger records it.
+    """
+    from postroom import config
+    from postroom.cli import startup
+    from postroom.store import number_source
+    from postroom.wiring.database import open_process_database
+
+    settings = config.load()
+
+    async def move_ahead(url: str) -> None:
+        await startup.require_ready_database(url)
+        async with (
+            open_process_database(settings, url, "db recovered") as database,
+            database.engine() as engine,
+        ):
+            await number_source.move_ahead(engine)
+
+    with startup.database_url(settings) as url:
+        interrupts.run_async(move_ahead(url))
+    typer.echo(
+        "Ids and feed positions moved ahead. Workers sync every mailbox now and audit it within an hour."
+    )

@@ -26,13 +26,20 @@ def validate_postgresql_url(value: Secret) -> Secret:
     try:
         parts = urlsplit(value.reveal())
         usable = (
-            parts.scheme in {"postgresql", "postgres"} and parts.path.strip("/") != "" and parts.port != 0
+            parts.scheme in {"postgresql", "postgres"}
+            and parts.path.strip("/") != ""
+            and all(_has_usable_port(host) for host in parts.netloc.rpartition("@")[2].split(","))
         )
     except ValueError:
         usable = False
     if not usable:
         raise ValueError("is not the URL of a PostgreSQL database")
     return value
+
+
+def _has_usable_port(host: str) -> bool:
+    """Whether one `host:port` of a database URL has no port, or a usable one. Raises ValueError for text."""
+    return urlsplit(f"//{host}").port != 0
 
 
 def validate_vault_keys(value: Secret) -> Secret:

@@ -85,9 +85,11 @@ def _milliseconds(seconds: float) -> str:
 
 
 def build_conninfo(url: str) -> str:
-    """The URL with our defaults for what it does not set."""
+    """The URL with our defaults for what it does not set. Of several hosts, the primary is used."""
     check_url(url)
-    return make_conninfo("", **{**_NETWORK_DEFAULTS, **conninfo_to_dict(url)})
+    given = conninfo_to_dict(url)
+    several = {"target_session_attrs": "read-write"} if "," in str(given.get("host", "")) else {}
+    return make_conninfo("", **{**_NETWORK_DEFAULTS, **several, **given})
 
 
 async def connect(url: str, *, name: str = "postroom") -> Connection:

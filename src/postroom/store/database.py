@@ -13,7 +13,7 @@ import select
 from collections.abc import AsyncGenerator, Sized
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import LiteralString
 from uuid import UUID
 
@@ -22,7 +22,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from postroom.errors import DatabaseUnavailable, TransientError
-from postroom.store import roles
+from postroom.store import number_source, roles
 from postroom.store.connection import (
     COMMAND_LIMITS,
     Connection,
@@ -216,9 +216,10 @@ async def open_database(
     async with await connect(url, name=name) as connection:
         pooled = await is_pooled(connection)
     application_size = pool_size - listeners - engine_size
+    open_pool = partial(_open_pool, url, limits, pooled=pooled, name=name)
     async with (
-        _open_pool(url, roles.ENGINE, pooled=pooled, size=engine_size, name=name) as engine,
-        _open_pool(url, roles.APPLICATION, pooled=pooled, size=application_size, name=name) as application,
+        open_pool(roles.ENGINE, size=engine_size) as engine,
+        open_pool(roles.APPLICATION, size=application_size) as application,
     ):
         listen_url, notifier = direct_url or (None if pooled else url), Notifier(engine)
         try:
@@ -228,7 +229,12 @@ async def open_database(
 
 
 @asynccontextmanager
-async def _open_pool(url: str, role: str, *, pooled: bool, size: int, name: str) -> AsyncGenerator[Pool]:
+async def _open_pool(
+    url: str, limits: TransactionLimits, role: str, *, pooled: bool, size: int, name: str
+) -> AsyncGenerator[Pool]:
+    async def configure(connection: Connection) -> None:
+        await number_source.move_ahead_on_new_server(connection, _build_begin(limits, roles.ENGINE, None))
+
     async def check(connection: Connection) -> None:
         await _require_alive(pool, connection)
 
@@ -241,6 +247,7 @@ async def _open_pool(url: str, role: str, *, pooled: bool, size: int, name: str)
             "application_name": name,
             "prepare_threshold": None if pooled else _PREPARE_THRESHOLD,
         },
+        configure=configure,
         check=check,
         min_size=1,
         max_size=size,

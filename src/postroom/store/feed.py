@@ -69,7 +69,10 @@ class FeedEvent:
 
 @dataclass(frozen=True, slots=True)
 class FeedBounds:
-    """The readable positions: above `pruned`, up to `last`. A reader below `pruned` must start over."""
+    """The readable positions: above `pruned`, up to `last`. A reader below `pruned` must start over.
+
+    So must one from before the database may have lost commits: it may have seen events that no longer exist.
+    """
 
     pruned: int
     last: int
@@ -137,7 +140,9 @@ async def list_after(
 
 
 async def get_bounds(connection: Connection) -> FeedBounds:
-    cursor = await connection.execute("SELECT pruned_position, last_position FROM feeds")
+    cursor = await connection.execute(
+        "SELECT greatest(pruned_position, reset_position), last_position FROM feeds"
+    )
     row = await cursor.fetchone()
     return FeedBounds(*row) if row else FeedBounds(0, 0)
 

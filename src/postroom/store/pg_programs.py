@@ -21,7 +21,7 @@ from typing import IO
 from psycopg import pq
 
 from postroom.errors import OperatorError
-from postroom.store import roles, shared_state_backup
+from postroom.store import number_source, roles, shared_state_backup
 from postroom.store.connection import Connection, check_url, connect
 from postroom.store.database_errors import translate_errors
 from postroom.store.embedded import binaries
@@ -194,9 +194,8 @@ async def _run_restore(
                 target.stdin.write(begin.encode())
                 await _copy_script(source.stdout, target.stdin, unfit)
                 if await source.wait() == 0:
-                    target.stdin.write(
-                        f"{shared_state_backup.create_missing_table_script()}COMMIT;\n".encode()
-                    )
+                    missing_table = shared_state_backup.create_missing_table_script()
+                    target.stdin.write(f"{missing_table}{number_source.MARK_RESTORED}COMMIT;\n".encode())
                     await target.stdin.drain()
                 target.stdin.close()
             failed = await target.wait() != 0

@@ -25,7 +25,7 @@ from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.flow.outbound import deliver
 from postroom.flow.outbound.deliver import DeliverContext
-from postroom.flow.storage import blob_gc
+from postroom.flow.storage import blob_gc, database_recovery
 from postroom.flow.storage.blob_gc import BlobGcContext
 from postroom.model import ContentPolicy, ProviderName, WorkKind
 from postroom.ports import BlobStore
@@ -155,6 +155,7 @@ def _build_handlers(
             partial(audit.run, syncing, audit_seconds, repairs=settings.audit_repair)
         ),
         WorkKind.COLLECT_GARBAGE: WorkHandler(partial(blob_gc.run, garbage)),
+        WorkKind.RECOVER: WorkHandler(partial(database_recovery.run, database)),
         WorkKind.APPLY_POLICY: WorkHandler(partial(policy.run, database, pipelines)),
         WorkKind.INDEX_FILE_NAMES: WorkHandler(partial(file_name_index.run, database)),
         WorkKind.APPLY_RETENTION: WorkHandler(partial(retention.run, database, periods, pipelines)),

@@ -6,6 +6,7 @@
     blob_verification   check every blob against its digest
     storage_limit       limit the bytes that an organization stores
     key_rotation        seal secrets again with the current vault key
+    database_recovery   sync and audit every mailbox after the database may have lost commits
 
 A blob:  put ──▶ stored, referenced ── last reference removed, grace over ──▶ marked ──┬──▶ removed
           └── never committed ──▶ object without a row ── grace over ────────────────▶─┘
