@@ -107,14 +107,20 @@ only_outlook = pytest.mark.parametrize("provider", [ProviderName.OUTLOOK])
 
 
 async def delay_or_drop(pushed, state: str) -> None:
-    """Let the provider find our endpoint slow, as after an outage of it."""
+    """Let the provider find our endpoint slow, as after an outage of it.
+
+    It tries that push again. Afterwards none is on its way that could arrive during a test.
+    """
     sim = pushed.box.sim
     limits = {"first_timeout": 0.001} | ({"retry_timeout": 0.001} if state == "drop" else {})
     sim.control.patch("microsoft/options", json=limits)
     pushed.deliver()
     await asyncio.to_thread(sim.post, "settle")
     sim.control.patch("microsoft/options", json={"first_timeout": 3.0, "retry_timeout": 10.0})
+    await pushed.move(60)
+    await asyncio.to_thread(sim.post, "settle")
     await pushed.sweep()
+    await pushed.move(31)
 
 
 @only_outlook
