@@ -35,6 +35,7 @@ from postroom.store.database_errors import is_unstorable_value
 from postroom.store.failures import Failure
 from postroom.store.feed import NewEvent
 from postroom.store.ledger import NewLedgerEntry
+from postroom.store.mail_events import MailEvent
 from postroom.store.messages import NewAttachment, StoredMessage
 from postroom.store.purged_people import ReceivedMessage
 
@@ -255,16 +256,15 @@ async def _store_rows(
     await messages.move_to_threads(connection, threaded)
     attached = await _store_attachments(sync_run, connection, page_write, ids)
     await _record_new_contents(connection, page_write, ids, digests)
-    await mail_events.add(
-        connection, sync_run.id, page_rows.list_mail_events(sync_run, page_write.events_by_key, ids, stored)
-    )
+    events = page_rows.list_mail_events(sync_run, page_write.events_by_key, ids, stored)
+    await mail_events.add(connection, sync_run.id, events)
     grown = {made[page_rows.get_thread_key(ready)].id for ready, _ in page_write.new}
     summed = await threads.sum_threads(
         connection, grown | set(threaded.values()) | _find_changed_threads(page_write, stored)
     )
     grown_threads = [thread for thread in summed if thread.id in grown]
     _count_changes(sync_run, page_write, len(grown_threads))
-    await _record_changes(sync_run, connection, page_write, ids, made, grown_threads, attached)
+    await _record_changes(sync_run, connection, page_write, ids, made, grown_threads, attached, events)
     if sync_run.context.intake is not None:
         await sync_run.context.intake(
             connection, sync_run.organization, _list_messages_to_screen(page_write, ids)
@@ -390,6 +390,7 @@ async def _record_changes(
     made: dict[str, threads.Thread],
     summed: Sequence[threads.ThreadTotals],
     attached: Sequence[tuple[str, NewAttachment]],
+    events: Sequence[MailEvent],
 ) -> None:
     """Append ledger entries and feed events."""
     mailbox = str(sync_run.id)
@@ -424,10 +425,10 @@ async def _record_changes(
             NewEvent(
                 _EVENT_TYPES.get(event.kind, "message.changed"),
                 "message",
-                str(ids[key]),
-                {"mailbox_id": mailbox, "change": event.kind},
+                str(event.message),
+                {"mailbox_id": mailbox, "change": event.kind, "revision": event.revision},
             )
-            for key, event in page_write.events
+            for event in events
         ],
     )
 
