@@ -21,7 +21,7 @@ import databases
 from documents.fields.test_llm_reader import Vendor, served
 from mailsim import samples
 from postroom import cli
-from postroom.cli import export, output
+from postroom.cli import output, record_export
 from postroom.cli.exit_codes import ExitCode
 from postroom.config import Settings
 from postroom.documents.sandbox.file_sandbox import FileSandbox
@@ -405,7 +405,7 @@ def test_exported_cells_are_no_formulas_and_table_cells_stay_on_one_line(tmp_pat
         "number": "-1+2",
         "code": "@x",
     }
-    export.write_csv([{"key": "+1", "fields": fields}], tmp_path / "out.csv")
+    record_export.write_csv([{"key": "+1", "fields": fields}], tmp_path / "out.csv")
     [row] = csv.DictReader(io.StringIO((tmp_path / "out.csv").read_text()))
     assert row == {
         "key": "'+1",

@@ -21,6 +21,7 @@ from postroom.cli import (
     doctor,
     documents,
     exit_codes,
+    export,
     failures,
     ledger,
     mailboxes,
@@ -62,6 +63,7 @@ app.command(epilog=doctor.EXAMPLES)(doctor.doctor)
 app.command(epilog=sync.EXAMPLES)(sync.sync)
 app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
+app.command(epilog=export.EXAMPLES)(export.export)
 app.add_typer(mailboxes.group)
 app.add_typer(members.group)
 app.add_typer(api_keys.group)

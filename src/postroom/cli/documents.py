@@ -13,7 +13,7 @@ from uuid import UUID
 
 import typer
 
-from postroom.cli import document_files, export
+from postroom.cli import document_files, record_export
 from postroom.cli.document_files import ActorOption, DocumentArgument, find_document
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.options import JsonOption
@@ -38,7 +38,7 @@ Examples:
   postroom documents add invoice.pdf
   postroom documents list --state needs_review""",
 )
-group.command(epilog=export.EXAMPLES)(export.export)
+group.command(epilog=record_export.EXAMPLES)(record_export.export)
 group.command(epilog=document_files.UNLOCK_EXAMPLES)(document_files.unlock)
 group.command(epilog=document_files.SPLIT_EXAMPLES)(document_files.split)
 CorrectionsOption = Annotated[

@@ -1,130 +1,120 @@
-"""`postroom documents export`: confirmed records as CSV, JSON Lines or Parquet."""
+"""`postroom export`: everything of an organization as Parquet files, once or continuously."""
 
-import csv
-import json
+import asyncio
 import os
-import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from postroom.cli import progress
-from postroom.documents import record_matching
-from postroom.errors import OperatorError, PermanentError
+from postroom.errors import DatabaseUnavailable, OperatorError, TransientError
 
 if TYPE_CHECKING:
+    from postroom.flow.outbound.export import Export
+    from postroom.flow.outbound.parquet_files import ExportDirectory, PositionRange
     from postroom.model import OrganizationId
-    from postroom.store.database import Connection
+    from postroom.store.database import Database
+
+RETRY_SECONDS = 5
+EXAMPLES = """\b
+Examples:
+  postroom export /srv/lake
+  postroom export --follow /srv/lake --interval 600
+  duckdb -c "SELECT count(DISTINCT id) FROM '/srv/lake/messages/*.parquet'"
+
+The tables and their columns are described in docs/parquet.md."""
 
 
-class ExportFormat(StrEnum):
-    CSV = "csv"
-    JSONL = "jsonl"
+class FeedExportFormat(StrEnum):
     PARQUET = "parquet"
 
 
-EXAMPLES = """\b
-Examples:
-  postroom documents export --format csv --kind invoice > invoices.csv
-  postroom documents export --format parquet --output trades.parquet --kind contract-note"""
-
-
 def export(
-    form: Annotated[ExportFormat, typer.Option("--format", help="File format.")] = ExportFormat.JSONL,
-    kind: Annotated[str | None, typer.Option(metavar="NAME", help="Only records of this kind.")] = None,
-    output: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="File to write [default: standard output]")
-    ] = None,
+    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")],
     *,
-    every_state: Annotated[
-        bool, typer.Option("--all", help="Include reopened, voided and merged records.")
-    ] = False,
+    follow: Annotated[bool, typer.Option("--follow", help="Continue with new events until Ctrl-C.")] = False,
+    interval: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=86400, metavar="SECONDS", help="With --follow: time between two sets of files."
+        ),
+    ] = 60,
+    form: Annotated[
+        FeedExportFormat, typer.Option("--format", help="File format.")
+    ] = FeedExportFormat.PARQUET,
 ) -> None:
-    """Export confirmed records with their documents, oldest first."""
+    """Export messages, mail events, documents and records to Parquet files, each row once.
+
+    Run it again to add what has changed: it continues where the newest complete file ends, also after a
+    crash.
+    """
+    del form  # there is one
     from postroom.cli import startup
-    from postroom.documents.kinds import kind_registry as kinds
-    from postroom.store import records
 
-    kinds.require_installed(kind)
+    parquet_files = load_parquet_files()
 
-    async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
-        return await records.list_for_export(connection, kind, every_state=every_state)
+    async def act(database: "Database", organization: "OrganizationId") -> None:
+        with parquet_files.open_directory(directory) as opened:
+            await _export(database, organization, opened, interval if follow else None)
 
-    rows = startup.run_in_transaction(read)
     try:
-        _write(rows, form, output)
+        startup.run_for_organization(act)
     except OSError as error:
-        if output is None:
-            raise  # the reader of the pipe has left
         reason = os.strerror(error.errno).lower() if error.errno else "unknown error"
         raise OperatorError(
-            f"{output} cannot be written: {reason}. Choose another file with --output."
+            f"{directory} cannot be written: {reason}. Correct it, or choose another directory."
         ) from None
-    progress.print_status(f"Exported records: {len(rows)}.")
 
 
-def _write(rows: Sequence[dict[str, Any]], form: ExportFormat, output: Path | None) -> None:
-    match form:
-        case ExportFormat.JSONL:
-            with _open_output(output) as file:
-                file.writelines(json.dumps(row, default=str) + "\n" for row in rows)
-        case ExportFormat.CSV:
-            write_csv(rows, output)
-        case ExportFormat.PARQUET:
-            _write_parquet(rows, output)
-
-
-def _open_output(output: Path | None) -> AbstractContextManager[TextIO]:
-    return output.open("w", encoding="utf-8", newline="") if output else nullcontext(sys.stdout)
-
-
-def _flatten(rows: Sequence[dict[str, Any]]) -> tuple[list[str], list[dict[str, Any]]]:
-    """Return columns for all fields of any record, and flat rows.
-
-    Lists and tables become JSON.
-    """
-    flat = [{**{k: v for k, v in row.items() if k != "fields"}, **row["fields"]} for row in rows]
-    columns = list(dict.fromkeys(name for row in flat for name in row))
-    return columns, [
-        {name: json.dumps(value) if isinstance(value, list | dict) else value for name, value in row.items()}
-        for row in flat
-    ]
-
-
-def write_csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
-    columns, flat = _flatten(rows)
-    with _open_output(output) as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows({name: _escape_formula(value) for name, value in row.items()} for row in flat)
-
-
-def _escape_formula(value: Any) -> Any:
-    """Quote text that a spreadsheet would run as a formula.
-
-    Signed numbers stay as they are.
-    """
-    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{value}" if is_formula and not record_matching.is_number(value) else value
-
-
-def _write_parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
-    if output is None:
-        raise PermanentError("Parquet is a binary format. Give a file with --output.")
+def load_parquet_files() -> ModuleType:
     try:
-        arrow: Any = import_module("pyarrow")
-        parquet: Any = import_module("pyarrow.parquet")
+        from postroom.flow.outbound import parquet_files
     except ImportError:
         raise OperatorError("Parquet requires pyarrow. Run `pip install 'postroom[parquet]'`.") from None
-    columns, flat = _flatten(rows)
-    table = arrow.table({name: [_to_text(row.get(name)) for row in flat] for name in columns})
-    parquet.write_table(table, output)
+    return parquet_files
 
 
-def _to_text(value: Any) -> str | None:
-    return None if value is None else str(value)
+async def _export(
+    database: "Database",
+    organization: "OrganizationId",
+    directory: "ExportDirectory",
+    interval: float | None,
+) -> None:
+    """Write files up to the end of the feed; with an interval, again and again."""
+    from postroom.flow.outbound.export import Export
+
+    def report(table: str, positions: "PositionRange", rows: int) -> None:
+        progress.print_status(f"{table}/{positions.file_name}: {rows} rows")
+
+    export = Export(database, organization, directory, report)
+    if interval is None:
+        with progress.spinner("Exporting"):
+            await export.write_available()
+    else:
+        await _follow(export, interval)
+
+
+async def _follow(export: "Export", interval: float) -> None:
+    """Write files until the schema is newer than this version."""
+    from postroom.store import schema_migrations
+
+    outdated = asyncio.create_task(schema_migrations.raise_when_newer(export.database))
+    is_interrupted = False
+    try:
+        while True:
+            try:
+                with progress.spinner("Exporting"):
+                    await export.write_available()
+                is_interrupted = False
+            except (DatabaseUnavailable, TransientError) as error:
+                if not is_interrupted:
+                    progress.print_status(f"{error} Retrying.")
+                is_interrupted = True
+            await asyncio.wait([outdated], timeout=RETRY_SECONDS if is_interrupted else interval)
+            if outdated.done():
+                outdated.result()
+    finally:
+        outdated.cancel()

@@ -1,7 +1,8 @@
-"""Outbound: events delivered to the webhooks of other applications.
+"""Outbound: events delivered to the webhooks of other applications, and exported as Parquet files.
 
     webhooks   add, change, replay, test and remove webhooks
     deliver    send events: signed, at least once, in order per entity
+    export     write what changed to files, each named by its range of positions
 
 A delivery:  new event ── accepted ──▶ done (the webhook's position advances)
                  └── refused ──▶ row in `deliveries` ── retry with backoff ──┬── accepted ──▶ done
