@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 FIND_PYTHON := scripts/find-python "$(PYTHON)"
 INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
 
-.PHONY: help demo test tests check coverage format bench soak chaos clean lock chromium proof sbom
+.PHONY: help demo test tests check coverage format bench soak chaos clean lock chromium proof sbom docs
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -52,6 +52,9 @@ proof: $(VENV)/.dev ## 200 chaos seeds and every planted bug; writes docs/proof.
 sbom: ## dist/sbom.json (CycloneDX) and dist/licenses.txt
 	@python=$$($(FIND_PYTHON)) && "$$python" scripts/sbom
 
+docs: ## the documentation as a site in dist/docs, with every link checked
+	@python=$$($(FIND_PYTHON)) && "$$python" scripts/docs
+
 clean: ## remove the environment and everything made by these commands
 	rm -rf $(VENV) .demo .chaos .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage .coverage.* build dist
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
@@ -63,6 +66,7 @@ lock: $(VENV)/.dev ## compile the hash-locked requirements
 	$(LOCK) pyproject.toml $(addprefix --extra ,aws gcs llm mcp otel parquet) --group build -c requirements/runtime.txt -o requirements/extras.txt
 	$(LOCK) pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -c requirements/extras.txt -o requirements/dev.txt
 	$(LOCK) --group sbom --group build -o requirements/sbom.txt
+	$(LOCK) --group docs -o requirements/docs.txt
 	@for version in 3.11 3.12 3.13 3.14; do for list in runtime extras dev; do \
 	  $(BIN)/uv pip install --quiet --dry-run --target build/lock --python-version $$version --only-binary :all: --no-deps --require-hashes \
 	    -r requirements/$$list.txt || exit 1; done; done

@@ -89,3 +89,27 @@ def test_make_clean_removes_what_git_ignores():
 def test_licence_is_apache_2_everywhere():
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert 'license = "Apache-2.0"' in (ROOT / "pyproject.toml").read_text()
+
+
+def links_of(page):
+    """The files that a page links to. `make docs` checks the anchors too."""
+    found = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", page.read_text())
+    return {(page.parent / link).resolve() for link in found}
+
+
+PAGES = [
+    *ROOT.glob("*.md"),
+    *ROOT.glob("docs/**/*.md"),
+    *(ROOT / each / "README.md" for each in ("mailsim", "chaos")),
+]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_lead_to_files(page):
+    assert [str(link) for link in links_of(page) if not link.exists()] == []
+
+
+def test_every_page_is_listed():
+    index, decisions = ROOT / "docs/README.md", ROOT / "docs/decisions/README.md"
+    listed = links_of(index) | links_of(decisions)
+    assert [page for page in PAGES if page not in {*listed, index, ROOT / "README.md"}] == []
