@@ -2,6 +2,8 @@
 
 import json
 import urllib.request
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +17,7 @@ from postroom.store import ledger
 from postroom.store.schema_migrations import list_shipped, migrate, read_status
 from postroom.vault import LedgerKeys
 from postroom.wiring.documents import build_route_context
+from postroom_chaos.launcher import Launcher
 from scenarios.postroom_process import PostroomProcess, environment
 from upgrades.row_comparison import assert_kept, read_all_rows
 
@@ -27,14 +30,16 @@ FILLED = {
     "webhooks", "work",
 }  # fmt: skip
 
+FIRST_WITH_MACS = 48
+
 pytestmark = pytest.mark.soak
 
 
 @pytest.fixture
-def postroom(launcher, earlier_home, empty_database_url):
+def postroom(launcher: Launcher, earlier_home: Path, empty_database_url: str) -> Callable[..., str]:
     """Run one command of the current version on the earlier home."""
 
-    def run(*arguments):
+    def run(*arguments: str) -> str:
         given = environment(**settings(earlier_home, empty_database_url))
         done = launcher.run(arguments, earlier_home, given, seconds=120)
         assert done.returncode == 0, done.stdout + done.stderr
@@ -43,11 +48,12 @@ def postroom(launcher, earlier_home, empty_database_url):
     return run
 
 
-def settings(home, url):
+def settings(home: Path, url: str) -> dict[str, str]:
     return {"POSTROOM_HOME": str(home), **login_settings(url)}
 
 
-async def test_upgrade_keeps_every_row(earlier_home, schema_number, empty_database_url):
+@pytest.mark.usefixtures("earlier_home")
+async def test_upgrade_keeps_every_row(schema_number: int, empty_database_url: str):
     async with session(empty_database_url) as connection:
         before = await read_all_rows(connection)
         assert {table for table in FILLED if not before[table]} == set()
@@ -59,7 +65,9 @@ async def test_upgrade_keeps_every_row(earlier_home, schema_number, empty_databa
     assert (await read_status(empty_database_url)).current
 
 
-async def test_current_version_works_on_an_upgraded_database(earlier_home, postroom, empty_database_url):
+async def test_current_version_works_on_an_upgraded_database(
+    earlier_home: Path, postroom: Callable[..., str], empty_database_url: str
+):
     postroom("db", "migrate")
     postroom("ledger", "verify")
     postroom("vault", "rotate")  # decrypts every grant
@@ -79,12 +87,16 @@ async def test_current_version_works_on_an_upgraded_database(earlier_home, postr
         assert sorted(listed) == [count for (count,) in await cursor.fetchall()]
 
 
-async def test_ledger_is_authenticated_from_the_upgrade_on(empty_database_url, earlier_home):
+async def test_ledger_is_authenticated_from_the_upgrade_on(
+    empty_database_url: str, earlier_home: Path, schema_number: int
+):
+    if schema_number >= FIRST_WITH_MACS:
+        pytest.skip("its ledger is authenticated already")
     await migrate(empty_database_url)
     keys = LedgerKeys(earlier_home)
 
-    def check(key_id, *signature):
-        return (check_signature if key_id == SIGNER.key_id else keys.check)(key_id, *signature)
+    def check(key_id: str, signature: bytes, signed: bytes) -> bool | None:
+        return (check_signature if key_id == SIGNER.key_id else keys.check)(key_id, signature, signed)
 
     async with databases.open_pools(empty_database_url) as database:
         async with database.engine() as connection:
@@ -99,7 +111,8 @@ async def test_ledger_is_authenticated_from_the_upgrade_on(empty_database_url, e
             assert await ledger.list_organizations_to_seal(connection) == []
 
 
-async def test_records_of_earlier_versions_are_recognized(empty_database_url, earlier_home):
+@pytest.mark.usefixtures("earlier_home")
+async def test_records_of_earlier_versions_are_recognized(empty_database_url: str):
     """A copy or an amendment of what an earlier version confirmed is not recorded as another trade."""
     await migrate(empty_database_url)
     context = build_route_context(config.load())
@@ -117,13 +130,14 @@ async def test_records_of_earlier_versions_are_recognized(empty_database_url, ea
             assert lookup.record is not None, lookup.conflict
             assert lookup.record.id == record
             is_numbered = kind == "contract-note" and "number" in fields
-            assert not is_numbered or "net 0.01 instead of" in change.conflict
+            assert not is_numbered or "net 0.01 instead of" in (change.conflict or "")
     assert len(confirmed) >= 3
 
 
-def count_messages(url, key, mailbox):
+def count_messages(url: str, key: str, mailbox: str) -> int:
     """The number of messages that the API lists, page by page."""
-    count, cursor = 0, ""
+    count = 0
+    cursor: str | None = ""
     while cursor is not None:
         address = f"{url}/api/v1/mailboxes/{mailbox}/messages?{cursor}"
         request = urllib.request.Request(address, headers={"Authorization": f"Bearer {key}"})
