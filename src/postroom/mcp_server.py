@@ -50,7 +50,7 @@ def serve(url: str, key: str, *, max_characters: int = MAX_CHARACTERS) -> None:
     if not records_calls:
         raise PermanentError(
             "The ledger does not record the calls of this key."
-            " Create another for the assistant: `postroom keys create assistant --record-calls`."
+            " Create another for the assistant: `postroom api-keys create assistant --record-calls`."
         )
     build_server(postroom, max_characters=max_characters).run("stdio")
 

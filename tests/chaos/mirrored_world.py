@@ -124,7 +124,7 @@ def _run_postroom(sim: Simulation, database_url: str, folder: Path, receiver: st
         sim.post(f"mailboxes/{address}/folders", name=FOLDER)
     secret = _command(folder, given, "webhooks", "add", receiver)
     ids = asyncio.run(_connect(sim, database_url, home))
-    key = _command(folder, given, "keys", "create", "follower", "--scope", "read")
+    key = _command(folder, given, "api-keys", "create", "follower", "--scope", "read")
     with PostroomProcess(folder, "up", **given) as program:
         process = program.process
         ticks = read_start_ticks(process.pid)

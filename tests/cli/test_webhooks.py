@@ -1,4 +1,4 @@
-"""`postroom webhooks` and `postroom keys` as a person uses them."""
+"""`postroom webhooks` and `postroom api-keys` as a person uses them."""
 
 import http.server
 import json
@@ -56,18 +56,18 @@ def test_webhooks_are_added_tested_replayed_and_removed(run, receiver):
 
 
 def test_api_keys_are_created_listed_and_revoked(run):
-    key = run("keys", "create", "reporting", "--scope", "read", "--days", "30").stdout.strip()
+    key = run("api-keys", "create", "reporting", "--scope", "read", "--days", "30").stdout.strip()
     assert key.startswith("pr_")
-    [listed] = json.loads(run("keys", "list", "--json").stdout)
+    [listed] = json.loads(run("api-keys", "list", "--json").stdout)
     assert key.startswith(listed["prefix"])
-    assert key not in run("keys", "list").stdout
-    assert run("keys", "revoke", listed["name"]).stdout == "Revoked.\n"
-    assert "revoked" in run("keys", "list").stdout
-    assert "No such key" in run("keys", "revoke", listed["prefix"]).stderr
+    assert key not in run("api-keys", "list").stdout
+    assert run("api-keys", "revoke", listed["name"]).stdout == "Revoked.\n"
+    assert "revoked" in run("api-keys", "list").stdout
+    assert "No such key" in run("api-keys", "revoke", listed["prefix"]).stderr
 
 
 def test_api_key_can_record_its_calls(run, tmp_path):
-    made = json.loads(run("keys", "create", "assistant", "--record-calls", "--json").stdout)
+    made = json.loads(run("api-keys", "create", "assistant", "--record-calls", "--json").stdout)
     assert made["records_calls"]
     missing = run("mcp", "--key-file", str(tmp_path / "nothing"))
     assert "Cannot read the key file" in missing.stderr

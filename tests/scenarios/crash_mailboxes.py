@@ -176,7 +176,7 @@ class PurgePerson(CommandScenario):
 class FirstEntry(CommandScenario):
     """A command writes the first ledger entry, and again, with the same key, when it broke off."""
 
-    arguments = ("keys", "create", "first", "--scope", "read")
+    arguments = ("api-keys", "create", "first", "--scope", "read")
 
     async def check(self) -> None:
         assert await self.world.rows("SELECT count(*) FROM api_keys") == [(1,)]

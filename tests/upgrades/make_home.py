@@ -110,7 +110,7 @@ def fill(postroom: OldPostroom) -> None:
     wait_for_start(postroom)
     postroom("webhooks", "add", "https://app.example.org/hooks")
     postroom("members", "add", "ann@example.org", "--role", "reviewer")
-    postroom("keys", "create", "reporting", "--scope", "read")
+    postroom("api-keys", "create", "reporting", "--scope", "read")
     (postroom.folder / "orders.csv").write_text(ORDERS)
     postroom("orders", "import", str(postroom.folder / "orders.csv"), "--kind", "contract-note")
     wait_for(lambda: postroom.query(FILLED) == "t", "mail and documents")

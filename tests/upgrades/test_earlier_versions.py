@@ -73,8 +73,8 @@ async def test_current_version_works_on_an_upgraded_database(
     postroom("vault", "rotate")  # decrypts every grant
     mailboxes = json.loads(postroom("mailboxes", "list", "--json"))
     assert {mailbox["provider"] for mailbox in mailboxes} == {"gmail", "outlook"}
-    assert json.loads(postroom("parked", "list", "--json"))
-    key = json.loads(postroom("keys", "create", "upgrade", "--scope", "read", "--json"))["key"]
+    assert json.loads(postroom("parked-work", "list", "--json"))
+    key = json.loads(postroom("api-keys", "create", "upgrade", "--scope", "read", "--json"))["key"]
     given = settings(earlier_home, empty_database_url)
     with PostroomProcess(earlier_home, "serve", "--port", "0", **given) as web:
         url = web.line("Postroom: ")

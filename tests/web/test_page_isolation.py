@@ -126,11 +126,11 @@ async def test_only_the_operators_admins_see_the_settings_of_the_server(
 ):
     own = await visitor.get("/settings")
     assert "POSTROOM_WEBHOOK_NETWORKS" in own.text
-    assert 'href="/settings"' in (await visitor.get("/keys")).text
+    assert 'href="/settings"' in (await visitor.get("/api-keys")).text
     visitor.cookies = {COOKIE: await create_session(database, other_organization, address="eve@example.com")}
     foreign = await visitor.get("/settings")
     assert foreign.status_code == 403
     assert "POSTROOM_WEBHOOK_NETWORKS" not in foreign.text
-    keys = await visitor.get("/keys")
+    keys = await visitor.get("/api-keys")
     assert keys.status_code == 200
     assert 'href="/settings"' not in keys.text

@@ -18,7 +18,7 @@ from web.sign_in_support import ORGANIZATION, create_session_sync
 pytestmark = needs_browser
 PAGES = (
     "/", "/health", "/mailboxes", "/documents", "/search", "/failures", "/subscriptions", "/webhooks",
-    "/ledger", "/keys", "/members", "/settings", "/api",
+    "/ledger", "/api-keys", "/members", "/settings", "/api",
 )  # fmt: skip
 OUTSIDE = "http://tracker.invalid"
 # What a script says that runs: it is heard from every frame.
@@ -96,7 +96,7 @@ async def test_charts_show_the_figures_of_the_chosen_interval(database_url, tmp_
 
 async def test_admin_creates_an_api_key_and_adds_a_member(database_url, tmp_path):
     async with browsing(database_url, tmp_path) as (page, _, complaints):
-        await page.goto("/keys")
+        await page.goto("/api-keys")
         await page.get_by_label("Name").fill("reporting")
         await page.get_by_label("Record every call in the ledger").check()
         await page.get_by_role("button", name="Create API key").click()

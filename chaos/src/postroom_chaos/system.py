@@ -209,7 +209,7 @@ async def _start(
     for program in system.programs.values():
         program.start()
     key, link, _ = await asyncio.gather(
-        system.run_command("keys", "create", "chaos", *(f"--scope={scope}" for scope in _SCOPES)),
+        system.run_command("api-keys", "create", "chaos", *(f"--scope={scope}" for scope in _SCOPES)),
         system.run_command("members", "add", "operator@example.com", "--role", "admin"),
         wait_until_ready(session, web_url),
     )

@@ -1,4 +1,4 @@
-"""`postroom keys`: create, list and revoke API keys.
+"""`postroom api-keys`: create, list and revoke API keys.
 
 `flow.access.api_keys` does the work.
 """
@@ -18,22 +18,22 @@ if TYPE_CHECKING:
     from postroom.store.database import Database
 
 group = typer.Typer(
-    name="keys",
+    name="api-keys",
     help="Manage API keys for programs.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
-  postroom keys create reporting --scope read
-  postroom keys list""",
+  postroom api-keys create reporting --scope read
+  postroom api-keys list""",
 )
 
 
 @group.command(
     epilog="""\b
 Examples:
-  postroom keys create reporting --scope read --days 90
-  postroom keys create robot --scope read --scope documents
-  postroom keys create assistant --record-calls > assistant.key"""
+  postroom api-keys create reporting --scope read --days 90
+  postroom api-keys create robot --scope read --scope documents
+  postroom api-keys create assistant --record-calls > assistant.key"""
 )
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the key, such as its purpose.")],
@@ -79,7 +79,9 @@ def create(
         typer.echo(key.reveal())
 
 
-@group.command("list", epilog="\b\nExamples:\n  postroom keys list\n  postroom keys list --json | jq length")
+@group.command(
+    "list", epilog="\b\nExamples:\n  postroom api-keys list\n  postroom api-keys list --json | jq length"
+)
 def list_(*, json: JsonOption = False) -> None:
     """List API keys with their scopes, state and last use."""
 
@@ -101,10 +103,12 @@ def list_(*, json: JsonOption = False) -> None:
     output.print_table(("KEY", "NAME", "SCOPES", "STATE", "LAST USED"), rows)
 
 
-@group.command(epilog="\b\nExamples:\n  postroom keys revoke reporting\n  postroom keys revoke pr_a1b2c3d4")
+@group.command(
+    epilog="\b\nExamples:\n  postroom api-keys revoke reporting\n  postroom api-keys revoke pr_a1b2c3d4"
+)
 def revoke(
     key_name: Annotated[
-        str, typer.Argument(metavar="KEY", help="Name, prefix or ID, as shown by `postroom keys list`.")
+        str, typer.Argument(metavar="KEY", help="Name, prefix or ID, as shown by `postroom api-keys list`.")
     ],
 ) -> None:
     """Revoke an API key. It takes effect within seconds."""
@@ -117,7 +121,9 @@ def revoke(
     from postroom.cli import startup
 
     if not startup.run_for_organization(act):
-        raise PermanentError("No such key, or it is already revoked. Run `postroom keys list` to see all.")
+        raise PermanentError(
+            "No such key, or it is already revoked. Run `postroom api-keys list` to see all."
+        )
     typer.echo("Revoked.")
 
 

@@ -363,7 +363,9 @@ async def check_mailboxes(settings: Settings, url: str) -> DoctorCheck:
         return DoctorCheck("mailboxes", DoctorCheckState.OK, found)
     remedies = [description.remedy for description, _ in described]
     remedies += (
-        ["Run `postroom parked list`, fix the cause, then run `postroom parked retry`."] if parked else []
+        ["Run `postroom parked-work list`, fix the cause, then run `postroom parked-work retry`."]
+        if parked
+        else []
     )
     is_blocked = any(each.cause.health is MailboxHealth.OPERATOR_ERROR for each in causes)
     return DoctorCheck(

@@ -12,7 +12,7 @@ from postroom.errors import OperatorError
 
 EXAMPLES = """\b
 Examples:
-  postroom keys create assistant --record-calls > assistant.key
+  postroom api-keys create assistant --record-calls > assistant.key
   postroom mcp --key-file assistant.key
   postroom mcp --key-file assistant.key --url https://postroom.example.com"""
 

@@ -1,4 +1,4 @@
-"""`postroom parked`: list and retry work that is no longer retried automatically."""
+"""`postroom parked-work`: list and retry work that is no longer retried automatically."""
 
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  postroom parked list
-  postroom parked retry sync 6f1c…"""
+  postroom parked-work list
+  postroom parked-work retry sync 6f1c…"""
 
 group = typer.Typer(
-    name="parked",
+    name="parked-work",
     help="List and retry parked work: work that failed permanently.",
     epilog=EXAMPLES,
     no_args_is_help=True,
@@ -29,8 +29,8 @@ group = typer.Typer(
     name="list",
     epilog="""\b
 Examples:
-  postroom parked list
-  postroom parked list --json | jq length""",
+  postroom parked-work list
+  postroom parked-work list --json | jq length""",
 )
 def list_parked(*, json: JsonOption = False) -> None:
     """List parked work with its last error."""
@@ -50,12 +50,12 @@ def list_parked(*, json: JsonOption = False) -> None:
 @group.command(
     epilog="""\b
 Examples:
-  postroom parked retry sync 6f1c2a4e-…
-  postroom parked retry sync   # all syncs"""
+  postroom parked-work retry sync 6f1c2a4e-…
+  postroom parked-work retry sync   # all syncs"""
 )
 def retry(
     kind: Annotated[
-        str, typer.Argument(metavar="KIND", help="Work kind, as shown by `postroom parked list`.")
+        str, typer.Argument(metavar="KIND", help="Work kind, as shown by `postroom parked-work list`.")
     ],
     subject: Annotated[
         str | None, typer.Argument(metavar="SUBJECT", help="Subject of the work [default: all of this kind]")
@@ -66,7 +66,7 @@ def retry(
 
     count = startup.run_with_database(lambda database: _unpark(database, kind, subject))
     if not count:
-        typer.echo("No such work is parked. Run `postroom parked list` to see all.", err=True)
+        typer.echo("No such work is parked. Run `postroom parked-work list` to see all.", err=True)
         return ExitCode.FAILED
     typer.echo(f"Retrying: {count}.")
     return ExitCode.OK

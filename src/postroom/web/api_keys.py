@@ -19,13 +19,13 @@ from postroom.web.sessions import SiteContext, get_visitor, member_route
 
 def routes(site: SiteContext) -> list[Route]:
     return [
-        member_route(site, "/keys", partial(keys_page, site), Role.ADMIN),
-        member_route(site, "/keys/create", partial(create_key, site), Role.ADMIN, methods=["POST"]),
-        member_route(site, "/keys/revoke", partial(revoke_key, site), Role.ADMIN, methods=["POST"]),
+        member_route(site, "/api-keys", partial(api_keys_page, site), Role.ADMIN),
+        member_route(site, "/api-keys/create", partial(create_key, site), Role.ADMIN, methods=["POST"]),
+        member_route(site, "/api-keys/revoke", partial(revoke_key, site), Role.ADMIN, methods=["POST"]),
     ]
 
 
-async def keys_page(
+async def api_keys_page(
     site: SiteContext, request: Request, new_key: Secret | None = None, error: str = ""
 ) -> Response:
     async with site.database.transaction(get_visitor(request).organization) as connection:
@@ -44,9 +44,9 @@ async def create_key(site: SiteContext, request: Request) -> Response:
     days_text = form.get("days", "").strip()
     days = forms.parse_number(days_text)
     if not form.get("name", "").strip() or not scopes:
-        return await keys_page(site, request, error="Enter a name and select at least one scope.")
+        return await api_keys_page(site, request, error="Enter a name and select at least one scope.")
     if days_text and (days is None or not 0 < days <= 3650):
-        return await keys_page(
+        return await api_keys_page(
             site,
             request,
             error="Enter 1 to 3650 days, or leave the field empty for a key that does not expire.",
@@ -60,10 +60,10 @@ async def create_key(site: SiteContext, request: Request) -> Response:
         actor=visitor.actor,
         records_calls="record-calls" in form,
     )
-    return await keys_page(site, request, new_key=key)
+    return await api_keys_page(site, request, new_key=key)
 
 
 async def revoke_key(site: SiteContext, request: Request) -> Response:
     form, visitor = await forms.read(request), get_visitor(request)
     await flow.revoke(site.database, visitor.organization, form.get("key", ""), actor=visitor.actor)
-    return RedirectResponse("/keys", 303)
+    return RedirectResponse("/api-keys", 303)

@@ -34,7 +34,7 @@ MORE: Final = [
     ("/ledger", "Ledger"),
     ("/api", "API"),
 ]
-ADMIN: Final = [("/keys", "API keys"), ("/members", "Members"), ("/organization", "Organization")]
+ADMIN: Final = [("/api-keys", "API keys"), ("/members", "Members"), ("/organization", "Organization")]
 OPERATOR: Final = [("/settings", "Settings")]
 # Title and advice by HTTP status.
 _PROBLEMS: Final = {

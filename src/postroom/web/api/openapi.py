@@ -16,7 +16,7 @@ PREFIX: Final = "/api/v1"
 _ABOUT: Final = """\
 The mailboxes, mail, documents, records and events of one organization.
 
-Authenticate with an API key (`postroom keys create`): `Authorization: Bearer pr_…`. Lists are paged: pass
+Authenticate with an API key (`postroom api-keys create`): `Authorization: Bearer pr_…`. Lists are paged: pass
 `next` as `cursor` to get the next page. Responses carry an `ETag`; send it as `If-None-Match` to get 304 for
 an unchanged response. A write with an `Idempotency-Key` is executed once, however often it is sent. Errors
 are problem documents (RFC 9457)."""
