@@ -25,7 +25,7 @@ async def test_an_export_refuses_files_that_it_cannot_continue(
     assert complaint(1, "export", "lake", **named) == (
         "The directory has files of another organization. Choose an empty one."
     )
-    assert postroom("keys", "create", "one", **settings).returncode == 0  # the organization exists
+    assert postroom("api-keys", "create", "one", **settings).returncode == 0  # the organization exists
     events = """
         INSERT INTO events (organization_id, kind, entity_type, entity_id)
         SELECT id, 'ledger.sealed', 'ledger', '1' FROM organizations, generate_series(1, 3)
