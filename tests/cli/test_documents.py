@@ -242,6 +242,17 @@ def test_rejected_document_can_be_processed_again(run, refused, read_all):
         assert line == "Give either a document or --state."
 
 
+def test_document_is_commented_and_assigned(run, refused, read_all):
+    run("documents", "add", "bill.pdf")
+    read_all()
+    [listed] = json.loads(run("documents", "list", "--json"))
+    assert run("documents", "comment", listed["id"], "Ask Ann.") == "Commented.\n"
+    assert refused("documents", "comment", listed["id"], " ") == "The comment is empty. Enter some text."
+    unknown = refused("documents", "assign", listed["id"], "gone@example.org")
+    assert unknown == "No member has the address gone@example.org."
+    assert run("documents", "assign", listed["id"]) == "Assigned to no one.\n"
+
+
 def test_failed_document_is_dismissed(run, refused, read_all, tmp_path):
     (tmp_path / "damaged.pdf").write_bytes(b"%PDF-1.7 damaged")
     run("documents", "add", str(tmp_path / "damaged.pdf"))

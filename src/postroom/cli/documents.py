@@ -1,7 +1,7 @@
 """`postroom documents`: add, list, show, confirm, reject, retry and reprocess documents.
 
-The command `export` is in `export`, `unlock` and `split` in
-`document_files`. `flow.documents` does the work.
+The command `export` is in `record_export`, `unlock` and `split` are in `document_files`, `assign` and
+`comment` in `collaboration`. `flow.documents` does the work.
 """
 
 import shlex
@@ -13,7 +13,7 @@ from uuid import UUID
 
 import typer
 
-from postroom.cli import document_files, record_export
+from postroom.cli import collaboration, document_files, record_export
 from postroom.cli.document_files import ActorOption, DocumentArgument, find_document
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.options import JsonOption
@@ -41,6 +41,8 @@ Examples:
 group.command(epilog=record_export.EXAMPLES)(record_export.export)
 group.command(epilog=document_files.UNLOCK_EXAMPLES)(document_files.unlock)
 group.command(epilog=document_files.SPLIT_EXAMPLES)(document_files.split)
+group.command(epilog=collaboration.ASSIGN_EXAMPLES)(collaboration.assign)
+group.command(epilog=collaboration.COMMENT_EXAMPLES)(collaboration.comment)
 CorrectionsOption = Annotated[
     list[str] | None,
     typer.Option(

@@ -109,6 +109,7 @@ async def list_page(context: DocumentPagesContext, request: Request) -> Response
         state=state,
         states=[(value, name, counts.get(value, 0)) for value, name in STATE_NAMES.items()],
         state_names=STATE_NAMES,
+        pipelines=list(context.review.pipelines),
         total=sum(counts.values()),
         shown=sum(counts.values()) - counts.get(DocumentState.SKIPPED, 0),
         now=datetime.now(UTC),

@@ -18,7 +18,9 @@ for (const field of fields) {
   field.addEventListener("focusin", (event) => {
     const isNew = !field.classList.contains("shown");
     if (event.target.matches("input:not([readonly])")) current = event.target;
-    if (isNew) show(field.dataset.field); // moving between cells of a table must not scroll the page
+    if (!isNew) return; // moving between cells of a table must not scroll the page
+    show(field.dataset.field);
+    viewer?.withdrawOffer(); // it was for another field
   });
   field.addEventListener("click", () => show(field.dataset.field));
 }
@@ -126,13 +128,20 @@ document.addEventListener("keydown", (event) => {
   act();
 });
 
+// Enter submits a choice, as it submits text.
+document.getElementById("assignee")?.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  event.target.form.requestSubmit();
+});
+
 // A box that opened closes when the visitor clicks elsewhere.
 document.addEventListener("click", (event) => {
   for (const box of document.querySelectorAll(".pop[open]")) if (!box.contains(event.target)) box.open = false;
 });
 
 // A person with a keyboard starts at the first field to check; on a phone, the keyboard would cover the page.
-if (desk.hasAttribute("data-open") && matchMedia("(hover: hover) and (min-width: 56rem)").matches) {
+if (desk.hasAttribute("data-open") && matchMedia("(hover: hover)").matches) {
   const first = document.querySelector("[autofocus]") ?? toCheck()[0];
   if (first) focusField(first);
   else document.getElementById("confirm")?.focus();
