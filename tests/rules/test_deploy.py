@@ -1,60 +1,39 @@
-"""Units, image, compose file and Kubernetes manifests name settings, commands, paths and ports that exist."""
+"""Units, image and compose file name settings, commands, paths and ports that exist."""
 
 import configparser
 import json
 import re
 import shlex
+from pathlib import Path
 
 import pytest
-import typer
 import yaml
 
-from postroom.cli import app
 from postroom.cli.exit_codes import ExitCode
 from postroom.config import PREFIX, Settings
 from postroom.web.app import OPEN
+from rules.command_lines import require_command
 from rules.source_tree import ROOT
 
 DEPLOY = ROOT / "deploy"
 CONTAINERFILE = (ROOT / "Containerfile").read_text().replace("\\\n", " ")
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
-MANIFESTS = {
-    (each["kind"], each["metadata"]["name"]): each
-    for file in ("web", "worker", "network")
-    for each in yaml.safe_load_all((DEPLOY / f"kubernetes/{file}.yaml").read_text())
-}
-KUSTOMIZATION = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text())
-COMPONENTS = ["web", "worker"]
 PORT = Settings.model_fields["port"].default
 HOME = "/var/lib/postroom"
 OWN_SERVICES = ["migrate", "web", "worker"]
 
 
-def read_unit(path):
+def read_unit(path: Path) -> configparser.ConfigParser:
     unit = configparser.ConfigParser(interpolation=None, strict=False)
-    unit.optionxform = str
+    unit.optionxform = str  # pyright: ignore[reportAttributeAccessIssue]
     unit.read_string(path.read_text())
     return unit
 
 
-def instructions(name):
+def instructions(name: str) -> list[str]:
     """The arguments of each instruction of this name in the Containerfile."""
     return re.findall(rf"^{name} (.+)$", CONTAINERFILE, re.MULTILINE)
-
-
-def require_command(words):
-    """Parse the words as a command line of Postroom, without running it."""
-    command = typer.main.get_command(app)
-    context = command.make_context("postroom", list(words), resilient_parsing=False)
-    while hasattr(command, "resolve_command"):
-        rest = [*context._protected_args, *context.args]
-        name, command, rest = command.resolve_command(context, rest)
-        context = command.make_context(name, rest, parent=context)
-
-
-def pod(component):
-    return MANIFESTS["Deployment", f"postroom-{component}"]["spec"]["template"]["spec"]
 
 
 def test_all_files_together_name_only_settings_that_exist():
@@ -74,7 +53,7 @@ def test_a_command_that_does_not_exist_is_noticed():
 
 
 @pytest.mark.parametrize("path", UNITS, ids=lambda path: path.name)
-def test_units_run_commands_as_their_own_user(path):
+def test_units_run_commands_as_their_own_user(path: Path):
     service = read_unit(path)["Service"]
     program, *words = shlex.split(service["ExecStart"])
     assert program == "/opt/postroom/bin/postroom"
@@ -86,7 +65,7 @@ def test_units_run_commands_as_their_own_user(path):
 @pytest.mark.parametrize(
     "path", [path for path in UNITS if "migrate" not in path.name], ids=lambda path: path.name
 )
-def test_units_restart_after_an_upgrade_and_not_after_wrong_settings(path):
+def test_units_restart_after_an_upgrade_and_not_after_wrong_settings(path: Path):
     service = read_unit(path)["Service"]
     assert service["Restart"] == "always"
     assert service["RestartPreventExitStatus"].split() == [str(int(ExitCode.USAGE))]
@@ -127,7 +106,7 @@ def test_image_installs_locked_lists_only():
 
 
 @pytest.mark.parametrize("name", OWN_SERVICES)
-def test_compose_services_run_commands_on_a_read_only_file_system(name):
+def test_compose_services_run_commands_on_a_read_only_file_system(name: str):
     service = COMPOSE["services"][name]
     require_command(service["command"])
     assert service["read_only"]
@@ -140,60 +119,3 @@ def test_compose_publishes_the_port_on_this_machine_only():
     assert web["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
     assert f"http://127.0.0.1:{PORT}/healthz" in web["healthcheck"]["test"][-1]
     assert "/healthz" in OPEN
-
-
-@pytest.mark.parametrize("component", COMPONENTS)
-def test_pods_run_commands_without_privileges(component):
-    spec = pod(component)
-    assert spec["securityContext"]["runAsUser"] == 10001
-    [migration], [container] = spec["initContainers"], spec["containers"]
-    for each in (migration, container):
-        require_command(each["args"])
-        assert each["securityContext"] == {
-            "allowPrivilegeEscalation": False,
-            "readOnlyRootFilesystem": True,
-            "capabilities": {"drop": ["ALL"]},
-        }
-        assert {mount["mountPath"] for mount in each["volumeMounts"]} == {HOME, "/tmp"}
-    assert migration["args"] == ["db", "migrate"]
-    owner = {"secretRef": {"name": "postroom-owner", "optional": True}}
-    assert migration["envFrom"] == [*container["envFrom"], owner]
-    assert spec["terminationGracePeriodSeconds"] > Settings.model_fields["stop_seconds"].default
-
-
-@pytest.mark.parametrize("component", COMPONENTS)
-def test_pods_get_no_variables_of_services(component):
-    """Kubernetes sets POSTROOM_PORT=tcp://… for a service that is called postroom, unless this is off."""
-    assert pod(component)["enableServiceLinks"] is False
-
-
-def test_probes_and_service_reach_the_web_process():
-    [container] = pod("web")["containers"]
-    assert container["ports"] == [{"name": "http", "containerPort": PORT}]
-    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
-        get = container[probe]["httpGet"]
-        assert get["port"] == "http"
-        assert get["path"] in OPEN
-    [port] = MANIFESTS["Service", "postroom"]["spec"]["ports"]
-    assert (port["port"], port["targetPort"]) == (PORT, "http")
-
-
-def test_selectors_find_the_pods():
-    for (kind, name), manifest in MANIFESTS.items():
-        spec = manifest["spec"]
-        selector = spec.get("podSelector") or spec["selector"]
-        chosen = selector.get("matchLabels", selector)["app.kubernetes.io/component"]
-        expected = "web" if kind == "Service" else name.removeprefix("postroom-")
-        assert chosen == expected
-    for component in COMPONENTS:
-        template = MANIFESTS["Deployment", f"postroom-{component}"]["spec"]["template"]
-        assert template["metadata"]["labels"] == {"app.kubernetes.io/component": component}
-
-
-def test_settings_in_the_kustomization_are_valid(monkeypatch):
-    [generated] = KUSTOMIZATION["configMapGenerator"]
-    for literal in generated["literals"]:
-        monkeypatch.setenv(*literal.split("=", 1))
-    assert str(Settings().public_url).startswith("https://")
-    files = {path.name for path in (DEPLOY / "kubernetes").glob("*.yaml")} - {"kustomization.yaml"}
-    assert set(KUSTOMIZATION["resources"]) == files

@@ -5,6 +5,8 @@ import io
 import re
 import tokenize
 from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -42,6 +44,9 @@ EXCEPTIONS = {
     ("chaos/", "jobs"): "as in `make --jobs`",
     ("scripts/", "jobs"): "as in `make --jobs`",
     ("docs/how-to/metrics.md", "job"): "a key of Prometheus",
+    ("deploy/helm/", "hook"): "what Helm calls manifests that it applies before the others",
+    ("deploy/helm/", "job"): "a kind of object in Kubernetes",
+    ("docs/how-to/kubernetes.md", "job"): "a kind of object in Kubernetes",
     ("mailsim/src/mailsim/entra/device_code.py", "letters"): "of the alphabet",
     ("mailsim/src/mailsim/graph/", "job"): "a property of a Graph user",
     ("src/postroom/documents/fields/", "company"): "a word that documents and e-invoices use",
@@ -61,7 +66,7 @@ RELEASED_MIGRATIONS = "src/postroom/store/migrations/00"
 FOREIGN = {".json", ".npz", ".png", ".svg", ".txt", ".typed", ".xz"}
 
 
-def tracked(*suffixes):
+def tracked(*suffixes: str) -> list[Path]:
     return [path for path in list_tracked() if path.suffix in suffixes]
 
 
@@ -73,20 +78,20 @@ TEXTS = [
 ]
 
 
-def words_of_name(name):
+def words_of_name(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", IDIOMS.sub("", name))}
 
 
-def words_of_text(text):
+def words_of_text(text: str) -> set[str]:
     """The words of prose, of a path such as `/messages`, and of a name such as `NewMessage`."""
     return {word.lower() for word in re.findall(r"[A-Za-z]+", IDIOMS.sub("", text))} | words_of_name(text)
 
 
-def is_allowed(path, word):
+def is_allowed(path: Path, word: str) -> bool:
     return any(relative(path).startswith(start) and word == allowed for start, allowed in EXCEPTIONS)
 
 
-def names_in(tree):
+def names_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
     for node in ast.walk(tree):
         match node:
             case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
@@ -101,9 +106,11 @@ def names_in(tree):
                 ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name))
             ):
                 yield name, node.lineno
+            case _:
+                pass
 
 
-def docstring_of(node):
+def docstring_of(node: ast.AST) -> ast.Constant | None:
     if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) and node.body:
         first = node.body[0]
         if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant):
@@ -111,7 +118,7 @@ def docstring_of(node):
     return None
 
 
-def explanations_in(path):
+def explanations_in(path: Path) -> Iterator[tuple[str, int]]:
     """Docstrings and comments."""
     for node in ast.walk(parse(path)):
         if docstring := docstring_of(node):
@@ -121,7 +128,7 @@ def explanations_in(path):
             yield token.string, token.start[0]
 
 
-def strings_in(path):
+def strings_in(path: Path) -> Iterator[tuple[str, int]]:
     """Sentences, labels, routes and keys; not the strings that are data."""
     if relative(path).startswith(DATA):
         return
@@ -131,7 +138,7 @@ def strings_in(path):
             yield node.value, node.lineno
 
 
-def uses_asyncio(path):
+def uses_asyncio(path: Path) -> bool:
     return any(
         isinstance(node, ast.Import | ast.ImportFrom)
         and {getattr(node, "module", None), *(alias.name for alias in node.names)}
@@ -140,7 +147,9 @@ def uses_asyncio(path):
     )
 
 
-def avoided_in(path, found, avoided=AVOIDED):
+def avoided_in(
+    path: Path, found: Iterable[tuple[set[str], int]], avoided: frozenset[str] = AVOIDED
+) -> list[str]:
     return [
         f"{relative(path)}:{line} says {word!r}"
         for words, line in found
@@ -149,7 +158,7 @@ def avoided_in(path, found, avoided=AVOIDED):
     ]
 
 
-def avoided_in_module(path):
+def avoided_in_module(path: Path) -> list[str]:
     if not words_of_name(f"{path.stem} {path.read_text()}") & AVOIDED:
         return []  # most modules, without a look at their syntax trees
     avoided = AVOIDED - ASYNCIO if uses_asyncio(path) else AVOIDED
@@ -161,7 +170,7 @@ def avoided_in_module(path):
     ]
 
 
-def avoided_in_text(path):
+def avoided_in_text(path: Path) -> list[str]:
     if relative(path).startswith(RELEASED_MIGRATIONS) and path.stem < "0034":
         return []
     lines = enumerate(path.read_text().splitlines(), 1)
@@ -188,14 +197,14 @@ def test_the_glossary_names_words_to_avoid():
         'def read():\n    """Read the letter."""',
     ],
 )
-def test_an_avoided_word_is_found_in_a_module(source, tmp_path, monkeypatch):
+def test_an_avoided_word_is_found_in_a_module(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("rules.source_tree.ROOT", tmp_path)
     path = tmp_path / "module.py"
     path.write_text(source)
     assert len(avoided_in_module(path)) == 1
 
 
-def test_words_of_asyncio_need_its_import(tmp_path, monkeypatch):
+def test_words_of_asyncio_need_its_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("rules.source_tree.ROOT", tmp_path)
     path = tmp_path / "module.py"
     path.write_text("import asyncio\ntask = asyncio.create_task(read())  # ends with the task group")
@@ -212,8 +221,8 @@ def test_styles_settings_and_build_files_are_checked():
 
 
 @pytest.mark.parametrize("folder", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)
-def test_class_names_are_unique_within_a_distribution(folder):
-    places = defaultdict(list)
+def test_class_names_are_unique_within_a_distribution(folder: str):
+    places = defaultdict[str, list[str]](list)
     for path in list_modules(folder):
         for node in ast.walk(parse(path)):
             if isinstance(node, ast.ClassDef):
@@ -230,7 +239,7 @@ def test_pages_styles_settings_documents_migrations_and_scripts_keep_to_the_glos
 
 
 def test_every_exception_is_needed():
-    unused = []
+    unused: list[tuple[str, str]] = []
     for start, word in EXCEPTIONS:
         paths = [path for path in [*MODULES, *TEXTS] if relative(path).startswith(start)]
         if paths and not any(word in words_of_text(path.read_text()) for path in paths):
