@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from postroom.store import embedded
+from postroom.store.embedded import database_home as homes
 from store.embedded_homes import answers, ask, quick_home, until, watched_home
 
 
@@ -91,6 +92,19 @@ def test_process_that_joins_during_a_stop_waits_and_restarts_the_server(home):
     for visitor in visitors:
         visitor.join()
     assert failures == []
+
+
+def test_wait_for_a_stopping_server_is_reported(home):
+    stopping = homes.take_lock(home.inside.attached_lock, homes.EXCLUSIVE, deadline=0)
+    heard = []
+
+    def say(line):
+        heard.append(line)
+        os.close(stopping)  # the server has stopped
+
+    with embedded.start_or_join(home.path, say=say) as attachment:
+        assert answers(attachment.url)
+    assert heard == [f"waiting until the database in {home.inside.root} has stopped, to start it again"]
 
 
 def test_ctrl_c_in_the_terminal_of_one_process_leaves_the_server_to_the_others(home):

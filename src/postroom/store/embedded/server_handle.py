@@ -29,6 +29,7 @@ from postroom.store.embedded.stale_processes import find_server_processes
 _DATABASE = "postroom"
 _OWNER = "postroom"
 _GUARD_SECONDS = 1
+_SILENT_SECONDS = 2
 _ROLES = """
 DO $$ BEGIN
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'postroom') THEN
@@ -62,7 +63,7 @@ def start_or_join(
     database_home = homes.prepare_home(home)
     deadline = time.monotonic() + wait_seconds
     with homes.explain_disk_errors(f"Cannot use {database_home.root}"):
-        lock = homes.take_lock(database_home.attached_lock, homes.SHARED, deadline)
+        lock = _wait_for_stop(database_home, say, deadline)
     if lock is None:
         raise DatabaseUnavailable(
             f"The database server in {database_home.root} does not finish stopping. "
@@ -75,6 +76,16 @@ def start_or_join(
     except BaseException:
         os.close(lock)
         raise
+
+
+def _wait_for_stop(home: DatabaseHome, say: ReportProgress, deadline: float) -> int | None:
+    """Take the lock of a user of the server. While the server stops, its supervisor holds it exclusively."""
+    soon = min(deadline, time.monotonic() + _SILENT_SECONDS)
+    lock = homes.take_lock(home.attached_lock, homes.SHARED, soon)
+    if lock is None and soon < deadline:
+        say(f"waiting until the database in {home.root} has stopped, to start it again")
+        lock = homes.take_lock(home.attached_lock, homes.SHARED, deadline)
+    return lock
 
 
 @dataclass(frozen=True)
