@@ -117,6 +117,7 @@ async def reviewed(page):
     await page.get_by_label("Invoice number").focus()
     await expect(page.locator("rect[data-field=number]")).to_have_class(re.compile("shown"))
     await page.locator("rect[data-field=gross]").click(force=True)
+    await page.get_by_role("button", name="Go to Gross amount").click()
     await expect(page.get_by_label("Gross amount")).to_be_focused()
     await usable(page)
     document = page.url

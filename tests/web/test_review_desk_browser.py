@@ -201,7 +201,7 @@ async def test_viewer_finds_words_and_offers_them_for_the_focused_field(
         await expect(page.locator(".offer")).to_have_text("Use 2026-02-04 for Issued")
         await page.locator("#field-gross").focus()
         await page.locator(".words text", has_text="1.190,00").click()
-        await page.locator(".offer", has_text="Use 1190.00 for Gross amount (EUR)").click()
+        await page.get_by_role("button", name="Use 1190.00 for Gross amount (EUR)").click()
         await expect(page.locator("#field-gross")).to_have_value("1190.00")
         await expect(page.locator("#findings-net .warn")).to_contain_text("gross is 1190.00")
         await expect(page.locator("#summary")).to_have_text("1 problem")

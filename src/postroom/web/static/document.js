@@ -5,8 +5,8 @@ import { openViewer } from "./viewer.js";
 const desk = document.querySelector(".desk");
 const fields = [...document.querySelectorAll(".field[data-field]")];
 const form = document.getElementById("fields");
-const viewer = openViewer(desk, { current: () => current, changed: () => followed?.soon() });
-const followed = desk.hasAttribute("data-open") && form ? followTyping(desk, form) : undefined;
+if (desk.hasAttribute("data-open") && form) followTyping(desk, form);
+const viewer = openViewer(desk, { current: () => current, choose });
 let current = null; // the input that was focused last, which a word of the page is offered for
 
 function show(name, { scroll = true } = {}) {
@@ -24,10 +24,11 @@ for (const field of fields) {
   });
   field.addEventListener("click", () => show(field.dataset.field));
 }
-viewer?.onField((name) => {
+function choose(name) {
   show(name, { scroll: false });
-  document.getElementById(`field-${name}`)?.focus();
-});
+  const field = fields.find((each) => each.dataset.field === name);
+  field?.querySelector("input:not([type=hidden])")?.focus();
+}
 
 // The fields that a person must look at: those marked, and those with a failed check or an error.
 function toCheck() {

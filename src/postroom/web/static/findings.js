@@ -22,7 +22,6 @@ export function followTyping(desk, form) {
 
   form.addEventListener("input", (event) => { if (event.target.type !== "checkbox") soon(); });
   form.addEventListener("click", (event) => { if (event.target.matches("[data-remove]")) soon(); });
-  return { soon };
 }
 
 // A part that did not change stays, and with it what the visitor ticked or opened.

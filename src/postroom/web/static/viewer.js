@@ -75,15 +75,13 @@ export function openViewer(desk, fields) {
     const box = boxes.find((each) => each.dataset.field === name);
     if (scroll && box) scrollTo(box);
   }
-  function onField(choose) {
-    for (const box of boxes) box.addEventListener("click", () => choose(box.dataset.field));
-  }
+  for (const box of boxes) box.addEventListener("click", () => fields.choose(box.dataset.field));
 
   const text = addTextLayer(desk, pages, sheets, fields);
   const search = addSearch(desk, text, scrollTo);
   addComparison(desk);
   return {
-    zoom, fit, turn, toggleThumbs, showField, onField,
+    zoom, fit, turn, toggleThumbs, showField,
     focusSearch: search, withdrawOffer: text.withdrawOffer,
   };
 }
@@ -105,8 +103,13 @@ function watchPages(pages, root, thumbs) {
 
 // Transparent text above the image: selectable, searchable, and a click offers a word for the focused field.
 function addTextLayer(desk, pages, sheets, fields) {
-  const offer = Object.assign(document.createElement("button"), { type: "button", className: "button offer", hidden: true });
+  const offer = Object.assign(document.createElement("div"), { className: "offer", hidden: true });
   sheets.append(offer);
+  const addButton = (act, ...content) => {
+    const button = Object.assign(document.createElement("button"), { type: "button", className: "button", onclick: act });
+    button.append(...content);
+    offer.append(button);
+  };
   const layers = new Map(); // page number → elements of its words
   const loaded = fetch(`/documents/${desk.dataset.document}/words`).then((response) => (response.ok ? response.json() : []));
 
@@ -144,24 +147,42 @@ function addTextLayer(desk, pages, sheets, fields) {
   }
 
   const withdrawOffer = () => { offer.hidden = true; };
+  function use(input, value) {
+    input.value = value;
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    withdrawOffer();
+    getSelection().removeAllRanges();
+    input.focus();
+  }
+
+  // The words for the focused field; and, where another field was read, a way to that one.
   function propose(words) {
     const input = fields.current();
-    if (!input || !words.length) return withdrawOffer();
-    const value = toValue(words.map((word) => word.textContent).join(" "), input.dataset.shape);
-    const label = input.getAttribute("aria-label") ?? document.querySelector(`label[for="${input.id}"]`).textContent.replace("*", "");
+    const other = words.length ? findBox(words[0], input) : undefined;
+    if (!words.length || !(input || other)) return withdrawOffer();
+    offer.replaceChildren();
+    if (input) {
+      const value = toValue(words.map((word) => word.textContent).join(" "), input.dataset.shape);
+      const label = input.getAttribute("aria-label") ?? input.labels[0].textContent;
+      addButton(() => use(input, value), "Use ", Object.assign(document.createElement("b"), { textContent: value }), ` for ${label}`);
+    }
+    if (other) addButton(() => { withdrawOffer(); fields.choose(other.dataset.field); }, `Go to ${other.textContent}`);
     const [box, pane] = [words[0].getBoundingClientRect(), sheets.getBoundingClientRect()];
-    offer.replaceChildren("Use ", Object.assign(document.createElement("b"), { textContent: value }), ` for ${label}`);
     offer.hidden = false;
     offer.style.top = `${box.bottom - pane.top + sheets.scrollTop + 6}px`;
     offer.style.left = `${Math.max(4, Math.min(box.left - pane.left, pane.width - offer.offsetWidth - 16)) + sheets.scrollLeft}px`;
-    offer.onclick = () => {
-      input.value = value;
-      input.dispatchEvent(new Event("input", { bubbles: true }));
-      withdrawOffer();
-      getSelection().removeAllRanges();
-      input.focus();
-      fields.changed();
-    };
+  }
+
+  // The box of a field, other than that of the input, around the middle of a word.
+  function findBox(word, input) {
+    const [left, top, width, height] = word.box;
+    const [x, y] = [left + width / 2, top + height / 2];
+    const boxes = [...word.closest(".turned").querySelectorAll("rect[data-field]")];
+    const around = boxes.filter((box) => {
+      const [boxX, boxY, boxWidth, boxHeight] = ["x", "y", "width", "height"].map((name) => Number(box.getAttribute(name)));
+      return x > boxX && x < boxX + boxWidth && y > boxY && y < boxY + boxHeight && `field-${box.dataset.field}` !== input?.id;
+    });
+    return around.sort((one, two) => one.getAttribute("width") - two.getAttribute("width"))[0];
   }
 
   sheets.addEventListener("mouseup", (event) => {
