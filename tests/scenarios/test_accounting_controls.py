@@ -215,7 +215,7 @@ async def test_amount_due_of_an_e_invoice_is_compared_with_its_total(document_ro
 
 async def test_records_of_an_earlier_version_are_compared_with(document_room, mail, today):
     await mail(write_invoice("en", "R-1", today))
-    await document_room.rows("UPDATE records SET issuer_pending = true RETURNING 1")
+    await document_room.rows("UPDATE records SET supplier_pending = true RETURNING 1")
     await document_room.rows("DELETE FROM record_identifiers RETURNING 1")
     copy, changed = await mail(
         write_invoice("en", "R-1", today, after="Copy"), write_invoice("en", "R-2", today, iban=OTHER_IBAN)

@@ -39,6 +39,7 @@ DROPPED = {
     ("members", "failed_sign_ins"),
     ("members", "locked_until"),
     ("records", "identifiers_pending"),
+    ("records", "issuer_pending"),
 }
 KINDS = {
     "collect": "collect_garbage",

@@ -186,7 +186,7 @@ async def confirm(
         """
         INSERT INTO records
             (organization_id, kind, pipeline, fingerprint, key, fields, order_id, confirmed_by,
-                issuer_pending)
+                supplier_pending)
         VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, false)
         ON CONFLICT (organization_id, pipeline, fingerprint) WHERE state IN ('confirmed', 'reopened')
             DO UPDATE SET key = records.key
@@ -229,11 +229,12 @@ async def find_by_identifiers(
 
 
 async def has_unidentified(connection: Connection, pipeline: str, kinds: Sequence[str]) -> bool:
-    """Whether the pipeline has records of earlier versions, without digests of their issuer."""
+    """Whether the pipeline has records of earlier versions, without digests of their issuer or supplier."""
     cursor = await connection.execute(
         """
         SELECT FROM records
-        WHERE organization_id = current_organization() AND pipeline = %s AND issuer_pending AND kind = ANY(%s)
+        WHERE organization_id = current_organization() AND pipeline = %s AND supplier_pending
+            AND kind = ANY(%s)
         LIMIT 1
         """,
         [pipeline, list(kinds)],
@@ -244,13 +245,13 @@ async def has_unidentified(connection: Connection, pipeline: str, kinds: Sequenc
 async def take_unidentified(
     connection: Connection, pipeline: str, kinds: Sequence[str], *, limit: int
 ) -> list[Record]:
-    """Records of earlier versions, without digests of their issuer. The caller adds all their identifiers."""
+    """Records of earlier versions, without digests or supplier. The caller adds both."""
     async with connection.cursor(row_factory=class_row(Record)) as cursor:
         await cursor.execute(
             """
-            UPDATE records SET issuer_pending = false
+            UPDATE records SET supplier_pending = false
             WHERE id IN (SELECT id FROM records
-                WHERE organization_id = current_organization() AND pipeline = %s AND issuer_pending
+                WHERE organization_id = current_organization() AND pipeline = %s AND supplier_pending
                     AND kind = ANY(%s)
                 LIMIT %s)
             RETURNING """  # noqa: S608  # of literals
@@ -273,6 +274,47 @@ async def add_identifiers(
         """,
         [pipeline, [record for record, _ in identifiers], [identifier for _, identifier in identifiers]],
     )
+
+
+async def assign_suppliers(connection: Connection, issuers: Sequence[tuple[UUID, Sequence[bytes]]]) -> None:
+    """Give records the supplier of another record with one of these issuer digests, or else a new one.
+
+    Call it before the digests are added, after `lock`. A record without digests has no supplier.
+    """
+    cursor = await connection.execute(
+        """
+        SELECT digest, supplier_id FROM unnest(%s::bytea[]) AS input (digest)
+        CROSS JOIN LATERAL (
+            SELECT supplier_id FROM record_identifiers JOIN records ON records.id = record_id
+            WHERE identifier_sha256 = digest AND supplier_id IS NOT NULL LIMIT 1
+        ) AS known
+        """,
+        [[digest for _, digests in issuers for digest in digests]],
+    )
+    known: dict[bytes, UUID] = dict(await cursor.fetchall())
+    suppliers: list[UUID | None] = []
+    for _, digests in issuers:
+        new = UUID(bytes=digests[0][:16]) if digests else None
+        supplier = next((known[digest] for digest in digests if digest in known), new)
+        if supplier is not None:
+            for digest in digests:
+                known.setdefault(digest, supplier)
+        suppliers.append(supplier)
+    await connection.execute(
+        """
+        UPDATE records SET supplier_id = assigned
+        FROM unnest(%s::uuid[], %s::uuid[]) AS input (record, assigned) WHERE id = record
+        """,
+        [[record for record, _ in issuers], suppliers],
+    )
+
+
+async def list_pending_pipelines(connection: Connection) -> list[str]:
+    """Pipelines that have records of earlier versions, without a supplier."""
+    cursor = await connection.execute(
+        "SELECT DISTINCT pipeline FROM records WHERE supplier_pending ORDER BY pipeline"
+    )
+    return [row[0] for row in await cursor.fetchall()]
 
 
 async def list_earlier_values(
@@ -308,6 +350,13 @@ async def get(connection: Connection, record: UUID) -> Record | None:
             [record],
         )
         return await cursor.fetchone()
+
+
+async def get_supplier(connection: Connection, record: UUID) -> UUID | None:
+    """The supplier of a record; None if nothing identifies it, or none was assigned yet."""
+    cursor = await connection.execute("SELECT supplier_id FROM records WHERE id = %s", [record])
+    row = await cursor.fetchone()
+    return row[0] if row else None
 
 
 async def list_merged_into(connection: Connection, record: UUID) -> list[Record]:

@@ -1,7 +1,8 @@
 """Full-text search over messages and documents, for pages and commands; the API's is in `views.mail`.
 
-Matches are personal data: never log them. Queries use web search syntax: `invoice "due date" -draft`. A
-message is found by its subject, people, text and names of attachments. Only the newest matches are ranked, so
+Matches are personal data: never log them. Queries use web search syntax: `invoice "due date" -draft`; a word
+of three characters or more also finds those that begin with it. A message is found by its subject, people,
+text and names of attachments, a document also by the names it arrived with, its supplier and its number. Only the newest matches are ranked, so
 that a common word costs little more than a rare one.
 """
 
@@ -72,7 +73,7 @@ async def search_messages(
 # Headlines are built only for the returned rows, not for all ranked ones.
 _MESSAGES = """
     WITH parsed AS MATERIALIZED (
-        SELECT websearch_to_tsquery('simple', %(words)s) AS query
+        SELECT prefix_query(%(words)s) AS query
     ), newest AS MATERIALIZED (
         SELECT messages.id FROM parsed CROSS JOIN LATERAL matching_messages(parsed.query) AS id
         JOIN messages ON messages.id = id.id
@@ -116,20 +117,20 @@ async def search_documents(
 
 _DOCUMENTS = """
     WITH parsed AS MATERIALIZED (
-        SELECT websearch_to_tsquery('simple', %(words)s) AS query
+        SELECT prefix_query(%(words)s) AS query
     ), newest AS MATERIALIZED (
         SELECT documents.id FROM parsed CROSS JOIN LATERAL matching_documents(parsed.query) AS id
         JOIN documents ON documents.id = id.id
         ORDER BY created_at DESC, documents.id LIMIT %(ranked)s
     ), shown AS MATERIALIZED (
         SELECT documents.id, pipeline, kind, state, documents.created_at,
-            ts_rank(search, parsed.query) AS rank, text
+            ts_rank(coalesce(transcripts.search, '') || documents.search, parsed.query) AS rank, text
         FROM newest JOIN documents ON documents.id = newest.id
-        JOIN transcripts ON document_id = newest.id CROSS JOIN parsed
+        LEFT JOIN transcripts ON document_id = newest.id CROSS JOIN parsed
         ORDER BY rank DESC, documents.created_at DESC, documents.id LIMIT %(limit)s OFFSET %(offset)s
     )
     SELECT shown.id, pipeline, kind, state, file_name, sender, created_at, rank,
-        ts_headline('simple', translate(left(text, 20000), %(marks)s, ''), parsed.query, %(options)s)
+        ts_headline('simple', translate(left(coalesce(text, ''), 20000), %(marks)s, ''), parsed.query, %(options)s)
     FROM shown CROSS JOIN parsed
     LEFT JOIN LATERAL (
         SELECT file_name, sender FROM arrivals WHERE document_id = shown.id ORDER BY arrivals.id LIMIT 1

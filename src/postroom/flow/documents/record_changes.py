@@ -374,7 +374,9 @@ async def _identify(
 ) -> None:
     """Store the digests by which later documents find the record and its issuer."""
     identity = context.routing.identities[kind]
-    digests = (*identity.get_hashes(kind, values), *identity.get_issuer_hashes(kind, values))
+    issuer = identity.get_issuer_hashes(kind, values)
+    await records.assign_suppliers(connection, [(record, issuer)])
+    digests = (*identity.get_hashes(kind, values), *issuer)
     await records.add_identifiers(connection, pipeline, [(record, digest) for digest in digests])
 
 

@@ -199,15 +199,17 @@ async def identify_earlier_records(connection: Connection, context: RouteContext
         return
     await records.lock(connection)  # before rows are locked, as everywhere
     while found := await records.take_unidentified(connection, pipeline, kinds, limit=IDENTIFIED_AT_ONCE):
+        issuers = [
+            (record.id, context.identities[record.kind].get_issuer_hashes(record.kind, record.fields))
+            for record in found
+        ]
+        await records.assign_suppliers(connection, issuers)
         identifiers = [
             (record.id, digest)
             for record in found
-            for identity in [context.identities[record.kind]]
-            for digest in (
-                *identity.get_hashes(record.kind, record.fields),
-                *identity.get_issuer_hashes(record.kind, record.fields),
-            )
+            for digest in context.identities[record.kind].get_hashes(record.kind, record.fields)
         ]
+        identifiers += [(record, digest) for record, digests in issuers for digest in digests]
         await records.add_identifiers(connection, pipeline, identifiers)
 
 
@@ -333,6 +335,8 @@ async def confirm_record(
             confirmed_by=case.actor,
         )
     issuer = identity.get_issuer_hashes(extracted.kind, values, doubted=extracted.doubted)
+    if is_new:
+        await records.assign_suppliers(connection, [(record, issuer)])
     identifiers = [(record, digest) for digest in (*known.marks, *issuer)]
     await records.add_identifiers(connection, pipeline.name, identifiers)
     if order and is_new:

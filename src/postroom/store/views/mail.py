@@ -133,24 +133,30 @@ async def list_messages(
 ) -> list[MessageResource]:
     """Messages of a mailbox, or of one folder or label, newest first."""
     label = None if folder is None else await find_label(connection, mailbox, folder)
+    values = {"mailbox": mailbox, "folder": folder, "label": label, **_page_start(after), "limit": limit}
+    if label is not None:
+        return await fetch_all(
+            connection,
+            MessageResource,
+            MESSAGE
+            + """
+            WHERE id IN (SELECT labelled_messages(%(mailbox)s, %(label)s, %(first)s, %(at)s, %(id)s,
+                %(limit)s::integer))
+            ORDER BY received_at DESC, id DESC
+            """,
+            values,
+        )
     return await fetch_all(
         connection,
         MessageResource,
         MESSAGE
         + """
         WHERE mailbox_id = %(mailbox)s AND (%(folder)s::bigint IS NULL OR folder_id = %(folder)s)
-            AND (%(label)s::text IS NULL OR %(label)s = ANY(labels))
             AND (%(first)s OR (received_at, id) < (%(at)s, %(id)s)
                 OR (%(at)s::timestamptz IS NULL AND (received_at IS NOT NULL OR id < %(id)s)))
         ORDER BY received_at DESC, id DESC LIMIT %(limit)s
         """,
-        {
-            "mailbox": mailbox,
-            "folder": folder if label is None else None,
-            "label": label,
-            **_page_start(after),
-            "limit": limit,
-        },
+        values,
     )
 
 
@@ -174,7 +180,7 @@ async def search_messages(
         MessageResource,
         MESSAGE
         + """
-        WHERE id IN (SELECT matching_messages(websearch_to_tsquery('simple', %(words)s)))
+        WHERE id IN (SELECT matching_messages(prefix_query(%(words)s)))
             AND (%(below)s::bigint IS NULL OR id < %(below)s)
         ORDER BY id DESC LIMIT %(limit)s
         """,
