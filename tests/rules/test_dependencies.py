@@ -43,7 +43,7 @@ MODULES_OF_EXTRAS = {
     "llm": ["documents/fields/llm_reader.py"],
     "mcp": ["mcp_server.py"],
     "otel": ["traces.py"],
-    "parquet": ["flow/outbound/parquet_files.py"],
+    "parquet": ["flow/outbound/parquet_files.py", "web/list_export.py"],
 }
 
 

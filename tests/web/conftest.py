@@ -70,6 +70,9 @@ async def filled(filling, owner, other_organization):
     """A row in every table, for our organization and another one."""
     other = TableFiller(owner, other_organization)
     await other.fill()
+    await owner.execute("UPDATE records SET supplier_id = id, supplier_pending = false")
+    for each in (filling, other):
+        each.whole["records"]["supplier_id"] = each.whole["records"]["id"]
     return [filling, other]
 
 

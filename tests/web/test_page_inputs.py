@@ -29,6 +29,15 @@ QUERIES = (
     "connected",
     "code",
     "ordered",
+    "kind",
+    "due",
+    "from",
+    "until",
+    "min",
+    "max",
+    "sort",
+    "supplier",
+    "format",
 )
 FIELDS = (
     "address", "password", "token", "next", "reason", "field-gross", "field-number", "failure", "kind",

@@ -19,6 +19,9 @@ COLUMNS = {
     "part": ("attachments", "part"),
     "document": ("documents", "id"),
     "record": ("records", "id"),
+    "order": ("orders", "id"),
+    "supplier": ("records", "supplier_id"),
+    "view": ("saved_views", "id"),
     "member": ("members", "id"),
     "webhook": ("webhooks", "id"),
 }
@@ -43,6 +46,9 @@ WORDS = {
         "test",
         "replay",
         "remove",
+        "link",
+        "unlink",
+        "close",
     ],
 }
 # Not of an organization: where a login comes from and goes to.
@@ -74,6 +80,9 @@ def form_of(whole):
         "mailbox": str(whole["mailboxes"]["id"]),
         "role": "reader",
         "how": "Everything that is kept",
+        "record": str(whole["records"]["id"]),
+        f"document-{whole['documents']['id']}": "on",
+        "name": "a view",
     }
 
 

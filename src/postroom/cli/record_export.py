@@ -14,7 +14,7 @@ import typer
 
 from postroom.cli import progress
 from postroom.cli.export import load_parquet_files
-from postroom.documents import record_matching
+from postroom.documents.spreadsheet_text import escape_formula
 from postroom.errors import OperatorError, PermanentError
 
 if TYPE_CHECKING:
@@ -101,16 +101,7 @@ def write_csv(rows: Sequence[dict[str, Any]], output: Path | None) -> None:
     with _open_output(output) as file:
         writer = csv.DictWriter(file, columns)
         writer.writeheader()
-        writer.writerows({name: _escape_formula(value) for name, value in row.items()} for row in flat)
-
-
-def _escape_formula(value: Any) -> Any:
-    """Quote text that a spreadsheet would run as a formula.
-
-    Signed numbers stay as they are.
-    """
-    is_formula = isinstance(value, str) and value.startswith(("=", "+", "-", "@", "\t", "\r"))
-    return f"'{value}" if is_formula and not record_matching.is_number(value) else value
+        writer.writerows({name: escape_formula(value) for name, value in row.items()} for row in flat)
 
 
 def _write_parquet(rows: Sequence[dict[str, Any]], output: Path | None) -> None:

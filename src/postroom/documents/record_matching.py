@@ -196,7 +196,7 @@ def match_order(
             name for name in order.fields if values.get(name) not in (None, "") and order.fields[name] != ""
         ]
         if len(shared) >= MIN_AGREEMENTS and all(
-            _agree_within_tolerance(values[n], order.fields[n], shapes[n]) for n in shared
+            agree_within_tolerance(values[n], order.fields[n], shapes[n]) for n in shared
         ):
             found.append((len(shared), order, shared))
     if not found:
@@ -232,7 +232,7 @@ def _format_key_part(value: Any, shape: FieldShape | None) -> str:
     return re.sub(r"[^\w.]+", "_", str(value or "")).strip("_")
 
 
-def _agree_within_tolerance(one: Any, other: Any, shape: FieldShape) -> bool:
+def agree_within_tolerance(one: Any, other: Any, shape: FieldShape) -> bool:
     if shape == "date" and (first := to_date(one)) is not None and (second := to_date(other)) is not None:
         return abs((first - second).days) <= DAYS_TOLERANCE
     left, right = to_decimal(one), to_decimal(other)

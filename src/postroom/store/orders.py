@@ -111,11 +111,11 @@ async def get(connection: Connection, order: UUID) -> Order | None:
 
 
 async def list_waiting_records(
-    connection: Connection, kind: str, names: Sequence[str]
+    connection: Connection, kind: str, names: Sequence[str], *, order: UUID | None = None
 ) -> list[tuple[UUID, list[UUID]]]:
     """Confirmed records without an order, and the open orders that agree with one of these fields.
 
-    Compares letters and digits only; the caller compares the other fields.
+    With `order`, only that one. Compares letters and digits only; the caller compares the other fields.
     """
     cursor = await connection.execute(
         """
@@ -123,6 +123,7 @@ async def list_waiting_records(
             SELECT DISTINCT orders.id, name, regexp_replace(lower(value), '[^[:alnum:]]', '', 'g') AS value
             FROM orders CROSS JOIN LATERAL jsonb_each_text(fields) AS field (name, value)
             WHERE kind = %(kind)s AND state = 'open' AND name = ANY(%(names)s)
+                AND (%(order)s::uuid IS NULL OR orders.id = %(order)s)
         )
         SELECT records.id, array_agg(DISTINCT wanted.id)
         FROM records CROSS JOIN unnest(%(names)s::text[]) AS known (name)
@@ -131,6 +132,6 @@ async def list_waiting_records(
         WHERE kind = %(kind)s AND order_id IS NULL AND state = 'confirmed' AND wanted.value <> ''
         GROUP BY records.id ORDER BY min(confirmed_at), records.id
         """,
-        {"kind": kind, "names": list(names)},
+        {"kind": kind, "names": list(names), "order": order},
     )
     return await cursor.fetchall()

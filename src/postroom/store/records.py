@@ -279,7 +279,8 @@ async def add_identifiers(
 async def assign_suppliers(connection: Connection, issuers: Sequence[tuple[UUID, Sequence[bytes]]]) -> None:
     """Give records the supplier of another record with one of these issuer digests, or else a new one.
 
-    Call it before the digests are added, after `lock`. A record without digests has no supplier.
+    Suppliers that turn out to be one are merged. Call it before the digests are added, after `lock`. A record
+    without digests has no supplier.
     """
     cursor = await connection.execute(
         """
@@ -292,20 +293,33 @@ async def assign_suppliers(connection: Connection, issuers: Sequence[tuple[UUID,
         [[digest for _, digests in issuers for digest in digests]],
     )
     known: dict[bytes, UUID] = dict(await cursor.fetchall())
-    suppliers: list[UUID | None] = []
+    merged: dict[UUID, UUID] = {}  # a record with the name of one supplier and the VAT ID of another
+
+    def follow(supplier: UUID) -> UUID:
+        while supplier in merged:
+            supplier = merged[supplier]
+        return supplier
+
     for _, digests in issuers:
-        new = UUID(bytes=digests[0][:16]) if digests else None
-        supplier = next((known[digest] for digest in digests if digest in known), new)
-        if supplier is not None:
-            for digest in digests:
-                known.setdefault(digest, supplier)
-        suppliers.append(supplier)
+        found = list(dict.fromkeys(follow(known[digest]) for digest in digests if digest in known))
+        for other in found[1:]:
+            merged[other] = found[0]
+        for digest in digests:
+            known[digest] = found[0] if found else UUID(bytes=digests[0][:16])
+    assigned = [follow(known[digests[0]]) if digests else None for _, digests in issuers]
     await connection.execute(
         """
         UPDATE records SET supplier_id = assigned
         FROM unnest(%s::uuid[], %s::uuid[]) AS input (record, assigned) WHERE id = record
         """,
-        [[record for record, _ in issuers], suppliers],
+        [[record for record, _ in issuers], assigned],
+    )
+    await connection.execute(
+        """
+        UPDATE records SET supplier_id = into_supplier
+        FROM unnest(%s::uuid[], %s::uuid[]) AS input (old, into_supplier) WHERE supplier_id = old
+        """,
+        [list(merged), [follow(supplier) for supplier in merged]],
     )
 
 

@@ -2,8 +2,8 @@
 
 Matches are personal data: never log them. Queries use web search syntax: `invoice "due date" -draft`; a word
 of three characters or more also finds those that begin with it. A message is found by its subject, people,
-text and names of attachments, a document also by the names it arrived with, its supplier and its number. Only the newest matches are ranked, so
-that a common word costs little more than a rare one.
+text and names of attachments, a document also by the names it arrived with, its supplier and its number.
+Only the newest matches are ranked, so that a common word costs little more than a rare one.
 """
 
 from collections.abc import Sequence
@@ -130,7 +130,8 @@ _DOCUMENTS = """
         ORDER BY rank DESC, documents.created_at DESC, documents.id LIMIT %(limit)s OFFSET %(offset)s
     )
     SELECT shown.id, pipeline, kind, state, file_name, sender, created_at, rank,
-        ts_headline('simple', translate(left(coalesce(text, ''), 20000), %(marks)s, ''), parsed.query, %(options)s)
+        ts_headline('simple', translate(left(coalesce(text, ''), 20000), %(marks)s, ''), parsed.query,
+            %(options)s)
     FROM shown CROSS JOIN parsed
     LEFT JOIN LATERAL (
         SELECT file_name, sender FROM arrivals WHERE document_id = shown.id ORDER BY arrivals.id LIMIT 1

@@ -1,7 +1,7 @@
-"""Document pages: the list, one document with its fields, review decisions.
+"""Document pages: one document with its fields, review decisions.
 
-The fields are in `field_views`, what surrounds a review in `review_view`, the record in `records`, images in
-`document_viewer`. The decisions are in `flow.documents.review`.
+The list is in `business_lists`, the fields are in `field_views`, what surrounds a review in `review_view`,
+the record in `records`, images in `document_viewer`. The decisions are in `flow.documents.review`.
 """
 
 import re
@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
-from urllib.parse import quote
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
@@ -39,7 +38,6 @@ from postroom.web.records import RecordView
 from postroom.web.review_view import ReviewDesk
 from postroom.web.sessions import get_visitor, member_route
 
-PAGE_SIZE: Final = 50
 STATE_NAMES: Final[Mapping[DocumentState, str]] = {
     DocumentState.NEEDS_REVIEW: "Needs review",
     DocumentState.QUEUED: "Queued",
@@ -64,9 +62,7 @@ ACTIONS: Final = frozenset(
 def routes(context: DocumentPagesContext) -> list[Route]:
     site = context.site
     return [
-        member_route(site, "/documents", partial(list_page, context)),
         member_route(site, "/documents/{document:uuid}", partial(document_page, context)),
-        member_route(site, "/records/{record:uuid}", partial(record_pages.redirect_to_document, site)),
         member_route(
             site,
             "/documents/{document:uuid}/record/{action}",
@@ -86,47 +82,6 @@ def routes(context: DocumentPagesContext) -> list[Route]:
         ),
         member_route(site, "/documents/{document:uuid}/{action}", partial(redirect_to_document, context)),
     ]
-
-
-async def list_page(context: DocumentPagesContext, request: Request) -> Response:
-    """List all documents except skipped ones, or those in one state. A script reloads it on changes."""
-    query = request.query_params
-    state = DocumentState(query["state"]) if query.get("state") in set(DocumentState) else None
-    async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await documents.list_summaries(
-            connection,
-            state=state,
-            skipped=state is DocumentState.SKIPPED,
-            before=_parse_position(query.get("before")),
-            limit=PAGE_SIZE + 1,
-        )
-        counts = await documents.count_by_state(connection)
-    return pages.render_page(
-        request,
-        "documents.html",
-        documents=found[:PAGE_SIZE],
-        older=_format_position(found) if len(found) > PAGE_SIZE else None,
-        state=state,
-        states=[(value, name, counts.get(value, 0)) for value, name in STATE_NAMES.items()],
-        state_names=STATE_NAMES,
-        pipelines=list(context.review.pipelines),
-        total=sum(counts.values()),
-        shown=sum(counts.values()) - counts.get(DocumentState.SKIPPED, 0),
-        now=datetime.now(UTC),
-    )
-
-
-def _format_position(listed: list[documents.DocumentSummary]) -> str:
-    last = listed[PAGE_SIZE - 1]
-    return quote(f"{last.created_at.isoformat()}/{last.id}", safe="")
-
-
-def _parse_position(text: str | None) -> tuple[datetime, UUID] | None:
-    moment, _, document = (text or "").partition("/")
-    try:
-        return datetime.fromisoformat(moment), UUID(document)
-    except ValueError:
-        return None
 
 
 async def redirect_to_document(context: DocumentPagesContext, request: Request) -> Response:

@@ -91,7 +91,7 @@ def list_fields(
         extracted = {**extracted, **_apply_corrections(extracted, corrections)}
     elif kind:  # a reviewer can fill in the fields that were not found
         extracted = {**dict.fromkeys(kind.shapes, _NOT_FOUND), **shown}
-    fields = _build_fields(extracted, extraction.kind, kind, rejected)
+    fields = build_fields(extracted, extraction.kind, kind, rejected)
     confirm_above = context.pipelines[pipeline].confirm_above if pipeline in context.pipelines else 1.0
     return [
         replace(field, is_doubtful=field.value is not None and field.confidence < confirm_above)
@@ -114,11 +114,11 @@ def _apply_corrections(
     }
 
 
-def _build_fields(
+def build_fields(
     extracted: Mapping[str, Any],
     kind_name: str | None,
     kind: RecordIdentity | None,
-    rejected: RejectedDecision | None,
+    rejected: RejectedDecision | None = None,
 ) -> list[FieldView]:
     """Order the fields as their kind declares them: a JSON object in the database has no order."""
     shapes: Mapping[str, str] = kind.shapes if kind else {}

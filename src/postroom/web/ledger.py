@@ -24,10 +24,12 @@ _ENTITY_PATHS: Final = {
     "document": "/documents/",
     "mailbox": "/mailboxes/",
     "message": "/messages/",
+    "order": "/orders/",
+    "record": "/records/",
     "thread": "/threads/",
 }
 # Events whose names do not read well as text.
-_EVENT_NAMES: Final = {"DOCUMENT_TAKEN_IN": "Document created"}
+EVENT_NAMES: Final = {"DOCUMENT_TAKEN_IN": "Document created"}
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ async def ledger_page(
         verification=verification,
         people={**people, MACHINE: "Postroom"},
         entity_paths=_ENTITY_PATHS,
-        event_names=_EVENT_NAMES,
+        event_names=EVENT_NAMES,
         now=datetime.now(UTC),
     )
 

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from postroom import __version__
+from postroom.documents import record_matching
 from postroom.model import Role
 from postroom.store.sessions import SessionMember
 from postroom.web.check_texts import describe_findings
@@ -22,7 +23,11 @@ HERE: Final = Path(__file__).parent
 PAGES: Final = [
     ("/", "Overview"),
     ("/mailboxes", "Mailboxes"),
+    ("/messages", "Messages"),
     ("/documents", "Documents"),
+    ("/records", "Records"),
+    ("/orders", "Orders"),
+    ("/suppliers", "Suppliers"),
     ("/search", "Search"),
 ]
 DEMO: Final = [("/demo", "Demo")]
@@ -80,6 +85,30 @@ def ago(seconds: float) -> str:
     return "just now" if seconds < 60 else f"{duration(seconds)} ago"
 
 
+def amount(value: object) -> str:
+    """Format an amount with separators and at least two decimals; what is no number stays as it is."""
+    number = record_matching.to_decimal(value)
+    if number is None:
+        return str(value)
+    exponent = number.as_tuple().exponent
+    decimals = max(2, -exponent if isinstance(exponent, int) else 2)
+    return f"{number:,.{decimals}f}"
+
+
+def quantity(value: object) -> str:
+    """Format a number with separators, without trailing zeros."""
+    number = record_matching.to_decimal(value)
+    return str(value) if number is None else f"{number.normalize():,f}"
+
+
+def count(number: int, is_estimate: bool = False) -> str:  # noqa: FBT001, FBT002  a filter of templates
+    """Format a count with separators; of an estimate, the first two digits."""
+    if is_estimate and number >= 100:
+        unit = 10 ** (len(str(number)) - 2)
+        number = round(number / unit) * unit
+    return f"{number:,}"
+
+
 def folder_label(name: str) -> str:
     """Format a folder name; Gmail writes its system labels in capitals (`CATEGORY_UPDATES`)."""
     return name.removeprefix("CATEGORY_").capitalize() if name.isupper() else name
@@ -111,6 +140,9 @@ _templates.filters.update(
     size=size,
     duration=duration,
     ago=ago,
+    amount=amount,
+    quantity=quantity,
+    count=count,
     folder_label=folder_label,
     describe_findings=describe_findings,
     work_name=work_name,

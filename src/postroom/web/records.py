@@ -10,7 +10,6 @@ from uuid import UUID
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
 
 from postroom.errors import PermanentError
 from postroom.flow.documents import order_links, record_changes, value_checks
@@ -21,10 +20,10 @@ from postroom.store.connection import Connection
 from postroom.store.documents import Document
 from postroom.store.orders import Order
 from postroom.store.record_versions import RecordVersion
-from postroom.store.records import ExtractionRow, Record, RecordState
+from postroom.store.records import ExtractionRow, Record
 from postroom.web import forms
 from postroom.web.document_context import parse_uuid
-from postroom.web.sessions import SiteContext, get_visitor
+from postroom.web.sessions import get_visitor
 
 ACTIONS: Final = frozenset({"reopen", "correct", "void", "merge", "split"})
 NO_ORDER: Final = "none"
@@ -159,15 +158,3 @@ def build_change(request: Request, document: Document, form: Mapping[str, str]) 
         raise PermanentError("The document has no record.")
     version = None if merged else forms.parse_number(form.get("version"))
     return RecordChange(visitor.organization, record, visitor.actor, form.get("reason", ""), version)
-
-
-async def redirect_to_document(site: SiteContext, request: Request) -> Response:
-    """Open the first document of a record, or of the record that it was merged into."""
-    async with site.database.transaction(get_visitor(request).organization) as connection:
-        record = await records.get(connection, request.path_params["record"])
-        while record and record.state is RecordState.MERGED and record.merged_into:
-            record = await records.get(connection, record.merged_into)
-        if record is None:
-            raise HTTPException(404)
-        held = await documents.list_by_record(connection, record.id)
-    return RedirectResponse(f"/documents/{held[0].id}" if held else "/documents", 303)

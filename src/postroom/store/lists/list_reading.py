@@ -1,0 +1,194 @@
+"""Read a list: a page of rows by key, all rows for an export, and how many there are.
+
+A page costs the same however many rows there are: it starts behind the last row of the one before. Rows are
+counted and added up only up to a limit; beyond it, the number is the planner's estimate.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final, LiteralString
+
+from psycopg.rows import dict_row
+
+from postroom.store.database import Connection
+from postroom.store.lists.list_definition import (
+    ALL,
+    FilterChoice,
+    ListDefinition,
+    ListPosition,
+    ListQuery,
+    SortShape,
+)
+
+MAX_COUNTED: Final = 1_000
+MAX_EXPORTED: Final = 100_000
+
+_TYPES: Final[Mapping[SortShape, LiteralString]] = {
+    "moment": "timestamptz",
+    "text": "text",
+    "number": "float8",
+}
+
+ListRow = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ListTotal:
+    """The sum of comparable amounts in one currency."""
+
+    label: str
+    currency: str | None
+    amount: Decimal
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListCount:
+    """How many rows a list has. The totals are over all of them, or only over those of the page."""
+
+    rows: int
+    is_estimate: bool
+    totals: Sequence[ListTotal]
+
+
+async def read_page(
+    connection: Connection, query: ListQuery, limit: int
+) -> tuple[list[ListRow], ListPosition | None]:
+    """A page of rows, and the position where the next one starts, if there are more."""
+    rows = await _read_rows(connection, query, limit + 1)
+    if len(rows) <= limit:
+        return rows, None
+    last = rows[limit - 1]
+    return rows[:limit], ListPosition(last["position"], last["id"])
+
+
+async def read_all(connection: Connection, query: ListQuery) -> list[ListRow]:
+    """The rows from the query's position on, at most MAX_EXPORTED and one more."""
+    return await _read_rows(connection, query, MAX_EXPORTED + 1)
+
+
+async def _read_rows(connection: Connection, query: ListQuery, limit: int) -> list[ListRow]:
+    definition = query.definition
+    columns: list[LiteralString] = [
+        column.value + " AS " + column.name for column in definition.list_columns(is_trade=query.is_trade)
+    ]
+    columns += definition.links
+    select = ", ".join([definition.id + " AS id", query.sort.expression + " AS position", *columns])
+    conditions, values = _build_conditions(query)
+    statement = (
+        "SELECT " + select + " FROM " + definition.table + " " + definition.joins  # noqa: S608  # of literals
+        + _where([*conditions, *_start_behind(query, values)]) + _order(query) + " LIMIT %(limit)s"
+    )  # fmt: skip
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        # Planned for these values: a rare state and a common one are found by different indexes.
+        await cursor.execute(statement, {**values, "limit": limit}, prepare=False)
+        return [dict(row) for row in await cursor.fetchall()]
+
+
+async def count(connection: Connection, query: ListQuery, page_size: int) -> ListCount:
+    """Count the rows and add up comparable amounts: of all rows, or of the page if there are too many."""
+    conditions, values = _build_conditions(query)
+    rows, totals = await _add_up(connection, query, _where(conditions), values, MAX_COUNTED + 1)
+    if rows <= MAX_COUNTED:
+        return ListCount(rows, is_estimate=False, totals=totals)
+    if query.definition.totals:
+        page = _where([*conditions, *_start_behind(query, values)]) + _order(query)
+        _, totals = await _add_up(connection, query, page, values, page_size)
+    estimate = await _estimate(connection, query, _where(conditions), values)
+    return ListCount(max(estimate, rows), is_estimate=True, totals=totals)
+
+
+async def count_choices(
+    connection: Connection, definition: ListDefinition, name: str, choices: Sequence[FilterChoice]
+) -> Mapping[str, int]:
+    """How many rows each choice of a filter has, at most MAX_COUNTED + 1, while nothing else is chosen."""
+    counts: dict[str, int] = {}
+    for value in (None, *(choice.value for choice in choices)):
+        chosen = {} if value is None else {name: value}
+        query = ListQuery(definition, chosen, definition.sorts[0], is_descending=True)
+        conditions, values = _build_conditions(query)
+        cursor = await connection.execute(
+            "SELECT count(*) FROM (SELECT FROM " + definition.table + _where(conditions)  # noqa: S608  # of literals
+            + " LIMIT %(counted)s) AS counted",
+            {**values, "counted": MAX_COUNTED + 1},
+            prepare=False,
+        )  # fmt: skip
+        row = await cursor.fetchone()
+        counts[value or ""] = row[0] if row else 0
+    return counts
+
+
+async def _add_up(
+    connection: Connection, query: ListQuery, end: LiteralString, values: Mapping[str, Any], limit: int
+) -> tuple[int, list[ListTotal]]:
+    sums = query.definition.totals
+    columns = (
+        f"{sums.label} AS label, {sums.currency} AS currency, {sums.amount} AS amount,"
+        f" {sums.condition} AS is_comparable"
+        if sums
+        else "NULL AS label, NULL AS currency, NULL::numeric AS amount, false AS is_comparable"
+    )
+    cursor = await connection.execute(
+        "SELECT label, currency, is_comparable, sum(amount), count(*) FROM (SELECT "  # noqa: S608  # of literals
+        + columns + " FROM " + query.definition.table + end
+        + " LIMIT %(counted)s) AS counted GROUP BY 1, 2, 3 ORDER BY 1, 2",
+        {**values, "counted": limit},
+        prepare=False,
+    )  # fmt: skip
+    groups = await cursor.fetchall()
+    totals = [
+        ListTotal(label, currency, amount, rows)
+        for label, currency, is_comparable, amount, rows in groups
+        if is_comparable and amount is not None
+    ]
+    return sum(group[-1] for group in groups), totals
+
+
+async def _estimate(
+    connection: Connection, query: ListQuery, end: LiteralString, values: Mapping[str, Any]
+) -> int:
+    cursor = await connection.execute(
+        "EXPLAIN (FORMAT JSON) SELECT FROM " + query.definition.table + end, values, prepare=False
+    )
+    row = await cursor.fetchone()
+    assert row is not None, "a plan has a row"
+    plan = json.loads(row[0]) if isinstance(row[0], str) else row[0]
+    return int(plan[0]["Plan"]["Plan Rows"])
+
+
+def _build_conditions(query: ListQuery) -> tuple[list[LiteralString], dict[str, Any]]:
+    conditions: list[LiteralString] = []
+    values: dict[str, Any] = {}
+    for each in query.definition.filters:
+        value = query.values.get(each.name)
+        if value is None or value == ALL:
+            if each.otherwise and value is None:
+                conditions.append(each.otherwise)
+            continue
+        conditions.append(each.find_condition(value))
+        values[each.name] = value
+    return conditions, values
+
+
+def _start_behind(query: ListQuery, values: dict[str, Any]) -> list[LiteralString]:
+    """The condition of the rows behind the last one of the page before."""
+    if query.after is None:
+        return []
+    id_, sort = query.definition.id, query.sort.expression
+    values |= {"after_value": query.after.value, "after_id": query.after.id}
+    if query.after.value is None:
+        return ["(" + sort + " IS NOT NULL OR " + id_ + " < %(after_id)s)"]
+    value = "%(after_value)s::" + _TYPES[query.sort.shape]
+    last = "(" + value + ", %(after_id)s::" + query.definition.id_type + ")"
+    return ["(" + sort + ", " + id_ + ")" + (" < " if query.is_descending else " > ") + last]
+
+
+def _where(conditions: Sequence[LiteralString]) -> LiteralString:
+    return " WHERE " + " AND ".join(conditions) if conditions else ""
+
+
+def _order(query: ListQuery) -> LiteralString:
+    direction: LiteralString = " DESC" if query.is_descending else ""
+    return " ORDER BY " + query.sort.expression + direction + ", " + query.definition.id + direction

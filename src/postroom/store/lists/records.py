@@ -1,0 +1,110 @@
+"""The list of records: confirmed invoices and trades."""
+
+from typing import Final
+
+from postroom.store.lists.list_definition import (
+    FilterChoice,
+    ListColumn,
+    ListDefinition,
+    ListFilter,
+    ListSort,
+    ListTotals,
+)
+
+RECORDS: Final = ListDefinition(
+    name="records",
+    title="Records",
+    noun=("record", "records"),
+    table="records",
+    joins="LEFT JOIN orders ON orders.id = order_id",
+    id="records.id",
+    id_type="uuid",
+    columns=(
+        ListColumn(
+            "name", "Supplier", "coalesce(supplier, nullif(key, ''), 'Unnamed record')",
+            placement="heading", trade=False,
+        ),
+        ListColumn("number", "Number", "number", "code", trade=False),
+        ListColumn(
+            "name", "Security",
+            "coalesce(records.fields->>'name', records.fields->>'ticker', records.fields->>'isin',"
+            " nullif(key, ''), 'Unnamed record')",
+            placement="heading", trade=True,
+        ),
+        ListColumn("isin", "ISIN", "records.fields->>'isin'", "code", trade=True),
+        ListColumn("side", "Side", "records.fields->>'direction'", "side", trade=True),
+        ListColumn("quantity", "Quantity", "records.fields->>'quantity'", "number", trade=True),
+        ListColumn("price", "Price", "records.fields->>'price'", "number", trade=True),
+        ListColumn("date", "Date", "dated", "day", trade=False),
+        ListColumn("due", "Due", "due", "day", trade=False),
+        ListColumn("amount", "Amount", "amount", "amount", trade=False),
+        ListColumn("amount", "Net", "amount", "amount", trade=True),
+        ListColumn("date", "Trade date", "dated", "day", trade=True),
+        ListColumn("supplier", "Bank or broker", "supplier", trade=True),
+        ListColumn("currency", "Currency", "currency", placement="export"),
+        ListColumn("order", "Order", "orders.reference", "code", link="/orders/"),
+        ListColumn("state", "State", "records.state", "state"),
+        ListColumn("confirmed", "Age", "records.confirmed_at", "moment"),
+        ListColumn("kind", "Kind", "records.kind", "kind", placement="export"),
+        ListColumn("key", "Key", "key", placement="export"),
+        ListColumn("record", "Record ID", "records.id::text", placement="export"),
+    ),
+    links=("order_id",),
+    filters=(
+        ListFilter("q", "Search", "records.id IN (SELECT matching_records(prefix_query(%(q)s)))", "search"),
+        ListFilter(
+            "state", "State", "records.state = %(state)s",
+            choices=(
+                FilterChoice("confirmed", "Confirmed"),
+                FilterChoice("reopened", "Reopened"),
+                FilterChoice("voided", "Voided"),
+                FilterChoice("merged", "Merged"),
+                FilterChoice("all", "All"),
+            ),
+            otherwise="records.state IN ('confirmed', 'reopened')", default_label="Confirmed and reopened",
+        ),
+        ListFilter("kind", "Kind", "records.kind = %(kind)s"),
+        ListFilter(
+            "order", "Order", "false",
+            choices=(
+                FilterChoice("linked", "With an order", "order_id IS NOT NULL"),
+                FilterChoice("missing", "Without an order", "order_id IS NULL"),
+            ),
+        ),
+        ListFilter(
+            "due", "Due", "false",
+            choices=(
+                FilterChoice(
+                    "overdue", "Overdue",
+                    "coalesce(due, '') > '' AND coalesce(due, '') < to_char(postroom_now(), 'YYYY-MM-DD')",
+                ),
+                FilterChoice(
+                    "week", "Within 7 days",
+                    "coalesce(due, '') BETWEEN to_char(postroom_now(), 'YYYY-MM-DD')"
+                    " AND to_char(postroom_now() + interval '7 days', 'YYYY-MM-DD')",
+                ),
+            ),
+        ),
+        ListFilter("supplier", "Supplier", "supplier_id = %(supplier)s", "uuid"),
+        ListFilter("from", "Dated from", "coalesce(dated, '') >= %(from)s", "day"),
+        ListFilter("until", "Dated until", "coalesce(dated, '') BETWEEN '1' AND %(until)s", "day"),
+        ListFilter("min", "Amount from", "coalesce(amount::float8, '-infinity') >= %(min)s", "amount"),
+        ListFilter("max", "Amount to", "coalesce(amount::float8, 'infinity') <= %(max)s", "amount"),
+    ),
+    tabs="kind",
+    sorts=(
+        ListSort("confirmed", "records.confirmed_at", "moment", is_descending=True),
+        ListSort("name", "lower(coalesce(supplier, ''))"),
+        ListSort("number", "coalesce(number, '')"),
+        ListSort("date", "coalesce(dated, '')", is_descending=True),
+        ListSort("due", "coalesce(due, '')"),
+        ListSort("amount", "coalesce(amount::float8, '-infinity')", "number", is_descending=True),
+    ),
+    totals=ListTotals(
+        "CASE WHEN kind <> 'contract-note' THEN 'Confirmed' WHEN fields->>'direction' = 'buy' THEN 'Bought'"
+        " WHEN fields->>'direction' = 'sell' THEN 'Sold' ELSE 'Trades' END",
+        "amount",
+        "currency",
+        "state = 'confirmed'",
+    ),
+)  # fmt: skip

@@ -1,0 +1,369 @@
+"""Pages of lists: what the URL asks for, the rows with links to sort and filter, exports and saved views.
+
+The lists themselves are in `store.lists`. Everything that a page shows is in its URL, so that it can be
+shared, saved and exported.
+"""
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from binascii import Error as Base64Error
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from functools import partial
+from itertools import pairwise
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode
+from uuid import UUID
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+
+from postroom.model import Role
+from postroom.store import saved_views
+from postroom.store.connection import Connection
+from postroom.store.lists import list_reading
+from postroom.store.lists.list_definition import (
+    ALL,
+    FilterChoice,
+    ListColumn,
+    ListDefinition,
+    ListFilter,
+    ListPosition,
+    ListQuery,
+    ListSort,
+)
+from postroom.store.lists.list_reading import MAX_COUNTED, ListCount, ListRow
+from postroom.store.saved_views import SavedView
+from postroom.web import field_labels, forms, list_export, pages
+from postroom.web.list_export import ListFormat
+from postroom.web.sessions import SiteContext, get_visitor, member_route
+
+PAGE_SIZE: Final = 50
+MAX_QUERY: Final = 2_000
+MAX_TEXT: Final = 200
+
+Choices = Mapping[str, Sequence[FilterChoice]]
+LoadChoices = Callable[[Connection], Awaitable[Choices]]
+
+
+@dataclass(frozen=True)
+class ListPages:
+    """The pages of one list. `choices` loads those of filters that depend on the organization.
+
+    `prepare` runs before the list is read.
+    """
+
+    site: SiteContext
+    definition: ListDefinition
+    template: str
+    choices: LoadChoices
+    prepare: Callable[[Connection], Awaitable[None]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilterView:
+    """A filter in the form, with the text of its value."""
+
+    filter: ListFilter
+    value: str
+    choices: Sequence[FilterChoice]
+
+
+@dataclass(frozen=True, slots=True)
+class ListTab:
+    label: str
+    url: str
+    count: str
+    is_current: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListHeading:
+    """A column, and the link that sorts by it. `order` is for the column that the list is sorted by."""
+
+    column: ListColumn
+    url: str | None
+    order: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ListView:
+    """A list as the template shows it."""
+
+    definition: ListDefinition
+    query: str  # of the URL, without the position
+    headings: Sequence[ListHeading]
+    below: Mapping[str, ListColumn]  # by the name of the column that it is shown in
+    rows: Sequence[ListRow]
+    count: ListCount
+    tabs: Sequence[ListTab]
+    filters: Sequence[FilterView]
+    sort: str
+    views: Sequence[SavedView]
+    next_url: str | None
+    is_first: bool
+    exports: Sequence[tuple[str, str]]
+
+    @property
+    def path(self) -> str:
+        return f"/{self.definition.name}"
+
+    @property
+    def total_text(self) -> str:
+        """How many rows there are, as far as that is known."""
+        noun = self.definition.noun[0 if self.count.rows == 1 else 1]
+        about = "about " if self.count.is_estimate else ""
+        return f"{about}{pages.count(self.count.rows, self.count.is_estimate)} {noun}"
+
+    @property
+    def is_filtered(self) -> bool:
+        return any(each.value for each in self.filters)
+
+
+def routes(lists: ListPages) -> list[Route]:
+    """The routes of one list."""
+    site, path = lists.site, f"/{lists.definition.name}"
+    return [
+        member_route(site, path, partial(list_page, lists)),
+        member_route(site, f"{path}/export", partial(export, lists)),
+        member_route(site, f"{path}/views", partial(save_view, lists), Role.READER, methods=["POST"]),
+    ]
+
+
+def view_routes(site: SiteContext) -> list[Route]:
+    """The routes of saved views, whatever their list."""
+    return [
+        member_route(site, "/views/{view:uuid}/remove", partial(remove_view, site), methods=["POST"]),
+    ]
+
+
+async def list_page(lists: ListPages, request: Request) -> Response:
+    """Show a page of the list."""
+    visitor = get_visitor(request)
+    async with lists.site.database.transaction(visitor.organization) as connection:
+        if lists.prepare:
+            await lists.prepare(connection)
+        view = await load_view(connection, lists, request, visitor.member)
+    return pages.render_page(
+        request,
+        lists.template,
+        list=view,
+        kind_label=field_labels.kind_label,
+        now=datetime.now(UTC),
+        today=datetime.now(UTC).date().isoformat(),
+    )
+
+
+async def load_view(connection: Connection, lists: ListPages, request: Request, member: UUID) -> ListView:
+    """Read what the URL asks for."""
+    definition, params = lists.definition, request.query_params
+    choices = await lists.choices(connection)
+    query = parse_query(definition, params, choices)
+    rows, behind = await list_reading.read_page(connection, query, PAGE_SIZE)
+    chosen = _describe_query(query)
+    shown = definition.list_columns(is_trade=query.is_trade)
+    after = {**chosen, "after": format_position(behind)} if behind else None
+    return ListView(
+        definition,
+        urlencode(chosen),
+        _build_headings(definition, shown, query, chosen),
+        _place_below(shown),
+        rows,
+        await list_reading.count(connection, query, PAGE_SIZE),
+        await _build_tabs(connection, definition, query, chosen, choices),
+        _build_filters(definition, query, choices),
+        chosen.get("sort", ""),
+        await saved_views.list_by_member(connection, member, definition.name),
+        f"/{definition.name}?{urlencode(after)}" if after else None,
+        query.after is None,
+        [
+            (form.label, f"/{definition.name}/export?{urlencode({**chosen, 'format': form.value})}")
+            for form in list_export.list_available()
+        ],
+    )
+
+
+def parse_query(definition: ListDefinition, params: Mapping[str, str], choices: Choices) -> ListQuery:
+    """What the parameters of a URL ask for. Invalid ones are ignored, as if they were not there."""
+    values = {
+        each.name: value
+        for each in definition.filters
+        if (value := _parse_value(each, params.get(each.name, "").strip(), choices)) is not None
+    }
+    name = params.get("sort", "")
+    sort = definition.find_sort(name.removeprefix("-"))
+    is_descending = name.startswith("-") if name.removeprefix("-") == sort.name else sort.is_descending
+    is_descending = is_descending or sort.nulls_first
+    query = ListQuery(definition, values, sort, is_descending)
+    return replace(query, after=parse_position(params.get("after"), definition, sort))
+
+
+def _parse_value(each: ListFilter, text: str, choices: Choices) -> Any:
+    if not text or len(text) > MAX_TEXT or "\0" in text:
+        return None
+    try:
+        match each.shape:
+            case "search":
+                return text
+            case "day":
+                return date.fromisoformat(text).isoformat()
+            case "amount":
+                number = float(text)
+                return number if abs(number) < 1e30 else None
+            case "uuid":
+                return UUID(text)
+            case "choice":
+                known = [choice.value for choice in (*each.choices, *choices.get(each.name, ()))]
+                return text if text in known else None
+    except ValueError:
+        return None
+
+
+def format_position(position: ListPosition) -> str:
+    """Encode a position for a URL."""
+    value = str(position.value) if isinstance(position.value, float) else position.value  # may be infinite
+    return urlsafe_b64encode(msgspec.json.encode((value, position.id))).rstrip(b"=").decode()
+
+
+def parse_position(text: str | None, definition: ListDefinition, sort: ListSort) -> ListPosition | None:
+    """Decode a position of a list with this sort. An invalid one starts from the beginning."""
+    if not text or len(text) > MAX_QUERY:
+        return None
+    shape = datetime if sort.shape == "moment" else str
+    id_ = int if definition.id_type == "bigint" else UUID
+    kind: Any = tuple[shape | None, id_] if sort.nulls_first else tuple[shape, id_]
+    try:
+        decoded = urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        value, found = msgspec.json.decode(decoded, type=kind)
+        value = float(value) if sort.shape == "number" else value
+    except (Base64Error, ValueError, msgspec.DecodeError):
+        return None
+    if (isinstance(value, str) and "\0" in value) or (isinstance(found, int) and not 0 <= found < 2**63):
+        return None
+    return ListPosition(value, found)
+
+
+def _describe_query(query: ListQuery) -> dict[str, str]:
+    """The parameters of the URL of this query, without its position."""
+    described = {name: _format_value(value) for name, value in query.values.items()}
+    if query.sort != query.definition.sorts[0] or query.is_descending != query.sort.is_descending:
+        described["sort"] = ("-" if query.is_descending else "") + query.sort.name
+    return described
+
+
+def _format_value(value: Any) -> str:
+    return f"{value:.15g}" if isinstance(value, float) else str(value)
+
+
+def _build_headings(
+    definition: ListDefinition, columns: Sequence[ListColumn], query: ListQuery, chosen: Mapping[str, str]
+) -> list[ListHeading]:
+    sorts = {sort.name: sort for sort in definition.sorts}
+    headings: list[ListHeading] = []
+    for column in columns:
+        if column.placement not in ("heading", "column"):
+            continue
+        sort = sorts.get(column.name)
+        url = order = None
+        if sort is not None:
+            is_current = sort == query.sort
+            descend = not query.is_descending if is_current else sort.is_descending
+            order = ("descending" if query.is_descending else "ascending") if is_current else None
+            if not sort.nulls_first:
+                name = ("-" if descend else "") + sort.name
+                url = f"/{definition.name}?{urlencode({**chosen, 'sort': name})}"
+        headings.append(ListHeading(column, url, order))
+    return headings
+
+
+def _place_below(columns: Sequence[ListColumn]) -> dict[str, ListColumn]:
+    """The columns that are the second line of another one, by its name."""
+    return {before.name: column for before, column in pairwise(columns) if column.placement == "below"}
+
+
+async def _build_tabs(
+    connection: Connection,
+    definition: ListDefinition,
+    query: ListQuery,
+    chosen: Mapping[str, str],
+    choices: Choices,
+) -> list[ListTab]:
+    """The choices of the list's main filter, with the other filters kept."""
+    name = definition.tabs
+    main = next(each for each in definition.filters if each.name == name)
+    offered = [choice for choice in (*main.choices, *choices.get(name, ())) if choice.value != ALL]
+    if len(offered) > 8:
+        return []
+    counts = await list_reading.count_choices(connection, definition, name, offered)
+    current = query.values.get(name, "")
+    tabs: list[ListTab] = []
+    for value, label in [("", main.default_label), *((each.value, each.label) for each in offered)]:
+        rest = {key: text for key, text in chosen.items() if key != name} | ({name: value} if value else {})
+        count = counts[value]
+        shown = f"{MAX_COUNTED:,}+" if count > MAX_COUNTED else f"{count:,}"
+        url = f"/{definition.name}{'?' if rest else ''}{urlencode(rest)}"
+        tabs.append(ListTab(label, url, shown, str(current) == value))
+    return tabs
+
+
+def _build_filters(definition: ListDefinition, query: ListQuery, choices: Choices) -> list[FilterView]:
+    return [
+        FilterView(
+            each,
+            _format_value(query.values[each.name]) if each.name in query.values else "",
+            (*each.choices, *choices.get(each.name, ())),
+        )
+        for each in definition.filters
+    ]
+
+
+async def export(lists: ListPages, request: Request) -> Response:
+    """Send all rows that the list shows with these filters, in its order, as a file."""
+    try:
+        form = ListFormat(request.query_params.get("format", ""))
+    except ValueError:
+        raise HTTPException(404) from None
+    if form not in list_export.list_available():
+        raise HTTPException(404)
+    definition = lists.definition
+    async with lists.site.database.transaction(get_visitor(request).organization) as connection:
+        query = parse_query(definition, request.query_params, await lists.choices(connection))
+        rows = await list_reading.read_all(connection, query)
+    if len(rows) > list_reading.MAX_EXPORTED:
+        return pages.render_page(request, "list_too_long.html", 413, limit=list_reading.MAX_EXPORTED)
+    columns = definition.list_columns(is_trade=query.is_trade)
+    content = await run_in_threadpool(list_export.write, form, columns, rows)
+    name = f"{definition.name}-{datetime.now(UTC):%Y-%m-%d}.{form.value}"
+    return Response(
+        content,
+        media_type=form.media_type,
+        headers={"content-disposition": f'attachment; filename="{name}"'},
+    )
+
+
+async def save_view(lists: ListPages, request: Request) -> Response:
+    """Keep the filters and the sorting of a list under a name, for this member."""
+    visitor, form = get_visitor(request), await forms.read(request)
+    name = form.get("name", "").strip()[:60]
+    query = form.get("query", "")[:MAX_QUERY]
+    if not name or "\0" in name:
+        raise HTTPException(400)
+    async with lists.site.database.transaction(visitor.organization) as connection:
+        parsed = parse_query(lists.definition, dict(parse_qsl(query)), await lists.choices(connection))
+        query = urlencode(_describe_query(parsed))
+        await saved_views.save(connection, visitor.member, lists.definition.name, name, query)
+    return RedirectResponse(f"/{lists.definition.name}{'?' if query else ''}{query}", 303)
+
+
+async def remove_view(site: SiteContext, request: Request) -> Response:
+    """Remove a view that the member saved."""
+    visitor = get_visitor(request)
+    async with site.database.transaction(visitor.organization) as connection:
+        name = await saved_views.remove(connection, visitor.member, request.path_params["view"])
+    if name is None:
+        raise HTTPException(404)
+    return RedirectResponse(f"/{name}", 303)

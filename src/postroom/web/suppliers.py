@@ -1,0 +1,119 @@
+"""The page of a supplier: its records, what identifies it, what was learned, and spend per month."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from postroom.flow.documents import route
+from postroom.flow.documents.route import MACHINE
+from postroom.store import records, suppliers
+from postroom.store.connection import Connection
+from postroom.store.lists import list_reading
+from postroom.store.lists.list_definition import TRADE_KIND, ListQuery
+from postroom.store.lists.records import RECORDS
+from postroom.store.suppliers import Supplier
+from postroom.web import charts, field_labels, pages
+from postroom.web.charts import Chart, Tick
+from postroom.web.document_context import DocumentPagesContext
+from postroom.web.sessions import get_visitor, member_route
+
+MONTHS: Final = 12
+SHOWN_RECORDS: Final = 10
+MAX_CHARTS: Final = 3
+# What identifies the issuer of a document, by the shapes of its fields.
+_IDENTIFYING: Final = ("party", "vat_id", "iban")
+
+
+def routes(context: DocumentPagesContext) -> list[Route]:
+    return [member_route(context.site, "/suppliers/{supplier:uuid}", partial(supplier_page, context))]
+
+
+async def identify_records(context: DocumentPagesContext, connection: Connection) -> None:
+    """Find the suppliers of records that an earlier version confirmed."""
+    for pipeline in await records.list_pending_pipelines(connection):
+        await route.identify_earlier_records(connection, context.review.routing, pipeline)
+
+
+async def supplier_page(context: DocumentPagesContext, request: Request) -> Response:
+    async with context.site.database.transaction(get_visitor(request).organization) as connection:
+        supplier = await suppliers.get(connection, request.path_params["supplier"], machine=MACHINE)
+        if supplier is None:
+            raise HTTPException(404)
+        values = await _load_page(connection, context, supplier)
+    return pages.render_page(
+        request,
+        "supplier.html",
+        supplier=supplier,
+        kind=field_labels.kind_label(supplier.kind),
+        field_label=partial(field_labels.field_label, supplier.kind),
+        now=datetime.now(UTC),
+        **values,
+    )
+
+
+async def _load_page(
+    connection: Connection, context: DocumentPagesContext, supplier: Supplier
+) -> dict[str, Any]:
+    identity = context.review.routing.identities.get(supplier.kind)
+    shapes: Mapping[str, str] = identity.shapes if identity else {}
+    names = [name for shape in _IDENTIFYING for name in shapes if shapes[name] == shape]
+    chosen = {"supplier": supplier.id, "state": "all", "kind": supplier.kind}
+    newest = ListQuery(RECORDS, chosen, RECORDS.sorts[0], is_descending=True)
+    rows, _ = await list_reading.read_page(connection, newest, SHOWN_RECORDS)
+    spent = await suppliers.sum_by_month(connection, supplier.id, months=MONTHS)
+    months = list_months(datetime.now(UTC))
+    return {
+        "identifiers": await suppliers.list_identifiers(connection, supplier.id, names),
+        "lessons": await suppliers.list_lessons(connection, supplier.id),
+        "rows": rows,
+        "charts": build_charts(spent, months, is_trade=supplier.kind == TRADE_KIND),
+        "marks": [Tick(x + width / 2, month[2:]) for (x, width, _), month in _place_months(months)],
+    }
+
+
+def list_months(now: datetime) -> list[str]:
+    """The last months up to this one, `2026-02`."""
+    first = now.year * 12 + now.month - MONTHS
+    return [f"{month // 12:04}-{month % 12 + 1:02}" for month in range(first, first + MONTHS)]
+
+
+def _place_months(months: Sequence[str]) -> list[tuple[tuple[float, float, str], str]]:
+    """Every third month, with its place on the axis."""
+    return list(zip(charts.place_slots(months), months, strict=True))[1::3]
+
+
+def build_charts(
+    spent: Mapping[str, Mapping[str, Decimal]], months: Sequence[str], *, is_trade: bool
+) -> list[Chart]:
+    """A chart of the amounts per month for each currency, the largest first."""
+    what = "Traded" if is_trade else "Spend"
+    by_size = sorted(spent, key=lambda currency: -sum(spent[currency].values()))
+    return [
+        _build_chart(currency, f"{what} per month in {currency}", spent[currency], months)
+        for currency in by_size[:MAX_CHARTS]
+    ]
+
+
+def _build_chart(currency: str, title: str, amounts: Mapping[str, Decimal], months: Sequence[str]) -> Chart:
+    values = [float(max(amounts.get(month, Decimal()), Decimal())) for month in months]
+    scale = charts.scale_counts(values)
+    total = sum(amounts.values(), Decimal())
+    texts = [f"{month}: {pages.amount(amounts.get(month, Decimal()))} {currency}" for month in months]
+    highest = max(months, key=lambda month: amounts.get(month, Decimal()))
+    return Chart(
+        f"spend-{currency.lower()}",
+        title,
+        pages.amount(total),
+        f"{currency} in 12 months",
+        f"Highest: {pages.amount(amounts.get(highest, Decimal()))} {currency} in {highest}",
+        scale,
+        charts.place_slots(texts),
+        charts.build_bars(scale, values),
+    )

@@ -1,0 +1,253 @@
+"""Lists that answer questions: business columns, filters in the URL, saved views, bulk decisions, exports."""
+
+import csv
+import json
+import re
+from html import unescape
+from io import BytesIO, StringIO
+from zipfile import ZipFile
+
+import pytest
+
+from web.sign_in_support import create_session
+from web.test_page_isolation import COOKIE
+from web.test_review_checks import PASSED, SUM, api, ask
+
+__all__ = ["api", "ask"]
+
+FAILED = [{**check, "passed": not check["words"].startswith(SUM)} for check in PASSED]
+FORMULA = '=HYPERLINK("http://tracker.invalid")'
+
+
+def read_cells(page, label):
+    """The texts of a column, from the top."""
+    cells = re.findall(rf'<td data-label="{label}"[^>]*>(.*?)</td>', page, re.DOTALL)
+    return [" ".join(unescape(re.sub(r"<[^>]+>", " ", cell)).split()) for cell in cells]
+
+
+def read_headings(page):
+    return re.findall(r'<th scope="row"><a href="[^"]+" class="cut wide" title="([^"]*)"', page)
+
+
+@pytest.fixture
+def confirm(api, ask):
+    """A confirmed invoice with these values."""
+
+    async def confirm(*override, **read):
+        review, document = await ask(**read)
+        made = await api.post(f"/reviews/{review}/confirm", json={"override": override})
+        assert made.status_code == 200, made.text
+        return made.json(), document
+
+    return confirm
+
+
+async def test_documents_are_listed_by_what_they_say(visitor, ask, confirm):
+    await ask(number="R-7", gross="1019.50", net="856.72", vat="162.78", due_on="2026-03-01")
+    await confirm(number="R-8", supplier="Zebra GmbH")
+    await ask(number="R-9", gross="50.00", net="40.00", vat="10.00", currency="CHF")
+    page = (await visitor.get("/documents?sort=amount")).text
+    assert read_cells(page, "Number") == ["R-9", "R-8", "R-7"]
+    assert read_cells(page, "Amount") == ["50.00 CHF", "119.00 EUR", "1,019.50 EUR"]
+    assert read_cells(page, "Due") == ["\N{EN DASH}", "\N{EN DASH}", "2026-03-01"]
+    assert "<title>Documents (3) · Postroom</title>" in page
+    assert 'aria-sort="ascending"' in page
+    # Only documents that need review are added up, by currency.
+    totals = " ".join(re.sub(r"<[^>]+>", "", page[page.index("list-foot") :]).split())
+    assert "Needs review: 50.00 CHF · Needs review: 1,019.50 EUR (of all rows)" in totals
+    assert read_cells((await visitor.get("/documents?sort=-supplier")).text, "Supplier")[0] == "Zebra GmbH"
+    found = (await visitor.get("/documents?state=needs_review&min=100&due=overdue")).text
+    assert read_cells(found, "Number") == ["R-7"]
+
+
+@pytest.mark.parametrize("words", ["bil", "zeb", "R-8", "ann@example.org", "bill.pdf"])
+async def test_search_finds_the_beginnings_of_words_and_file_names(visitor, confirm, words):
+    await confirm(number="R-8", supplier="Zebra GmbH")
+    for path in ("/documents", "/records"):
+        assert len(read_headings((await visitor.get(path, params={"q": words})).text)) == 1, path
+    assert "/documents/" in (await visitor.get("/search", params={"q": words})).text
+    assert read_headings((await visitor.get("/documents", params={"q": "ebra"})).text) == []
+
+
+async def test_purged_file_name_is_no_longer_found(visitor, owner, ask):
+    await ask()
+    await owner.execute("UPDATE arrivals SET file_name = NULL, sender = NULL, subject = NULL")
+    page = (await visitor.get("/documents", params={"q": "bill"})).text
+    assert "Nothing matches these filters" in page
+
+
+async def test_pages_of_a_list_show_every_row_once_in_both_directions(visitor, owner, organization):
+    await owner.execute(
+        """
+        INSERT INTO records (organization_id, kind, pipeline, fingerprint, key, fields, confirmed_by)
+        SELECT %s, 'invoice', 'invoices', sha256(n::text::bytea), 'K-' || n,
+            jsonb_build_object('number', 'N' || n %% 40, 'supplier', 'S' || n %% 7)
+                || CASE WHEN n %% 3 = 0 THEN '{}' ELSE jsonb_build_object('gross', (n %% 11)::text,
+                    'issued_on', '2026-01-' || to_char(n %% 28 + 1, 'FM00')) END, 'postroom'
+        FROM generate_series(1, 120) AS n
+        """,
+        [organization],
+    )
+    for sort in ("confirmed", "name", "number", "date", "due", "amount"):
+        for direction in ("", "-"):
+            shown, path = [], f"/records?sort={direction}{sort}"
+            for _ in range(3):
+                page = (await visitor.get(path)).text
+                shown += re.findall(r'<tr id="record-([^"]+)"', page)
+                following = re.search(r'href="([^"]+)" rel="next"', page)
+                path = unescape(following[1]) if following else None
+            assert path is None
+            assert len(shown) == len(set(shown)) == 120, sort
+
+
+async def test_count_of_a_long_list_is_an_estimate(visitor, owner, organization):
+    await owner.execute(
+        """
+        INSERT INTO orders (organization_id, kind, reference, fields)
+        SELECT %s, 'invoice', 'O-' || n, '{"gross": "10.00", "currency": "EUR"}'
+        FROM generate_series(1, 1200) AS n
+        """,
+        [organization],
+    )
+    await owner.execute("ANALYZE orders")
+    page = (await visitor.get("/orders")).text
+    assert "About 1,200 orders" in page
+    assert '<span class="count">1,000+</span>' in page
+    assert len(read_headings(page)) == 50
+
+
+async def test_member_saves_and_removes_a_view(visitor, database, organization, ask):
+    await ask()
+    query = "state=needs_review&sort=amount"
+    saved = await visitor.post("/documents/views", data={"name": "Small ones", "query": f"{query}&bad=1"})
+    assert saved.headers["location"] == f"/documents?{query}"
+    page = (await visitor.get("/documents")).text
+    assert f'href="/documents?{query.replace("&", "&amp;")}"' in page
+    own = visitor.cookies
+    visitor.cookies = {COOKIE: await create_session(database, organization, address="bob@example.com")}
+    assert "Small ones" not in (await visitor.get("/documents")).text
+    view = re.search(r"/views/([^/]+)/remove", page)[1]
+    assert (await visitor.post(f"/views/{view}/remove")).status_code == 404
+    visitor.cookies = own
+    assert (await visitor.post(f"/views/{view}/remove")).status_code == 303
+    assert "Small ones" not in (await visitor.get("/documents")).text
+
+
+async def decide(visitor, action, *documents):
+    answer = await visitor.post(
+        "/documents/bulk", data={"action": action, **{f"document-{each}": "on" for each in documents}}
+    )
+    assert answer.status_code == 200
+    return answer.text
+
+
+async def test_bulk_decides_each_document_by_itself(visitor, owner, ask):
+    _, right = await ask(number="R-1")
+    _, wrong = await ask(FAILED, number="R-2", net="90.00")
+    _, broken = await ask(number="R-3")
+    page = await decide(visitor, "confirm", right, wrong)
+    assert "1 of 2 confirmed" in page
+    assert "Failed checks: net + VAT = gross" in page
+    cursor = await owner.execute("SELECT id, state FROM documents")
+    states = dict(await cursor.fetchall())
+    assert (states[right], states[wrong]) == ("completed", "needs_review")
+    assert "0 of 1 dismissed" in await decide(visitor, "dismiss", wrong)
+    assert "1 of 1 rejected" in await decide(visitor, "reject", wrong)
+    await owner.execute("UPDATE documents SET state = 'failed' WHERE id = %s", [broken])
+    assert "1 of 1 dismissed" in await decide(visitor, "dismiss", broken)
+    assert "1 of 1 queued again" in await decide(visitor, "retry", broken)
+    assert (await visitor.post("/documents/bulk", data={"action": "burn"})).status_code == 400
+
+
+async def test_export_has_exactly_the_shown_rows_and_no_formula(visitor, confirm):
+    await confirm(number="R-1", supplier=FORMULA)
+    await confirm(number="R-2", net="-100.00", vat="-19.00", gross="-119.00")
+    await confirm(number="R-3", currency="CHF")
+    path = "/records/export?max=119.00&sort=number"
+    rows = list(csv.DictReader(StringIO((await visitor.get(f"{path}&format=csv")).text.lstrip("\ufeff"))))
+    assert [row["Number"] for row in rows] == ["R-1", "R-2", "R-3"]
+    assert rows[0]["Supplier"] == f"'{FORMULA}"
+    assert rows[1]["Amount"] == "-119.00"
+    found = json.loads((await visitor.get("/records/export?q=R-2&format=json")).text)
+    assert [(row["number"], row["amount"], row["currency"]) for row in found] == [("R-2", "-119.00", "EUR")]
+    book = ZipFile(BytesIO((await visitor.get(f"{path}&format=xlsx")).content))
+    sheet = book.read("xl/worksheets/sheet1.xml").decode()
+    assert "<f>" not in sheet
+    assert "<v>-119</v>" in sheet
+    assert "HYPERLINK" in book.read("xl/sharedStrings.xml").decode()
+    assert (await visitor.get(f"{path}&format=parquet")).content[:4] == b"PAR1"
+    assert (await visitor.get(f"{path}&format=exe")).status_code == 404
+
+
+async def test_supplier_has_all_records_that_share_its_name_or_vat_id(visitor, owner, confirm):
+    vat_id = "DE136695976"
+    await confirm(number="R-2", supplier="Zebra Gesellschaft mbH", vat_id=vat_id)
+    await confirm(number="R-3", supplier="ZEBRA GMBH", iban="DE75512108001245126199")
+    # Only this one shows that the two before are of one supplier.
+    one, _ = await confirm("known iban", number="R-1", supplier="Zebra GmbH", vat_id=vat_id)
+    await confirm(number="R-4", supplier="Other AG")
+
+    async def read():
+        page = (await visitor.get("/suppliers?sort=-records")).text
+        return read_headings(page), read_cells(page, "Records")
+
+    assert await read() == (["Zebra GmbH", "Other AG"], ["3", "1"])
+    record = (await visitor.get(f"/records/{one['id']}")).text
+    page = (await visitor.get(re.search(r"/suppliers/[0-9a-f-]{36}", record)[0])).text
+    for text in ("Zebra Gesellschaft mbH", vat_id, "DE75512108001245126199", "R-1"):
+        assert text in page
+    all_of_them = re.search(r'href="(/records\?supplier=[^"]+)"', page)[1]
+    assert len(read_headings((await visitor.get(all_of_them)).text)) == 3
+    # Records of an earlier version have none yet.
+    await owner.execute("UPDATE records SET supplier_id = NULL, supplier_pending = true")
+    assert await read() == (["Zebra GmbH", "Other AG"], ["3", "1"])
+
+
+async def test_record_page_shows_its_life(visitor, api, confirm):
+    record, document = await confirm()
+    change = {"corrections": {"number": "R-99"}, "reason": "misread"}
+    await api.post("/webhooks", json={"url": "https://127.0.0.1:9/hooks"})
+    done = await api.post(f"/records/{record['id']}/correct", json=change)
+    assert done.status_code == 200, done.text
+    page = (await visitor.get(f"/records/{record['id']}")).text
+    for text in (f"/documents/{document}", "<del><bdi>R-1</bdi></del> <ins><bdi>R-99</bdi></ins>", "misread",
+                 "Review confirmed", "Record corrected", "waiting to", "no webhook receives it",
+                 "gross is 119.00"):  # fmt: skip
+        assert text in page, text
+
+
+async def test_order_page_links_and_unlinks_a_record(visitor, api, confirm):
+    record, _ = await confirm()
+    ordered = {"reference": "O-1", "fields": {"supplier": "Acme", "gross": "500.00"}}
+    await api.post("/orders", json={"kind": "invoice", "orders": [ordered]})
+    [order] = (await api.get("/orders")).json()["data"]
+    path = f"/orders/{order['id']}"
+    page = (await visitor.get(path)).text
+    assert "Differs" in page
+    done = await visitor.post(f"{path}/link", data={"record": record["id"]})
+    assert (done.status_code, done.headers["location"]) == (303, path)
+    assert (await api.get(f"/records/{record['id']}")).json()["order_reference"] == "O-1"
+    assert "Matched record" in (await visitor.get(path)).text
+    refused = await visitor.post(f"{path}/close")
+    assert (refused.status_code, "Only an open order can be closed" in refused.text) == (409, True)
+    assert (await visitor.post(f"{path}/unlink")).status_code == 303
+    assert (await visitor.post(f"{path}/close")).status_code == 303
+    assert (await api.get(f"/orders/{order['id']}")).json()["state"] == "closed"
+
+
+async def test_trades_have_columns_of_their_own(visitor, owner, organization):
+    await owner.execute(
+        """
+        INSERT INTO records (organization_id, kind, pipeline, fingerprint, key, confirmed_by, fields)
+        VALUES (%s, 'contract-note', 'contract-notes', sha256('1'), 'K', 'postroom', '{"isin": "US0378331005",
+            "direction": "buy", "quantity": "1000.00", "price": "47.694", "net": "47694.00",
+            "currency": "USD", "trade_date": "2026-02-04", "broker": "Tarnbrook"}')
+        """,
+        [organization],
+    )
+    page = (await visitor.get("/records?kind=contract-note")).text
+    labels = ("ISIN", "Side", "Quantity", "Price", "Net", "Trade date", "Bank or broker")
+    assert [read_cells(page, label)[0] for label in labels] == [
+        "US0378331005", "Buy", "1,000", "47.694", "47,694.00 USD", "2026-02-04", "Tarnbrook"
+    ]  # fmt: skip
+    assert "Bought: <strong>47,694.00</strong> USD" in page
