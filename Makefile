@@ -67,6 +67,9 @@ lock: $(VENV)/.dev ## compile the hash-locked requirements
 	$(LOCK) pyproject.toml --all-extras --group build --group dev -c requirements/runtime.txt -c requirements/extras.txt -o requirements/dev.txt
 	$(LOCK) --group sbom --group build -o requirements/sbom.txt
 	$(LOCK) --group docs -o requirements/docs.txt
+	@for list in tests/simulator/referees/locks/*.in; do $(LOCK) --no-annotate $$list -o $${list%.in}.txt || exit 1; done
+	@for folder in tests/simulator/referees/locks/*/; do \
+	  (cd $$folder && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund) || exit 1; done
 	@for version in 3.11 3.12 3.13 3.14; do for list in runtime extras dev; do \
 	  $(BIN)/uv pip install --quiet --dry-run --target build/lock --python-version $$version --only-binary :all: --no-deps --require-hashes \
 	    -r requirements/$$list.txt || exit 1; done; done

@@ -82,6 +82,12 @@ class Simulation:
             start = page["next"]
         return messages
 
+    def raw(self, address: str, message: object) -> bytes:
+        """Return the true bytes of a message."""
+        answer = self.control.get(f"mailboxes/{address}/messages/{message}/raw")
+        assert answer.is_success, f"{answer.status_code} {answer.text}"
+        return answer.content
+
     def fault(self, kind: str, **details: Any) -> dict[str, Any]:
         return _check_response(self.control.post("faults", json={"kind": kind, **details}))
 
