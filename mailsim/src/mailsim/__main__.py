@@ -17,6 +17,7 @@ import msgspec
 import uvloop
 
 from mailsim.app import ResettableApp
+from mailsim.client_lines import explain_clients
 from mailsim.clock import Clock
 from mailsim.connect_proxy import serve_proxy
 from mailsim.errors import InvalidRequest, SimulatorError
@@ -42,6 +43,7 @@ class CommandOptions:
     manual: bool
     start: datetime | None
     supervised: bool
+    show_clients: bool
     hosts: Sequence[str]
 
 
@@ -88,6 +90,11 @@ def _make_parser() -> argparse.ArgumentParser:
         help="run in real time, or move the clock only over the control API (default: %(default)s)",
     )
     add("--start", metavar="TIME", help="start the clock at this time, ISO 8601 with zone (default: now)")
+    add(
+        "--show-clients",
+        action="store_true",
+        help="print how to point common clients at it, on standard error (always done in a terminal)",
+    )
     add("--supervised", action="store_true", help="exit when standard input closes")
     return parser
 
@@ -137,6 +144,7 @@ def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
         manual=parsed.clock == "manual",
         start=_parse_time(parsed.start) if parsed.start else None,
         supervised=parsed.supervised,
+        show_clients=parsed.show_clients or (sys.stdout.isatty() and sys.stderr.isatty()),
         hosts=parsed.allow_host,
     )
 
@@ -200,10 +208,14 @@ async def _run(command: CommandOptions) -> None:
 def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles) -> None:
     if command.supervised:
         _stop_when_stdin_closes()
-    _print_ready_line(sim, tls_files)
+    ready = _make_ready_line(sim, tls_files)
+    sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
+    sys.stdout.flush()
+    if command.show_clients:
+        sys.stderr.write(explain_clients(ready))
 
 
-def _print_ready_line(sim: Simulator, tls_files: TlsFiles) -> None:
+def _make_ready_line(sim: Simulator, tls_files: TlsFiles) -> dict[str, Any]:
     clients: dict[str, Any] = {
         application.provider: {
             "client_id": application.client_id,
@@ -212,7 +224,7 @@ def _print_ready_line(sim: Simulator, tls_files: TlsFiles) -> None:
         }
         for application in sim.registry.applications.values()
     }
-    line = {
+    return {
         **sim.base_urls,
         "ca": str(tls_files.ca),
         "pid": os.getpid(),
@@ -221,8 +233,6 @@ def _print_ready_line(sim: Simulator, tls_files: TlsFiles) -> None:
         "now": sim.clock.now().isoformat(),
         "clients": clients,
     }
-    sys.stdout.write(msgspec.json.encode(line).decode() + "\n")
-    sys.stdout.flush()
 
 
 def _exit_with_error(reason: str) -> NoReturn:
