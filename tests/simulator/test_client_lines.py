@@ -1,4 +1,4 @@
-"""Every line that mailsim prints for a client works as it stands.
+"""Every line that mailsim prints for a client works without changes.
 
 The lines of clients that need an environment of their own run in `referees/test_printed_lines.py`.
 """

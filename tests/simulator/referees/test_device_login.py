@@ -23,11 +23,11 @@ const authority = `${base}/${tenant}`;
 const knownAuthorities = [new URL(base).host];
 const device = new PublicClientApplication({ auth: { clientId, authority, knownAuthorities } });
 const scopes = ["User.Read", "Mail.Read"];
-let told;
+let seen;
 const first = await device.acquireTokenByDeviceCode({
   scopes,
   deviceCodeCallback: async (code) => {
-    told = code;
+    seen = code;
     await fetch(`${control}/device-codes/${code.userCode}`, {
       method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify({ address }) });
   },
@@ -45,7 +45,7 @@ const list = async (token, whose) => {
   return (await response.json()).value.length;
 };
 console.log(JSON.stringify({
-  username: account.username, tenant: account.tenantId, interval: told.interval, uri: told.verificationUri,
+  username: account.username, tenant: account.tenantId, interval: seen.interval, uri: seen.verificationUri,
   cached: cached.accessToken === first.accessToken, renewed: renewed.accessToken !== first.accessToken,
   delegated: await list(renewed.accessToken, "me"),
   application: await list(application.accessToken, `users/${address}`),
@@ -65,13 +65,13 @@ def test_msal_node_signs_in_with_a_device_code_and_refreshes(
     sim.create("outlook", address, messages=25)
     application = register_public_client(sim)
     arguments = [application["client_id"], application["client_secret"], sim.https, application["tenant"]]
-    told = node_referee(sim, "msal-node").node(MSAL_NODE, *arguments, sim.ready["control"], address)
-    assert told["username"] == address
-    assert told["tenant"] == application["tenant"]
-    assert told["uri"].endswith("devicelogin")
-    assert told["interval"] == 5
-    assert (told["cached"], told["renewed"]) == (True, True)
-    assert (told["delegated"], told["application"]) == (25, 25)
+    seen = node_referee(sim, "msal-node").node(MSAL_NODE, *arguments, sim.ready["control"], address)
+    assert seen["username"] == address
+    assert seen["tenant"] == application["tenant"]
+    assert seen["uri"].endswith("devicelogin")
+    assert seen["interval"] == 5
+    assert (seen["cached"], seen["renewed"]) == (True, True)
+    assert (seen["delegated"], seen["application"]) == (25, 25)
 
 
 @contextmanager

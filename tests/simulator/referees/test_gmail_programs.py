@@ -81,19 +81,19 @@ def test_ezgmail_reads_every_thread_and_sends(sim: Simulation, python_referee: P
     ezgmail = python_referee(sim, "ezgmail")
     ezgmail.write_json("credentials.json", make_client_secret(sim))
     ezgmail.write_json("token.json", make_oauth2client_credentials(sim, address, FULL))
-    told = ezgmail.python(EZGMAIL, FRIEND)
+    seen = ezgmail.python(EZGMAIL, FRIEND)
 
-    assert told["address"] == address
-    assert {key: thread for key, (thread, _, _) in told["read"].items()} == {
+    assert seen["address"] == address
+    assert {key: thread for key, (thread, _, _) in seen["read"].items()} == {
         key: entry["thread"] for key, entry in before.items()
     }
-    texts = {key: text for key, (_, text, _) in told["read"].items() if text}
+    texts = {key: text for key, (_, text, _) in seen["read"].items() if text}
     assert len(texts) > 90
     for key, text in texts.items():
         assert text in read_texts(sim.raw(address, key)), key
-    for key, (_, _, files) in told["read"].items():
+    for key, (_, _, files) in seen["read"].items():
         assert Counter((name, sha256) for name, sha256 in files) <= list_files(before[key]), key
-    assert sum(len(files) for _, _, files in told["read"].values()) > 10
+    assert sum(len(files) for _, _, files in seen["read"].values()) > 10
 
     after = {entry["id"]: entry for entry in sim.truth(address)}
     assert after[asked["id"]]["read"]
@@ -142,23 +142,23 @@ def test_simplegmail_reads_every_message_and_writes(sim: Simulation, python_refe
     simplegmail.write_json("client_secret.json", make_client_secret(sim))
     scopes = (MODIFY, SCOPE + "settings.basic")
     simplegmail.write_json("gmail_token.json", make_authorized_user(sim, address, *scopes))
-    told = simplegmail.python(SIMPLEGMAIL, address, friend)
+    seen = simplegmail.python(SIMPLEGMAIL, address, friend)
 
-    assert set(told["read"]) == set(before)
-    for key, (thread, _, text, labels, files) in told["read"].items():
+    assert set(seen["read"]) == set(before)
+    for key, (thread, _, text, labels, files) in seen["read"].items():
         assert thread == before[key]["thread"]
         assert sorted(labels) == sorted(before[key]["folders"])
         assert Counter((name, sha256) for name, sha256 in files) <= list_files(before[key]), key
         assert not text or text.split("\n")[0].strip() in "\n".join(read_texts(sim.raw(address, key))), key
-    assert sum(len(files) for *_, files in told["read"].values()) > 15
-    assert set(told["unread"]) == {
+    assert sum(len(files) for *_, files in seen["read"].values()) > 15
+    assert set(seen["unread"]) == {
         key for key, entry in before.items() if not entry["read"] and "INBOX" in entry["folders"]
     }
 
     after = {entry["id"]: entry for entry in sim.truth(address)}
-    assert {"STARRED", told["label"]} <= set(after[asked["id"]]["folders"])
+    assert {"STARRED", seen["label"]} <= set(after[asked["id"]]["folders"])
     assert after[asked["id"]]["read"]
-    assert after[told["sent"]]["folders"] == ["SENT"]
+    assert after[seen["sent"]]["folders"] == ["SENT"]
     [arrived] = sim.truth(friend)
     assert read_texts(sim.raw(friend, arrived["id"]))[0].strip() == "Here it is."
     drafts = {key: entry["subject"] for key, entry in after.items() if entry["draft"] and key not in known}
@@ -221,13 +221,13 @@ def test_googleapis_for_node_reads_and_uploads(sim: Simulation, node_referee: Pr
     before = {entry["id"]: entry for entry in sim.truth(address)}
     user = make_authorized_user(sim, address, FULL)
     arguments = [user["client_id"], user["client_secret"], user["refresh_token"], friend]
-    told = node_referee(sim, "googleapis-gmail").node(GOOGLEAPIS, *arguments)
-    assert told["hashes"] == {key: entry["sha256"] for key, entry in before.items()}
-    assert len(told["files"]) > 10
-    for key, name, sha256 in told["files"]:
+    seen = node_referee(sim, "googleapis-gmail").node(GOOGLEAPIS, *arguments)
+    assert seen["hashes"] == {key: entry["sha256"] for key, entry in before.items()}
+    assert len(seen["files"]) > 10
+    for key, name, sha256 in seen["files"]:
         assert (name, sha256) in list_files(before[key]), key
-    assert told["added"] == [told["sent"]]
-    assert told["refused"] == 404
+    assert seen["added"] == [seen["sent"]]
+    assert seen["refused"] == 404
     [arrived] = sim.truth(friend)
     assert (arrived["subject"], b"Here it is." in sim.raw(friend, arrived["id"])) == ("Report", True)
 

@@ -87,12 +87,12 @@ def test_o365_reads_drafts_replies_and_forwards(sim: Simulation, python_referee:
     asked = sim.deliver(address, subject="Quarterly figures", kind="plain", **sender)
     before = sim.truth(address)
     o365 = python_referee(sim, "o365")
-    told = o365.python(O365, *register_application(sim), address, friend)
+    seen = o365.python(O365, *register_application(sim), address, friend)
 
-    assert Counter(told["hashes"]) == Counter(entry["sha256"] for entry in before)
+    assert Counter(seen["hashes"]) == Counter(entry["sha256"] for entry in before)
     files = Counter(file["sha256"] for entry in before for file in entry["attachments"])
-    assert Counter(told["files"]) <= files
-    assert len(told["files"]) > 10
+    assert Counter(seen["files"]) <= files
+    assert len(seen["files"]) > 10
 
     arrived = sim.truth(friend)
     assert [entry["subject"] for entry in arrived] == [
@@ -149,13 +149,13 @@ def test_office365_rest_client_reads_and_sends(sim: Simulation, python_referee: 
     sim.create("outlook", address, messages=90)
     sim.create("outlook", friend)
     office365 = python_referee(sim, "office365")
-    told = office365.python(OFFICE365, *register_application(sim), address, friend)
+    seen = office365.python(OFFICE365, *register_application(sim), address, friend)
     truth = [entry for entry in sim.truth(address) if entry["subject"] != "Report"]
-    assert Counter(told["hashes"]) == Counter(entry["sha256"] for entry in truth)
+    assert Counter(seen["hashes"]) == Counter(entry["sha256"] for entry in truth)
     names = {folder["id"]: folder["name"] for folder in sim.get(f"mailboxes/{address}")["folders"]}
     counts = Counter(names[entry["folders"][0]] for entry in truth)
-    assert {name: count for name, count in told["folders"].items() if count} == counts
-    assert {address, friend} <= set(told["people"])
+    assert {name: count for name, count in seen["folders"].items() if count} == counts
+    assert {address, friend} <= set(seen["people"])
     [arrived] = sim.truth(friend)
     assert arrived["subject"] == "Report"
     assert list_files(arrived) == Counter([digest(CONTENT)])
@@ -216,13 +216,13 @@ def test_the_graph_client_for_node_pages_batches_and_uploads(
     scopes = ["User.Read", "Mail.ReadWrite", "Mail.Send"]
     token = sim.post("microsoft/tokens", address=address, scopes=scopes)["access_token"]
     before = sim.truth(address)
-    told = node_referee(sim, "graph-client").node(GRAPH_CLIENT, token, sim.https, friend)
-    assert told["hashes"] == {entry["id"]: entry["sha256"] for entry in before}
-    assert told["statuses"] == [200] * 20
-    assert told["inbox"] == sum(entry["keys"] == ["inbox"] for entry in before)
-    assert told["refused"] == [400, "ErrorInvalidIdMalformed"]
+    seen = node_referee(sim, "graph-client").node(GRAPH_CLIENT, token, sim.https, friend)
+    assert seen["hashes"] == {entry["id"]: entry["sha256"] for entry in before}
+    assert seen["statuses"] == [200] * 20
+    assert seen["inbox"] == sum(entry["keys"] == ["inbox"] for entry in before)
+    assert seen["refused"] == [400, "ErrorInvalidIdMalformed"]
     [arrived] = sim.truth(friend)
-    assert list_files(arrived) == Counter([told["sent"]])
+    assert list_files(arrived) == Counter([seen["sent"]])
 
 
 @pytest.fixture

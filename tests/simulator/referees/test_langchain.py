@@ -44,26 +44,26 @@ def test_langchain_signs_in_searches_drafts_and_sends(
     sim.control.patch("google/options", json={"auto_consent": True})
     langchain = python_referee(sim, "langchain")
     langchain.write_json("credentials.json", make_client_secret(sim))
-    told = langchain.python(PROGRAM, FRIEND)
+    seen = langchain.python(PROGRAM, FRIEND)
 
     inbox = {
         entry["id"]: entry
         for entry in sim.truth(ADDRESS)
         if "INBOX" in entry["folders"] and not {"SPAM", "TRASH"} & set(entry["folders"])
     }
-    assert {message["id"]: message["threadId"] for message in told["found"]} == {
+    assert {message["id"]: message["threadId"] for message in seen["found"]} == {
         key: entry["thread"] for key, entry in inbox.items()
     }
-    assert {thread["id"] for thread in told["threads"]} == {entry["thread"] for entry in inbox.values()}
+    assert {thread["id"] for thread in seen["threads"]} == {entry["thread"] for entry in inbox.values()}
     compared = 0
-    for message in told["found"]:
+    for message in seen["found"]:
         texts = read_texts(sim.raw(ADDRESS, message["id"]))
         if texts and texts[0].isascii() and "<" not in texts[0] and "&" not in texts[0]:  # it strips HTML
             assert message["body"] == texts[0]
             compared += 1
     assert compared > 20
-    assert told["one"]["id"] == told["found"][0]["id"]
-    assert told["one"]["id"] in {message["id"] for message in told["thread"]["messages"]}
+    assert seen["one"]["id"] == seen["found"][0]["id"]
+    assert seen["one"]["id"] in {message["id"] for message in seen["thread"]["messages"]}
     after = sim.truth(ADDRESS)
     assert [entry["subject"] for entry in after if entry["draft"]][-1] == "Later"
     [arrived] = sim.truth(FRIEND)
@@ -71,4 +71,4 @@ def test_langchain_signs_in_searches_drafts_and_sends(
     raw = sim.raw(FRIEND, arrived["id"])
     assert b"<p>Here it is.</p>" in raw
     assert b"hidden@example.net" not in raw
-    assert after[-1]["id"] in told["sent"]
+    assert after[-1]["id"] in seen["sent"]

@@ -68,7 +68,7 @@ def test_lieer_pulls_2000_messages_and_then_only_changes(sim: Simulation, lieer:
     lieer.run("gmi", "sync")
     assert hash_files(lieer.home) == expected_hashes(sim, address)
     first = count_requests(sim)
-    # One more message tells it where the history starts.
+    # It reads one more message to learn where the history starts.
     assert first["messages.get"] == MESSAGES + 1
     assert first["batch"] == MESSAGES / BATCH
     assert first["messages.list"] <= MESSAGES / PAGE + 1
