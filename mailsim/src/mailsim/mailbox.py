@@ -189,9 +189,18 @@ class Mailbox:
 
     # Changing messages
 
-    def deliver(self, content: bytes | samples.MessageSpec, state: MessageState | None = None) -> int:
-        """Deliver a message now, as exact bytes or as generated from a spec, and return its number."""
-        return self._add(content, state or initial_states.get_arrival_state(self.provider))
+    def deliver(
+        self,
+        content: bytes | samples.MessageSpec,
+        state: MessageState | None = None,
+        *,
+        root: int | None = None,
+    ) -> int:
+        """Deliver a message now, as exact bytes or as generated from a spec, and return its number.
+
+        `root` is the thread to add it to; by default its headers decide.
+        """
+        return self._add(content, state or initial_states.get_arrival_state(self.provider), root)
 
     def receive(self, content: bytes | samples.MessageSpec, state: MessageState | None = None) -> int:
         """Deliver a message that arrives from outside: the user's rules decide where it goes."""
@@ -277,10 +286,10 @@ class Mailbox:
 
     # Drafts
 
-    def save_draft(self, raw: bytes) -> int:
-        """Save a new draft and return its message number."""
+    def save_draft(self, raw: bytes, *, root: int | None = None) -> int:
+        """Save a new draft, in the thread `root` if it is given, and return its message number."""
         key = "DRAFT" if self.provider == "gmail" else "drafts"
-        return self._add(raw, MessageState(frozenset({key}), read=True, draft=True))
+        return self._add(raw, MessageState(frozenset({key}), read=True, draft=True), root)
 
     def draft_key(self, number: int) -> int:
         """Return the key of a draft, which is stable although Gmail assigns a new message at every save."""

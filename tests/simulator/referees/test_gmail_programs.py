@@ -102,10 +102,9 @@ def test_ezgmail_reads_every_thread_and_sends(sim: Simulation, python_referee: P
     assert [entry["subject"] for entry in arrived] == ["Report", "Quarterly figures"]
     assert list_files(arrived[0]) == Counter([("report.bin", digest(bytes(range(256)) * 40))])
     assert b"hidden@example.net" not in sim.raw(FRIEND, arrived[0]["id"])
-    # ezgmail replies without In-Reply-To and References, which Google's guide to threads requires beside a
-    # threadId: the reply starts a thread.
-    [reply] = [entry for key, entry in after.items() if key not in known and entry["thread"] == key][1:]
-    assert (reply["subject"], reply["folders"]) == ("Quarterly figures", ["SENT"])
+    sent = {entry["subject"]: entry for key, entry in after.items() if key not in known}
+    reply = sent["Quarterly figures"]
+    assert (reply["thread"], reply["folders"]) == (asked["thread"], ["SENT"])
 
 
 SIMPLEGMAIL = """

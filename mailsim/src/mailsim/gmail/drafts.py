@@ -36,7 +36,9 @@ def get_draft(context: GmailCallContext) -> dict[str, Any]:
 
 
 def create(context: GmailCallContext) -> dict[str, Any]:
-    number = context.gmail_mailbox.mailbox.save_draft(_read_draft_bytes(context))
+    raw = _read_draft_bytes(context)
+    root = messages.find_named_thread(context, raw, context.body.get("message", {}))
+    number = context.gmail_mailbox.mailbox.save_draft(raw, root=root)
     return _to_draft_json(context.gmail_mailbox, number)
 
 
@@ -59,7 +61,9 @@ def send(context: GmailCallContext) -> dict[str, Any]:
     gmail_mailbox = context.gmail_mailbox
     named = context.body.get("id", "")
     if not named:
-        return messages.send_message(context, _read_draft_bytes(context))
+        raw = _read_draft_bytes(context)
+        root = messages.find_named_thread(context, raw, context.body.get("message", {}))
+        return messages.send_message(context, raw, root=root)
     number = _find_number(gmail_mailbox, named)
     if context.upload is not None or context.body.get("message"):
         number = gmail_mailbox.mailbox.edit_draft(number, _read_draft_bytes(context))

@@ -4,10 +4,12 @@ Drafts and threads use its helpers for uploads, labels and delivery.
 """
 
 import binascii
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping
 from typing import Any
 
-from mailsim import sending
+from mailsim import mime, sending
 from mailsim.gmail import message_json
 from mailsim.gmail.context import GmailCallContext
 from mailsim.gmail.errors import bad_request
@@ -20,6 +22,7 @@ from mailsim.message_state import MessageState, with_labels
 MAX_IDS = 1000
 MAX_LABELS = 100
 _BARE = MessageState(frozenset())
+_PREFIXES = re.compile(r"\A(?:(?:re|fwd?|aw|wg|tr)\s*:\s*)*", re.IGNORECASE)
 _BAD_ATTACHMENT = "Invalid attachment token"
 
 
@@ -109,27 +112,31 @@ def batch_delete(context: GmailCallContext) -> None:
 def insert(context: GmailCallContext) -> dict[str, Any]:
     """Insert a message like IMAP APPEND: with the requested labels only."""
     labels = context.gmail_mailbox.validate_label_ids(context.body.get("labelIds", ()))
-    return to_change_json(
-        context.gmail_mailbox,
-        context.gmail_mailbox.mailbox.deliver(read_message_bytes(context), with_labels(_BARE, labels)),
-    )
+    raw = read_message_bytes(context)
+    root = find_named_thread(context, raw, context.body)
+    number = context.gmail_mailbox.mailbox.deliver(raw, with_labels(_BARE, labels), root=root)
+    return to_change_json(context.gmail_mailbox, number)
 
 
 def import_message(context: GmailCallContext) -> dict[str, Any]:
     """Import a message like SMTP delivery: without labels, it arrives unread in the inbox."""
     labels = context.gmail_mailbox.validate_label_ids(context.body.get("labelIds", ()))
     state = with_labels(_BARE, labels) if labels else None
-    return to_change_json(
-        context.gmail_mailbox, context.gmail_mailbox.mailbox.deliver(read_message_bytes(context), state)
-    )
+    raw = read_message_bytes(context)
+    root = find_named_thread(context, raw, context.body)
+    number = context.gmail_mailbox.mailbox.deliver(raw, state, root=root)
+    return to_change_json(context.gmail_mailbox, number)
 
 
 def send(context: GmailCallContext) -> dict[str, Any]:
-    return send_message(context, read_message_bytes(context))
+    raw = read_message_bytes(context)
+    return send_message(context, raw, root=find_named_thread(context, raw, context.body))
 
 
-def send_message(context: GmailCallContext, raw: bytes, draft: int | None = None) -> dict[str, Any]:
-    """Send a message, which replaces the draft with this number.
+def send_message(
+    context: GmailCallContext, raw: bytes, *, draft: int | None = None, root: int | None = None
+) -> dict[str, Any]:
+    """Send a message in the thread `root`. It replaces the draft with this number.
 
     A message to its own sender is one message, unread in the inbox and in the sent mail.
     """
@@ -142,7 +149,10 @@ def send_message(context: GmailCallContext, raw: bytes, draft: int | None = None
     state = get_arrival_state("gmail", sent=True)
     if mailbox.address.lower() in recipients:
         state = with_labels(state, frozenset({"SENT", "INBOX", "UNREAD"}))
-    number = mailbox.deliver(raw, state) if draft is None else mailbox.send_draft(draft, raw, state)
+    if draft is None:
+        number = mailbox.deliver(raw, state, root=root)
+    else:
+        number = mailbox.send_draft(draft, raw, state)
     sending.deliver(sim.registry, raw, except_address=mailbox.address)
     return to_change_json(context.gmail_mailbox, number)
 
@@ -160,6 +170,27 @@ def read_message_bytes(context: GmailCallContext, message: dict[str, Any] | None
         return urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "===")
     except (binascii.Error, ValueError) as error:
         raise bad_request("Invalid value for ByteString: the message is not base64url") from error
+
+
+def find_named_thread(context: GmailCallContext, raw: bytes, message: Mapping[str, Any]) -> int | None:
+    """Find the thread that a request names, which its message joins if their subjects match.
+
+    Otherwise the headers of the message decide.
+    """
+    thread_id = message.get("threadId", "")
+    if not thread_id:
+        return None
+    if not is_message_id(thread_id):
+        raise bad_request("Invalid thread_id value")
+    root, members = context.gmail_mailbox.find_thread(thread_id)
+    first = context.gmail_mailbox.mailbox.raw(members[0])
+    return root if _read_topic(raw) == _read_topic(first) else None
+
+
+def _read_topic(raw: bytes) -> str:
+    """Return the subject without the prefixes of replies and forwards."""
+    subjects = [value for name, value in mime.parse_headers(raw) if name.lower() == "subject"]
+    return _PREFIXES.sub("", " ".join(mime.decode_words(subjects[0] if subjects else "").split()))
 
 
 def to_change_json(gmail_mailbox: GmailMailbox, number: int) -> dict[str, Any]:
