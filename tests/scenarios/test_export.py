@@ -117,7 +117,7 @@ async def test_a_killed_export_continues_without_a_gap_or_a_repeat(activity, doc
     await assert_exported(document_room, lake)
     ranges = list_ranges(lake)
     assert [first for first, _ in ranges] == [0, *(end + 1 for _, end in ranges[:-1])]
-    assert not list(lake.glob("*/*.part"))
+    assert not list(lake.glob("*/.*"))
 
 
 async def test_an_export_that_follows_writes_what_is_stored_later(activity, document_room, export, lake):
@@ -128,7 +128,7 @@ async def test_an_export_that_follows_writes_what_is_stored_later(activity, docu
         while list_ranges(lake)[-1][1] < count:
             await asyncio.to_thread(following.line, "events/")
         await asyncio.to_thread(following.line, "records/")
-        assert (following.end(signal.SIGINT), list(lake.glob("*/*.part"))) == (130, []), following.said
+        assert (following.end(signal.SIGINT), list(lake.glob("*/.*"))) == (130, []), following.said
     await assert_exported(document_room, lake)
 
 

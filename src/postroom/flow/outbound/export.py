@@ -29,7 +29,7 @@ PAGE_ROWS: Final = 5000
 ReportFile = Callable[[str, PositionRange, int], None]
 
 
-@dataclass(frozen=True)
+@dataclass
 class Export:
     """An export of one organization to one directory. `report` gets table, range and rows of each file."""
 
@@ -38,29 +38,35 @@ class Export:
     directory: ExportDirectory
     report: ReportFile
     tables: Sequence[ExportTable] = field(default_factory=export_tables.build_tables)
+    _newest: PositionRange | None = None
+    _is_complete: bool = False  # all files of the newest range are written
 
     async def write_available(self) -> None:
         """Complete the newest range, and write the ranges after it up to the end of the feed."""
-        newest = self.directory.find_newest()
-        if newest is not None:
-            await self._require_same_feed(newest)
-            await self._write_tables(newest)
-        while (positions := await self._find_next(newest)) is not None:
+        if not self._is_complete:
+            await self._resume()
+        self._is_complete = False  # until the end is reached: after an error, check everything again
+        while (positions := await self._find_next()) is not None:
             await self._write_events(positions)
             await self._write_tables(positions)
+            self._newest = positions
             if positions.is_initial or positions.last - positions.first + 1 < MAX_EVENTS:
-                return
-            newest = positions
+                break
+        self._is_complete = True
 
-    async def _find_next(self, newest: PositionRange | None) -> PositionRange | None:
+    async def _resume(self) -> None:
+        self._newest = self.directory.find_newest()
+        if self._newest is not None:
+            await self._require_same_feed(self._newest)
+            await self._write_tables(self._newest)
+
+    async def _find_next(self) -> PositionRange | None:
         last = (await self._read_bounds()).last
-        if newest is None:
+        if self._newest is None:
             return PositionRange(0, last)
-        return (
-            PositionRange(newest.last + 1, min(last, newest.last + MAX_EVENTS))
-            if last > newest.last
-            else None
-        )
+        if last <= self._newest.last:
+            return None
+        return PositionRange(self._newest.last + 1, min(last, self._newest.last + MAX_EVENTS))
 
     async def _read_bounds(self) -> FeedBounds:
         async with self.database.transaction(self.organization) as connection:
@@ -72,7 +78,7 @@ class Export:
         """Raise if the directory has files of another organization, or of a feed that was replaced."""
         if self.directory.read_metadata(newest) != self._metadata:
             raise PermanentError("The directory has files of another organization. Choose an empty one.")
-        written = [(row["id"], row["created_at"]) for row in self.directory.read_events(newest)][-1:]
+        written = [(row["id"], row["created_at"]) for row in self.directory.read_last_event(newest)]
         bounds = await self._read_bounds()
         async with self.database.transaction(self.organization) as connection:
             stored = await feed.list_after(connection, newest.last - 1, 1)

@@ -23,7 +23,7 @@ parquet: Final[Any] = import_module("pyarrow.parquet")
 
 EVENTS: Final = "events"
 _NAME: Final = re.compile(r"(\d{12,})-(\d{12,})\.parquet")
-_TEMPORARY: Final = ".part"
+_TEMPORARY: Final = ".part"  # of hidden files, which readers of a whole directory ignore
 _LOCK: Final = ".lock"
 
 WriteRows = Callable[[Sequence[Mapping[str, Any]]], None]
@@ -64,7 +64,7 @@ class ExportDirectory:
         """Write a file in parts. It gets its name at the end; without rows, only in an initial range."""
         path = self._path(table, positions)
         path.parent.mkdir(exist_ok=True)
-        temporary = path.with_suffix(_TEMPORARY)
+        temporary = path.with_name(f".{path.stem}{_TEMPORARY}")
         is_empty = True
 
         def write_rows(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -92,6 +92,12 @@ class ExportDirectory:
             for batch in file.iter_batches(batch_size=1000):
                 yield from batch.to_pylist()
 
+    def read_last_event(self, positions: PositionRange) -> list[dict[str, Any]]:
+        """The last event of a range; none if it has no events."""
+        with parquet.ParquetFile(self._path(EVENTS, positions)) as file:
+            groups = file.num_row_groups
+            return file.read_row_group(groups - 1).to_pylist()[-1:] if groups else []
+
     def read_metadata(self, positions: PositionRange) -> Mapping[bytes, bytes]:
         """The metadata that the schema of a range's events carries."""
         return parquet.read_schema(self._path(EVENTS, positions)).metadata
@@ -111,6 +117,6 @@ def open_directory(root: Path) -> Generator[ExportDirectory]:
             raise OperatorError(
                 f"Another process exports to {root}. Stop it first, or choose another directory."
             ) from None
-        for leftover in root.glob(f"*/*{_TEMPORARY}"):
+        for leftover in root.glob(f"*/.*{_TEMPORARY}"):
             leftover.unlink()
         yield ExportDirectory(root)
