@@ -79,6 +79,16 @@ def test_readme_commands_exist():
     assert set(re.findall(r"^(?:\$ )?make ([a-z]+)", README, re.MULTILINE)) <= targets
 
 
+@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/how-to/*.md")), ids=lambda page: page.stem)
+def test_commands_in_how_tos_exist(page):
+    for line in re.findall(r"(?:^|`)(postroom [a-z][^\n`#]+)", page.read_text(), re.MULTILINE):
+        words = line.split()
+        assert " ".join(words[:2]) in KNOWN, line
+        is_group = " ".join(words[:2]) not in {path for path, _ in LEAVES}
+        is_name = is_group and len(words) > 2 and re.fullmatch(r"[a-z][a-z-]+", words[2])
+        assert not is_name or " ".join(words[:3]) in KNOWN, line
+
+
 def test_make_clean_removes_what_git_ignores():
     clean = re.search(r"^clean:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)[1]
     removed = set(clean.replace("$(VENV)", ".venv").split())
