@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 FIND_PYTHON := scripts/find-python "$(PYTHON)"
 INSTALL := $(BIN)/python -m pip install --quiet --no-warn-script-location
 
-.PHONY: help demo test tests check coverage format bench soak chaos clean lock chromium proof sbom docs
+.PHONY: help demo test tests check coverage format bench soak chaos clean lock chromium proof sbom docs dist pythons
 help: ## show this list
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 10
 
@@ -40,6 +40,9 @@ format: $(VENV)/.dev ## format the sources
 bench: $(VENV)/.dev ## every benchmark; each prints a ratio measured side by side
 	@for file in bench/*.py; do echo "== $$file"; $(BIN)/python $$file || exit 1; done
 
+pythons: ## every test with each supported Python of this machine [PYTHONS="/path/to/python3.13 python3.14"]
+	@scripts/pythons $(PYTHONS)
+
 soak: $(VENV)/.dev ## the slow tests that `make test` leaves out, and more examples of the others
 	@TEST_EXAMPLES=all $(BIN)/python -m pytest -m "soak or examples or hypothesis" -n 2 -o timeout=3600 tests
 
@@ -48,6 +51,9 @@ chaos: $(VENV)/.dev ## the whole system while everything fails [SEEDS=20 JOBS=1 
 
 proof: $(VENV)/.dev ## 200 chaos seeds and every planted bug; writes docs/proof.md (takes hours)
 	@scripts/proof --seeds 200 --jobs 3
+
+dist: $(VENV)/.runtime ## a release: wheels, sdists and the hash-locked lists, in dist/
+	@scripts/dist $(BIN)/python dist
 
 sbom: ## dist/sbom.json (CycloneDX) and dist/licenses.txt
 	@python=$$($(FIND_PYTHON)) && "$$python" scripts/sbom
