@@ -58,6 +58,7 @@ output = {program.home}/out
 [mailbox]
 reports_folder = {INBOXES[provider]}
 watch = False
+batch_size = 0
 {section}
 """
     (program.home / "parsedmarc.ini").write_text(config, encoding="utf-8")
