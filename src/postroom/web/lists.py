@@ -298,7 +298,7 @@ async def _build_tabs(
     offered = [choice for choice in (*main.choices, *choices.get(name, ())) if choice.value != ALL]
     if len(offered) > 8:
         return []
-    counts = await list_reading.count_choices(connection, definition, name, offered)
+    counts = await list_reading.count_choices(connection, definition, offered)
     current = query.values.get(name, "")
     tabs: list[ListTab] = []
     for value, label in [("", main.default_label), *((each.value, each.label) for each in offered)]:

@@ -50,6 +50,10 @@ class OrderCandidate:
     fields: Sequence[OrderedField]
     fits: bool
 
+    @property
+    def agreements(self) -> int:
+        return sum(field.agrees is True for field in self.fields)
+
 
 def routes(context: DocumentPagesContext) -> list[Route]:
     site = context.site
@@ -107,7 +111,7 @@ async def _load_page(connection: Connection, context: DocumentPagesContext, orde
         "fields": record_pages.list_values(context, order.kind, order.fields),
         "record": record,
         "compared": _compare(order, record, identity) if record and identity else (),
-        "candidates": sorted(candidates, key=lambda each: not each.fits),
+        "candidates": sorted(candidates, key=lambda each: (not each.fits, -each.agreements)),
         "entries": entries,
         "people": {**await actor_names.find_names(connection, actors), MACHINE: "Postroom"},
     }

@@ -111,6 +111,7 @@ DOCUMENTS: Final = ListDefinition(
         ListFilter("max", "Amount to", "coalesce(documents.amount::float8, 'infinity') <= %(max)s", "amount"),
     ),
     tabs="state",
+    tab_condition="documents.state = chosen.value",
     sorts=(
         ListSort("created", "documents.created_at", "moment", is_descending=True),
         ListSort("supplier", "lower(coalesce(documents.supplier, ''))"),

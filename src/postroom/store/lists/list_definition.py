@@ -99,6 +99,7 @@ class ListDefinition:
     filters: Sequence[ListFilter]
     sorts: Sequence[ListSort]
     tabs: str  # the filter whose choices are tabs
+    tab_condition: LiteralString  # that filter, for the value `chosen.value`
     totals: ListTotals | None = None
     links: Sequence[LiteralString] = ()  # columns with the ids that other columns link to
 

@@ -56,5 +56,6 @@ MESSAGES: Final = ListDefinition(
         ListFilter("until", "Received until", "messages.received_at < %(until)s::date + 1", "day"),
     ),
     tabs="mailbox",
+    tab_condition="messages.mailbox_id = chosen.value::uuid",
     sorts=(ListSort("received", "messages.received_at", "moment", is_descending=True, nulls_first=True),),
 )  # fmt: skip

@@ -63,6 +63,7 @@ ORDERS: Final = ListDefinition(
         ListFilter("kind", "Kind", "orders.kind = %(kind)s"),
     ),
     tabs="kind",
+    tab_condition="orders.kind = chosen.value",
     sorts=(
         ListSort("created", "orders.created_at", "moment", is_descending=True),
         ListSort("reference", "orders.reference"),

@@ -92,6 +92,7 @@ RECORDS: Final = ListDefinition(
         ListFilter("max", "Amount to", "coalesce(amount::float8, 'infinity') <= %(max)s", "amount"),
     ),
     tabs="kind",
+    tab_condition="records.kind = chosen.value",
     sorts=(
         ListSort("confirmed", "records.confirmed_at", "moment", is_descending=True),
         ListSort("name", "lower(coalesce(supplier, ''))"),

@@ -51,6 +51,7 @@ SUPPLIERS: Final = ListDefinition(
         ListFilter("kind", "Documents", "suppliers.kind = %(kind)s"),
     ),
     tabs="kind",
+    tab_condition="suppliers.kind = chosen.value",
     sorts=(
         ListSort("newest", "suppliers.newest_at", "moment", is_descending=True),
         ListSort("name", "lower(coalesce(suppliers.name, ''))"),
