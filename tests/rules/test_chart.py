@@ -279,3 +279,10 @@ def test_workers_scale_by_the_backlog_that_the_adapter_offers():
     assert set(re.findall(r"postroom_\w+", rule["seriesQuery"] + rule["metricsQuery"])) == {"postroom_work"}
     [backlog, _] = metrics._work_gauges([])  # pyright: ignore[reportPrivateUsage]
     assert backlog.name == "postroom_work"
+
+
+def test_draining_a_node_is_never_blocked():
+    """A budget that demands one available pod would block it for a single one."""
+    budgets = [each for (kind, _), each in render("web.replicas=1").items() if kind == "PodDisruptionBudget"]
+    assert [each["spec"]["maxUnavailable"] for each in budgets] == [1, 1]
+    assert all("minAvailable" not in each["spec"] for each in budgets)
