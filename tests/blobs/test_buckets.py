@@ -16,7 +16,9 @@ from postroom.wiring import storage
 ORGANIZATION = uuid4()
 
 
-def test_the_setting_chooses_the_store(tmp_path, aws):
+def test_the_setting_chooses_the_store(tmp_path, aws, monkeypatch):
+    monkeypatch.delenv("POSTROOM_TEST_BROWSER", raising=False)  # of the tests, not a setting
+
     def chosen(**given):
         return storage.build_blob_store(config.load(home=tmp_path, **given))
 
