@@ -64,7 +64,7 @@ async def test_page_splits_a_document_and_links_its_parts(visitor, add):
     document = await add(CONTENT)
     refused = await visitor.post(f"/documents/{document}/split", data={"pages": "1,3"})
     assert refused.status_code == 409
-    assert "contain every page once" in refused.text
+    assert "cover every page once" in refused.text
     assert 'name="pages" value="1,3"' in refused.text
     done = await visitor.post(f"/documents/{document}/split", data={"pages": "1-2,3"})
     assert (done.status_code, done.headers["location"]) == (303, f"/documents/{document}")
