@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, NoReturn, get_args
 from urllib.parse import urlsplit
 
@@ -22,7 +23,16 @@ from mailsim.clock import Clock
 from mailsim.connect_proxy import serve_proxy
 from mailsim.errors import InvalidRequest, SimulatorError
 from mailsim.http_server import ListenAddress, listen, listener_url, serve, wait_for_signal
-from mailsim.simulator import Quota, Reset, Simulator, SimulatorOptions, close_simulator, make_simulator
+from mailsim.simulator import (
+    LoadState,
+    Quota,
+    Reset,
+    Simulator,
+    SimulatorOptions,
+    close_simulator,
+    make_simulator,
+)
+from mailsim.state.simulation_state import SavedSimulation
 from mailsim.tls import TlsFiles, issue_certificates
 
 EXAMPLES = """\
@@ -30,6 +40,7 @@ examples:
   mailsim                                            use two free ports; the ready line names them
   mailsim --http 127.0.0.1:8026 --seed 7             use a fixed port and reproducible IDs and mail
   mailsim --clock manual --start 2026-01-05T09:00Z   stop the clock; move it with POST /_sim/clock
+  mailsim --load case.mailsim                        continue a saved simulation
   mailsim --quota old --latency-ms 30                use Gmail's quotas for older projects, answer slowly
 """
 
@@ -45,6 +56,7 @@ class CommandOptions:
     supervised: bool
     show_clients: bool
     hosts: Sequence[str]
+    saved: bytes | None  # content of the file to load
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -68,26 +80,22 @@ def _make_parser() -> argparse.ArgumentParser:
     add(
         "--seed",
         metavar="N",
-        default="1",
-        help="set the seed; the same seed and calls give the same IDs and bytes (default: %(default)s)",
+        help="set the seed; the same seed and calls give the same IDs and bytes (default: 1)",
     )
     add(
         "--latency-ms",
         metavar="N",
-        default="0",
-        help="delay every response, in milliseconds (default: %(default)s)",
+        help="delay every response, in milliseconds (default: 0)",
     )
     add(
         "--quota",
         choices=get_args(Quota),
-        default="new",
-        help="choose Gmail's quota table (default: %(default)s)",
+        help="choose Gmail's quota table (default: new)",
     )
     add(
         "--clock",
         choices=("real", "manual"),
-        default="real",
-        help="run in real time, or move the clock only over the control API (default: %(default)s)",
+        help="run in real time, or move the clock only over the control API (default: real)",
     )
     add("--start", metavar="TIME", help="start the clock at this time, ISO 8601 with zone (default: now)")
     add(
@@ -95,6 +103,7 @@ def _make_parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print how to point common clients at it, on standard error (always done in a terminal)",
     )
+    add("--load", metavar="FILE", help="continue a saved simulation, with its seed, quota, latency and clock")
     add("--supervised", action="store_true", help="exit when standard input closes")
     return parser
 
@@ -132,21 +141,38 @@ def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
     parsed, extra = _make_parser().parse_known_args(arguments)
     if extra:
         raise InvalidRequest(f"unknown option {' '.join(extra)}")
+    if parsed.load:
+        _refuse_options_of_the_file(parsed)
     seed, latency = (
-        _parse_number("--seed", parsed.seed, 2**63 - 1),
-        _parse_number("--latency-ms", parsed.latency_ms, 600_000),
+        _parse_number("--seed", parsed.seed or "1", 2**63 - 1),
+        _parse_number("--latency-ms", parsed.latency_ms or "0", 600_000),
     )
     return CommandOptions(
         http=ListenAddress.parse(parsed.http),
         https=ListenAddress.parse(parsed.https),
         proxy=ListenAddress.parse(parsed.proxy),
-        options=SimulatorOptions(seed=seed, latency_ms=latency, quota=parsed.quota),
+        options=SimulatorOptions(seed=seed, latency_ms=latency, quota=parsed.quota or "new"),
         manual=parsed.clock == "manual",
         start=_parse_time(parsed.start) if parsed.start else None,
         supervised=parsed.supervised,
         show_clients=parsed.show_clients or (sys.stdout.isatty() and sys.stderr.isatty()),
         hosts=parsed.allow_host,
+        saved=_read_file(parsed.load) if parsed.load else None,
     )
+
+
+def _refuse_options_of_the_file(parsed: argparse.Namespace) -> None:
+    names = ("seed", "latency_ms", "quota", "clock", "start")
+    given = [f"--{name.replace('_', '-')}" for name in names if getattr(parsed, name) is not None]
+    if given:
+        raise InvalidRequest(f"--load takes {', '.join(given)} from the file; leave it out")
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
 
 
 def _parse_number(option: str, text: str, highest: int) -> int:
@@ -188,13 +214,16 @@ async def _run(command: CommandOptions) -> None:
             "proxy": listener_url(proxy, "http"),
         }
 
-        def make(reset: Reset) -> Simulator:
-            clock = Clock(manual=command.manual, start=command.start)
-            sim = make_simulator(command.options, clock, reset)
+        def make(reset: Reset, load: LoadState, saved: SavedSimulation | None) -> Simulator:
+            options, clock = command.options, Clock(manual=command.manual, start=command.start)
+            if saved is not None:
+                options, clock = saved.options, Clock.resume(saved.time, manual=saved.is_manual)
+            sim = make_simulator(options, clock, reset, load)
             sim.base_urls.update(urls)
             return sim
 
-        app = ResettableApp(make, [command.http.host, command.https.host, *command.hosts])
+        hosts = [command.http.host, command.https.host, *command.hosts]
+        app = ResettableApp(make, hosts, command.saved)
         gc.freeze()  # everything loaded so far is permanent; collections can skip it
         gc.set_threshold(10_000, 20, 20)
         async with (

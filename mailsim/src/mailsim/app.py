@@ -16,13 +16,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailsim import control, page
 from mailsim.control.endpoint import problem_response
+from mailsim.errors import SimulatorError
 from mailsim.gmail.provider import routes as google_routes
 from mailsim.graph.provider import routes as microsoft_routes
 from mailsim.message_state import ProviderName
 from mailsim.middleware import ProviderMiddleware
 from mailsim.request_origin import refuse_foreign_requests
-from mailsim.simulator import Provider, RawResponse, Reset, Simulator, close_simulator
+from mailsim.simulator import LoadState, Provider, RawResponse, Reset, Simulator, close_simulator
+from mailsim.state.simulation_state import SavedSimulation
 
+MakeSimulator = Callable[[Reset, LoadState, SavedSimulation | None], Simulator]
 # Each also registers its Provider in `sim.providers`.
 ROUTES: Mapping[ProviderName, Callable[[Simulator], list[Route]]] = {
     "gmail": google_routes,
@@ -31,12 +34,15 @@ ROUTES: Mapping[ProviderName, Callable[[Simulator], list[Route]]] = {
 
 
 class ResettableApp:
-    """The application of the current simulator, which a reset replaces. The sockets stay open."""
+    """The application of the current simulator, which a reset or a saved state replaces.
 
-    def __init__(self, make: Callable[[Reset], Simulator], hosts: Collection[str]) -> None:
+    The sockets stay open.
+    """
+
+    def __init__(self, make: MakeSimulator, hosts: Collection[str], saved: bytes | None = None) -> None:
         self._make = make
         self._hosts = hosts
-        self._start()
+        self._start(None if saved is None else SavedSimulation(saved))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
@@ -44,12 +50,27 @@ class ResettableApp:
     async def reset(self) -> None:
         """Start a new simulator, then stop the pending work of the old one."""
         old = self.sim
-        self._start()
+        self._start(None)
         await close_simulator(old)
 
-    def _start(self) -> None:
-        self.sim = self._make(self.reset)
+    async def load(self, data: bytes) -> None:
+        """Replace the simulator by a saved one; if the file cannot be loaded, nothing changes."""
+        old, saved = self.sim, SavedSimulation(data)
+        sim = self._make(self.reset, self.load, saved)
+        app = _make_app(sim, self._hosts)
+        try:
+            saved.restore(sim)
+        except SimulatorError:
+            await close_simulator(sim)
+            raise
+        self.sim, self._app = sim, app
+        await close_simulator(old)
+
+    def _start(self, saved: SavedSimulation | None) -> None:
+        self.sim = self._make(self.reset, self.load, saved)
         self._app = _make_app(self.sim, self._hosts)
+        if saved is not None:
+            saved.restore(self.sim)
 
 
 def _make_app(sim: Simulator, hosts: Collection[str]) -> ASGIApp:

@@ -31,6 +31,11 @@ class Clock:
         self.sleeping: set[asyncio.Task[object]] = set()
         self.settle: Settle = _nothing_to_settle
 
+    @classmethod
+    def resume(cls, moment: float, *, manual: bool) -> "Clock":
+        """Continue a saved clock: no time has passed since it was saved."""
+        return cls(manual=manual, start=datetime.fromtimestamp(moment, UTC))
+
     def time(self) -> float:
         """Return seconds since 1970."""
         return self._fixed if self.manual else time.time() + self._offset

@@ -91,11 +91,16 @@ class Registry:
         )
         end = self.clock.milliseconds()
         initial_mail = InitialMail(self.seed, address, end, messages, days, kinds, spread, size)
-        mailbox = Mailbox(account, initial_mail, self.clock, self.cache)
-        mailbox.listeners.append(self._forward_change)
+        mailbox = self.adopt_mailbox(account, initial_mail)
         self.mailboxes[address.lower()] = mailbox
         for listener in self.mailbox_listeners:
             listener(mailbox)
+        return mailbox
+
+    def adopt_mailbox(self, account: MailboxAccount, initial_mail: InitialMail) -> Mailbox:
+        """Make a mailbox whose changes reach the listeners; it has no address yet."""
+        mailbox = Mailbox(account, initial_mail, self.clock, self.cache)
+        mailbox.listeners.append(self._forward_change)
         return mailbox
 
     def close_mailbox(self, address: str) -> None:

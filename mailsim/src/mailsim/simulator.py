@@ -25,12 +25,14 @@ from mailsim.provider_actions import LifecycleRequest, RevocationRequest
 from mailsim.push_client import PushClient
 from mailsim.registry import Registry
 from mailsim.request_log import HttpExchange, RequestLog
+from mailsim.state.saved_part import ProviderState
 
 if TYPE_CHECKING:  # a circular import: control endpoints take a Simulator
     from mailsim.control.endpoint import ControlEndpoint
 
 Quota = Literal["new", "old", "off"]
 Reset = Callable[[], Awaitable[None]]
+LoadState = Callable[[bytes], Awaitable[None]]
 _ID = re.compile(r"/(?!v1(?:/|\.0/))(?:me(?=/)|[^/]*[\d@=][^/]*)")
 _log = logging.getLogger("mailsim")
 
@@ -84,6 +86,7 @@ class Provider:
     endpoints: frozenset[str]  # endpoint names used by faults, log and meters
     # Fault kinds with a `code` -> the valid codes, "" among them if there is a default.
     fault_codes: Mapping[str, frozenset[str]]
+    state: ProviderState  # what the saved state contains of it
     prefixes: tuple[str, ...] = ()  # path prefixes whose unknown paths get the provider's own 404
     controls: "tuple[ControlEndpoint, ...]" = ()  # its own endpoints of the control API
     lifecycle: Callable[[Mailbox, LifecycleRequest], Awaitable[int]] = _no_lifecycle
@@ -102,6 +105,7 @@ class Simulator:
     background: BackgroundTasks
     push_client: PushClient
     reset: Reset  # replaces this simulator with a new one
+    load: LoadState  # replaces this simulator with a saved one
     providers: dict[ProviderName, Provider] = field(default_factory=dict[ProviderName, Provider])
     # Keys "http" and "https", set once the sockets are bound.
     base_urls: dict[str, str] = field(default_factory=dict[str, str])
@@ -131,7 +135,7 @@ class Simulator:
         return self.providers[provider].error_response(fault.status or 503, fault.retry_after)
 
 
-def make_simulator(options: SimulatorOptions, clock: Clock, reset: Reset) -> Simulator:
+def make_simulator(options: SimulatorOptions, clock: Clock, reset: Reset, load: LoadState) -> Simulator:
     """Create a simulator. It needs a running event loop; close it with `close_simulator`."""
     push_log = RequestLog()
     registry = Registry(options.seed, clock)
@@ -147,6 +151,7 @@ def make_simulator(options: SimulatorOptions, clock: Clock, reset: Reset) -> Sim
         background=BackgroundTasks(clock),
         push_client=PushClient(clock, push_log),
         reset=reset,
+        load=load,
     )
 
 

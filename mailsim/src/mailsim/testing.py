@@ -11,6 +11,7 @@ from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import IO, Any, Final
 from urllib.parse import quote, urlsplit
 
@@ -57,6 +58,14 @@ class MailSimulator:
     def reset(self) -> None:
         """Start a new simulation: without mailboxes, tokens and faults, with the initial time and options."""
         self.control("POST", "reset")
+
+    def save(self, path: str | Path) -> None:
+        """Save the whole simulation to a file, for example for a bug report."""
+        Path(path).write_bytes(self.control("GET", "state"))
+
+    def load(self, path: str | Path) -> None:
+        """Replace the simulation by a saved one: tokens, cursors and subscriptions go on working."""
+        self.control("POST", "state", Path(path).read_bytes(), media="application/gzip")
 
     def create_mailbox(self, provider: ProviderName, address: str, **fields: Any) -> MailboxInfo:
         """Create a mailbox. `fields` are those of `NewMailbox`, such as `messages=20`."""
@@ -113,14 +122,14 @@ class MailSimulator:
         """Answer 429 to every request inside the block; with `retry_after=5`, ask for five seconds."""
         return self.fault("throttle", mailbox, **fields)
 
-    def control(self, method: str, path: str, body: object = None) -> Any:
-        """Call the control API below /_sim/, with JSON or the bytes of a message.
+    def control(self, method: str, path: str, body: object = None, *, media: str = "message/rfc822") -> Any:
+        """Call the control API below /_sim/, with JSON or with bytes of the type `media`.
 
         Return the decoded JSON, the bytes of a message, or None. An error response raises SimulatorError.
         """
         is_mail = isinstance(body, bytes)
         content = body if is_mail else b"" if body is None else msgspec.json.encode(body)
-        kind = "message/rfc822" if is_mail else "application/json"
+        kind = media if is_mail else "application/json"
         connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=CALL_SECONDS)
         try:
             connection.request(method, f"/_sim/{path}", content, {"Content-Type": kind})

@@ -7,7 +7,7 @@ from starlette.routing import Route
 
 from mailsim import provider_actions
 from mailsim.control import device_codes, mailboxes, messages, schemas, simulation, truth
-from mailsim.control.endpoint import ControlEndpoint
+from mailsim.control.endpoint import STATE, ControlEndpoint
 from mailsim.control.openapi import document_route
 from mailsim.simulator import Simulator
 
@@ -17,6 +17,22 @@ _MESSAGE = _BOX + "/messages/{message}"
 ENDPOINTS = (
     ControlEndpoint("GET", "/", "Summarize the simulation", simulation.summary, schemas.SimulationSummary),
     ControlEndpoint("POST", "/reset", "Start a new simulation, without mailboxes", simulation.reset),
+    ControlEndpoint(
+        "GET",
+        "/state",
+        "Save the simulation: mailboxes, tokens, cursors, subscriptions, faults, clock",
+        simulation.save_state,
+        bytes,
+        media=STATE,
+    ),
+    ControlEndpoint(
+        "POST",
+        "/state",
+        "Replace the simulation by a saved one",
+        simulation.load_state,
+        mail=True,
+        media=STATE,
+    ),
     ControlEndpoint("GET", "/clock", "Show the clock", simulation.show_clock, schemas.ClockReading),
     ControlEndpoint(
         "POST",

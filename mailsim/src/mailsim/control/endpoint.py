@@ -18,6 +18,7 @@ from mailsim.simulator import Simulator
 
 MAX_BODY_BYTES = 96 << 20
 JSON = "application/json"
+STATE = "application/gzip"
 MAIL = "message/rfc822"
 
 
@@ -25,7 +26,7 @@ MAIL = "message/rfc822"
 class ControlCall:
     """A decoded control request.
 
-    `body` and `query` are instances of the endpoint's structs, or None; `raw` holds a message/rfc822 body.
+    `body` and `query` are instances of the endpoint's structs, or None; `raw` holds a body that is not JSON.
     `origin` is the URL under which the client reached the simulator, without a path.
     """
 
@@ -43,7 +44,7 @@ ControlHandler = Callable[[ControlCall], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True)
 class ControlEndpoint:
-    """One method on one path. `gives` None means 204 without a body, bytes means message/rfc822."""
+    """One method on one path. `gives` None means 204 without a body, bytes means the type `media`."""
 
     method: str
     path: str  # below /_sim
@@ -52,7 +53,8 @@ class ControlEndpoint:
     gives: Any = None
     takes: Any = None
     query: type[msgspec.Struct] | None = None
-    mail: bool = False  # takes message/rfc822, in addition to `takes` if that is set
+    mail: bool = False  # takes a body of the type `media`, in addition to `takes` if that is set
+    media: str = MAIL
     status: int = 200
 
     @property
@@ -72,7 +74,7 @@ class ControlEndpoint:
             if self.gives is None:
                 return Response(status_code=204)
             if isinstance(result, bytes):
-                return Response(result, self.status, media_type=MAIL)
+                return Response(result, self.status, media_type=self.media)
             return Response(msgspec.json.encode(result), self.status, media_type=JSON)
 
         return Route(f"/_sim{self.path}", answer, methods=[self.method], name=f"control.{self.name}")
@@ -83,9 +85,9 @@ class ControlEndpoint:
             return ControlCall(sim, dict(request.path_params), query)
         raw = await _read_body(request)
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if self.mail and (kind == MAIL or self.takes is None):
-            if kind != MAIL or not raw:
-                raise _BadRequest(415 if raw else 400, f"send the message as a body of type {MAIL}")
+        if self.mail and (kind == self.media or self.takes is None):
+            if kind != self.media or not raw:
+                raise _BadRequest(415 if raw else 400, f"send the content as a body of type {self.media}")
             return ControlCall(sim, dict(request.path_params), query, raw=raw)
         return ControlCall(sim, dict(request.path_params), query, body=_decode_body(raw, self.takes))
 

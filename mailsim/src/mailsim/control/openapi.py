@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from mailsim import __version__
-from mailsim.control.endpoint import JSON, MAIL, ControlEndpoint
+from mailsim.control.endpoint import JSON, ControlEndpoint
 from mailsim.control.schemas import Problem
 
 _REF = "#/components/schemas/{name}"
@@ -54,7 +54,7 @@ def _operation(endpoint: ControlEndpoint, schema_of: dict[Any, Json]) -> Json:
     }
     content: Json = {JSON: {"schema": schema_of[endpoint.takes]}} if endpoint.takes else {}
     if endpoint.mail:
-        content[MAIL] = {}
+        content[endpoint.media] = {}
     if content:
         operation["requestBody"] = {"required": True, "content": content}
     return operation
@@ -63,7 +63,9 @@ def _operation(endpoint: ControlEndpoint, schema_of: dict[Any, Json]) -> Json:
 def _success(endpoint: ControlEndpoint, schema_of: dict[Any, Json]) -> Json:
     if endpoint.gives is None:
         return {"204": {"description": "Done"}}
-    content: Json = {MAIL: {}} if endpoint.gives is bytes else {JSON: {"schema": schema_of[endpoint.gives]}}
+    content: Json = (
+        {endpoint.media: {}} if endpoint.gives is bytes else {JSON: {"schema": schema_of[endpoint.gives]}}
+    )
     return {str(endpoint.status): {"description": endpoint.summary, "content": content}}
 
 

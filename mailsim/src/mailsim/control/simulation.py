@@ -22,6 +22,7 @@ from mailsim.meters import MailboxMeter
 from mailsim.registry import OAuthApplication, guid
 from mailsim.request_log import HttpExchange, RequestLog
 from mailsim.simulator import Simulator
+from mailsim.state.simulation_state import save_simulation
 
 MAX_REQUESTS = 10_000
 
@@ -44,6 +45,16 @@ async def summary(call: ControlCall) -> SimulationSummary:
 async def reset(call: ControlCall) -> None:
     """Replace the simulator; only URLs, seed and options of the command stay."""
     await call.sim.reset()
+
+
+async def save_state(call: ControlCall) -> bytes:
+    """Save the simulation once pending pushes were answered or wait for their next attempt."""
+    await call.sim.background.settle()
+    return save_simulation(call.sim)
+
+
+async def load_state(call: ControlCall) -> None:
+    await call.sim.load(call.raw)
 
 
 async def show_clock(call: ControlCall) -> ClockReading:

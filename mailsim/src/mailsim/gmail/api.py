@@ -7,7 +7,6 @@ Single requests and the calls inside a batch take the same path. It does no I/O 
 from base64 import urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
@@ -19,6 +18,7 @@ from mailsim.gmail.context import GmailCallContext, GmailMethod
 from mailsim.gmail.errors import GmailError
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import make_ids
+from mailsim.gmail.mailbox_settings import MailboxSettings
 from mailsim.gmail.quota_usage import QuotaUsage
 from mailsim.gmail.resumable import ResumableUpload, make_started_response
 from mailsim.gmail.upload import UploadBody, check_media_type, split_upload
@@ -84,7 +84,7 @@ class GmailApi:
     quota_usage: QuotaUsage = field(init=False)
     gmail_mailboxes: dict[str, GmailMailbox] = field(default_factory=dict[str, GmailMailbox])
     hidden_until: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
-    nonces: "count[int]" = field(default_factory=count)
+    attachment_ids: int = 0  # made so far; every one is new
     uploads: dict[str, ResumableUpload] = field(default_factory=dict[str, ResumableUpload])
 
     def __post_init__(self) -> None:
@@ -99,18 +99,25 @@ class GmailApi:
     def get_mailbox(self, mailbox: Mailbox) -> GmailMailbox:
         gmail_mailbox = self.gmail_mailboxes.get(mailbox.address)
         if gmail_mailbox is None or gmail_mailbox.mailbox is not mailbox:
-            gmail_mailbox = GmailMailbox(
-                mailbox=mailbox,
-                ids=make_ids(
-                    mailbox.account.key, mailbox.initial_mail.count, mailbox.received_ms, mailbox.__len__
-                ),
-                options=self.google.options,
-                now_ms=self.google.sim.clock.milliseconds,
-                next_nonce=self.nonces.__next__,
-                hidden_until=self.hidden_until,
-            )
-            self.gmail_mailboxes[mailbox.address] = gmail_mailbox
+            gmail_mailbox = self.gmail_mailboxes[mailbox.address] = self.make_view(mailbox, MailboxSettings())
         return gmail_mailbox
+
+    def make_view(self, mailbox: Mailbox, settings: MailboxSettings) -> GmailMailbox:
+        return GmailMailbox(
+            mailbox=mailbox,
+            ids=make_ids(
+                mailbox.account.key, mailbox.initial_mail.count, mailbox.received_ms, mailbox.__len__
+            ),
+            options=self.google.options,
+            now_ms=self.google.sim.clock.milliseconds,
+            next_nonce=self._next_nonce,
+            hidden_until=self.hidden_until,
+            settings=settings,
+        )
+
+    def _next_nonce(self) -> int:
+        self.attachment_ids += 1
+        return self.attachment_ids
 
     def prefetch_messages(self, address: str, calls: Iterable[MatchedMethod | None]) -> None:
         """Prefetch the messages that the calls of a batch read."""

@@ -81,8 +81,14 @@ def create_filter(context: GmailCallContext) -> dict[str, Any]:
     unique = context.google.sim.registry.new_bytes(f"filter of {mailbox.address}", 30)
     identifier = f"ANe1Bm{urlsafe_b64encode(unique).decode()}"
     filters[identifier] = {"id": identifier, "criteria": criteria, "action": action}
-    mailbox.sort_arrival = partial(sort_arrival, context.gmail_mailbox)
+    apply_to_arrivals(context.gmail_mailbox)
     return filters[identifier]
+
+
+def apply_to_arrivals(gmail_mailbox: GmailMailbox) -> None:
+    """Let the filters of a mailbox sort the mail that arrives."""
+    if gmail_mailbox.settings.filters:
+        gmail_mailbox.mailbox.sort_arrival = partial(sort_arrival, gmail_mailbox)
 
 
 def _check_criteria(criteria: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -39,7 +39,7 @@ class GmailMailbox:
     now_ms: Callable[[], int]
     next_nonce: Callable[[], int]
     hidden_until: dict[tuple[str, int], int]  # announced messages that are not readable yet
-    settings: MailboxSettings = field(default_factory=MailboxSettings)
+    settings: MailboxSettings
 
     def get_latest_history_id(self) -> int:
         return self.ids.to_history_id(self.mailbox.sequence)

@@ -17,6 +17,7 @@ from mailsim.gmail.errors import GmailErrorBody
 from mailsim.gmail.ids import is_message_id
 from mailsim.gmail.methods import METHODS
 from mailsim.gmail.request_handlers import BatchHandler, SingleCallHandler, identify_target
+from mailsim.gmail.saved_state import make_state
 from mailsim.gmail.watches import GmailWatch
 from mailsim.google import oauth
 from mailsim.google.context import GoogleContext, to_account
@@ -119,6 +120,7 @@ def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:
             *GoogleControl(gmail.google, gmail.pubsub).endpoints(),
             *WorkspaceControl(gmail.google).endpoints(),
         ),
+        state=make_state(gmail),
     )
 
 

@@ -25,6 +25,7 @@ class GoogleContext:
     client_problems: dict[str, tuple[ClientProblem, str]] = field(
         default_factory=dict[str, tuple[ClientProblem, str]]
     )
+    key_ring: signing_keys.GoogleKeyRing | None = None
 
     @cached_property
     def grants(self) -> GoogleGrants:
@@ -38,13 +39,15 @@ class GoogleContext:
     def workspace(self) -> Workspace:
         return Workspace(self.sim.registry.seed)
 
-    @cached_property
+    @property
     def keys(self) -> signing_keys.GoogleKeyRing:
         """The signing keys, made on first use, because three RSA keys take a while."""
-        return signing_keys.make_key_ring()
+        if self.key_ring is None:
+            self.key_ring = signing_keys.make_key_ring()
+        return self.key_ring
 
     def rotate_keys(self) -> None:
-        self.__dict__["keys"] = signing_keys.rotate_key_ring(self.keys)
+        self.key_ring = signing_keys.rotate_key_ring(self.keys)
 
     def now(self) -> float:
         return self.sim.clock.time()

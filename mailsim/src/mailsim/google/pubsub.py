@@ -18,6 +18,7 @@ from mailsim.google.pubsub_resources import (
     NAME_RULES,
     TOPIC_NAME,
     PendingMessage,
+    PubSubDelivery,
     PubSubMessage,
     PubSubSubscription,
     PubSubTopic,
@@ -43,6 +44,7 @@ class PubSub:
         default_factory=dict[str, list[PendingMessage]]
     )  # of pull subscriptions
     policies: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # IAM, by name
+    deliveries: list[PubSubDelivery] = field(default_factory=list[PubSubDelivery])  # pushes
     published: int = 0
     pulled: int = 0
     overtaken: dict[str, asyncio.Event] = field(default_factory=dict[str, asyncio.Event])
@@ -133,58 +135,79 @@ class PubSub:
                 pending.leased_until = self.google.now() + seconds
 
     def _start_delivery(self, subscription: PubSubSubscription, message: PubSubMessage) -> None:
-        faults, background = self.google.sim.faults, self.google.sim.background
+        faults = self.google.sim.faults
         if faults.take("push_lost", message.mailbox, "push", "gmail"):
             self.google.sim.meters.get(message.mailbox).pushes_dropped += 1
             return
         late = faults.take("push_late", message.mailbox, "push", "gmail")
         reordered = faults.take("push_reordered", message.mailbox, "push", "gmail")
         overtaken = self.overtaken.pop(subscription.name, None)
-        wait = (late.seconds or 60.0) if late else 0.0
-        name = f"push {message.id}"
+        due = self.google.now() + ((late.seconds or 60.0) if late else 0.0)
         if reordered:
-            self.overtaken[subscription.name] = next_sent = asyncio.Event()
-            background.start(self._deliver_after_next(subscription, message, next_sent), name)
-        else:
-            background.start(self._deliver(subscription, message, wait), name)
+            self.overtaken[subscription.name] = asyncio.Event()
+            due = self.google.now() + _REORDER_SECONDS
+        self._start(
+            PubSubDelivery(subscription, message, due),
+            self.overtaken[subscription.name] if reordered else None,
+        )
         if overtaken is not None:
             overtaken.set()
         if faults.take("push_doubled", message.mailbox, "push", "gmail"):
-            background.start(self._deliver(subscription, message, wait), name)
+            self._start(PubSubDelivery(subscription, message, due))
 
-    async def _deliver_after_next(
-        self, subscription: PubSubSubscription, message: PubSubMessage, next_sent: asyncio.Event
-    ) -> None:
-        """Deliver a message after the next one, or after a while if none follows."""
+    def _start(self, delivery: PubSubDelivery, next_sent: asyncio.Event | None = None) -> None:
+        self.deliveries.append(delivery)
+        self._run(delivery, next_sent)
+
+    def _run(self, delivery: PubSubDelivery, next_sent: asyncio.Event | None = None) -> None:
+        work = self._deliver(delivery) if next_sent is None else self._deliver_after_next(delivery, next_sent)
+        self.google.sim.background.start(work, f"push {delivery.message.id}")
+
+    def resume(self) -> None:
+        """Start the pending deliveries of a loaded simulation."""
+        for delivery in self.deliveries:
+            self._run(delivery)
+
+    async def _deliver_after_next(self, delivery: PubSubDelivery, next_sent: asyncio.Event) -> None:
+        """Deliver a message after the next one, or when it is due if none follows."""
         clock, background = self.google.sim.clock, self.google.sim.background
-        timer = background.start(clock.sleep(_REORDER_SECONDS), "reordered push")
+        timer = background.start(clock.sleep_until(delivery.due), "reordered push")
         waiting = asyncio.ensure_future(next_sent.wait())
         await background.wait_idle(asyncio.wait({timer, waiting}, return_when=asyncio.FIRST_COMPLETED))
         timer.cancel()
         waiting.cancel()
         await asyncio.sleep(0.05)  # let the overtaking message be sent first
-        await self._deliver(subscription, message, 0.0)
+        delivery.due = clock.time()
+        await self._deliver(delivery)
 
-    async def _deliver(self, subscription: PubSubSubscription, message: PubSubMessage, wait: float) -> None:
-        sim = self.google.sim
-        clock, meter = sim.clock, sim.meters.get(message.mailbox)
-        if wait:
-            await clock.sleep(wait)
-        attempt = 0
+    async def _deliver(self, delivery: PubSubDelivery) -> None:
+        clock = self.google.sim.clock
+        if delivery.due > clock.time():
+            await clock.sleep_until(delivery.due)
+        acknowledged = await self._push(delivery)
+        self.deliveries.remove(delivery)
+        meter = self.google.sim.meters.get(delivery.message.mailbox)
+        meter.pushes_acknowledged += acknowledged
+        meter.pushes_dropped += not acknowledged
+
+    async def _push(self, delivery: PubSubDelivery) -> bool:
+        """Attempt a delivery until it is acknowledged or given up; return whether it was acknowledged."""
+        clock, subscription, message = self.google.sim.clock, delivery.subscription, delivery.message
         while subscription.name in self.subscriptions:
-            attempt += 1
+            delivery.attempts += 1
+            meter = self.google.sim.meters.get(message.mailbox)
             meter.pushes_sent += 1
-            if await self._attempt(self.subscriptions[subscription.name], message, attempt):
-                meter.pushes_acknowledged += 1
-                return
+            if await self._attempt(self.subscriptions[subscription.name], message, delivery.attempts):
+                return True
             meter.pushes_failed += 1
-            if subscription.dead_letter_topic and attempt >= subscription.max_attempts:
+            if subscription.dead_letter_topic and delivery.attempts >= subscription.max_attempts:
                 self.publish(subscription.dead_letter_topic, message.data, message.mailbox)
-                break
-            await clock.sleep(subscription.backoff(attempt))
+                return False
+            delivery.due = clock.time() + subscription.backoff(delivery.attempts)
+            await clock.sleep_until(delivery.due)
             if clock.milliseconds() >= message.published_ms + subscription.retention_seconds * 1000:
-                break
-        meter.pushes_dropped += 1
+                return False
+        return False
 
     async def _attempt(self, subscription: PubSubSubscription, message: PubSubMessage, attempt: int) -> bool:
         headers = {"content-type": "application/json", "user-agent": "CloudPubSub-Google"}

@@ -108,6 +108,16 @@ class PubSubMessage(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
+class PubSubDelivery:
+    """A message that is being pushed; `due` is the next attempt."""
+
+    subscription: PubSubSubscription
+    message: PubSubMessage
+    due: float
+    attempts: int = 0
+
+
+@dataclass(slots=True)
 class PendingMessage:
     """A message that a pull subscription has not acknowledged; `leased_until` is in seconds since 1970."""
 

@@ -13,7 +13,7 @@ from mailsim.graph.ids import GraphIds
 from mailsim.graph.message_json import MessagePreferences, MessageView
 from mailsim.graph.options import MicrosoftOptions
 from mailsim.graph.outlook_profile import NO_DETAILS, MessageDetails, OutlookProfile
-from mailsim.graph.push_queue import EndpointHealth, PushQueue
+from mailsim.graph.push_queue import EndpointHealth, LatePush, PushDelivery, PushQueue
 from mailsim.graph.subscription_model import SubscriptionRegistry
 from mailsim.graph.throttle import GraphThrottle
 from mailsim.graph.upload_session import UploadSession
@@ -44,9 +44,10 @@ class GraphContext:
     message_details: dict[tuple[str, int], MessageDetails] = field(
         default_factory=dict[tuple[str, int], MessageDetails]
     )
-    pending_missed: set[str] = field(
-        default_factory=set[str]
-    )  # subscriptions with a scheduled `missed` event
+    deliveries: list[PushDelivery] = field(default_factory=list[PushDelivery])
+    late_pushes: list[LatePush] = field(default_factory=list[LatePush])
+    # subscription ID -> time of its scheduled `missed` event
+    pending_missed: dict[str, float] = field(default_factory=dict[str, float])
     notification_count: int = 0
     handshake_count: int = 0
     validation_token_count: int = 0

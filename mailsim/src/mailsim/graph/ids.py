@@ -57,21 +57,22 @@ class GraphIds:
     """The IDs of one mailbox. It listens to changes, because mutable IDs depend on the last move."""
 
     def __init__(self, mailbox: Mailbox, user_id: str) -> None:
-        self._mailbox = mailbox
+        self.user_id = user_id
+        self.mailbox = mailbox
         self._mutable = _MUTABLE + user_id.encode() + b"\x00\x46"
         self._immutable = _IMMUTABLE + blake2b(user_id.encode(), digest_size=_HEAD - len(_IMMUTABLE)).digest()
         self._folder_head = _FOLDER + user_id.encode() + b"\x00\x2e"
         self._conversation_head = _CONVERSATION + user_id.encode() + b"\x00\x10"
         self._mutable_text = _encode(self._mutable)
         self._immutable_text = _encode(self._immutable)
-        self._arrivals: dict[
+        self.arrivals: dict[
             int, int
         ] = {}  # message number -> sequence of the move that brought it where it is
-        self._former_arrivals: dict[int, int] = {}  # sequence of a move -> arrival before it
+        self.former_arrivals: dict[int, int] = {}  # sequence of a move -> arrival before it
         self._keys: dict[str, str] = {}  # folder ID -> key
         self._folders: dict[str, str] = {}  # key -> folder ID
         self._hashes: dict[str, bytes] = {}
-        self._removed: dict[int, set[int]] = {}  # message number -> places of deleted attachments
+        self.removed: dict[int, set[int]] = {}  # message number -> places of deleted attachments
         mailbox.listeners.insert(0, self._record_move)  # before the listeners that send notifications
 
     def _record_move(self, _mailbox: Mailbox, change: MailboxChange) -> None:
@@ -81,8 +82,8 @@ class GraphIds:
             and change.after
             and change.before.folder_keys != change.after.folder_keys
         ):
-            self._former_arrivals[change.sequence] = self._arrivals.get(change.number, 0)
-            self._arrivals[change.number] = change.sequence
+            self.former_arrivals[change.sequence] = self.arrivals.get(change.number, 0)
+            self.arrivals[change.number] = change.sequence
 
     # Messages
 
@@ -90,7 +91,7 @@ class GraphIds:
         """Return the ID of a message that is in this folder now."""
         if immutable:
             return self.immutable_message_id(number)
-        return self._mutable_id(number, folder, self._arrivals.get(number, 0))
+        return self._mutable_id(number, folder, self.arrivals.get(number, 0))
 
     def immutable_message_id(self, number: int) -> str:
         data = number.to_bytes(6, "big")
@@ -102,7 +103,7 @@ class GraphIds:
         assert change.before is not None
         if immutable:
             return self.immutable_message_id(change.number)
-        arrival = self._former_arrivals.get(change.sequence, self._arrivals.get(change.number, 0))
+        arrival = self.former_arrivals.get(change.sequence, self.arrivals.get(change.number, 0))
         return self._mutable_id(change.number, change.before.folder, arrival)
 
     def _mutable_id(self, number: int, folder: str, arrival: int) -> str:
@@ -113,7 +114,7 @@ class GraphIds:
     def parse_message_id(self, text: str) -> int | None:
         """Return the message number of an ID, or None if the message was moved since or is deleted."""
         decoded = self._parse(_decode(text))
-        state = self._mailbox.state(decoded.number)
+        state = self.mailbox.state(decoded.number)
         if state is None:
             return None
         if decoded.immutable:
@@ -121,7 +122,7 @@ class GraphIds:
         in_same_folder = self._hash(state.folder)[:4] == decoded.folder
         return (
             decoded.number
-            if in_same_folder and self._arrivals.get(decoded.number, 0) == decoded.arrival
+            if in_same_folder and self.arrivals.get(decoded.number, 0) == decoded.arrival
             else None
         )
 
@@ -150,12 +151,12 @@ class GraphIds:
 
     def remove_attachment(self, number: int, position: int) -> None:
         """Record a deletion: the IDs of the other attachments stay the same."""
-        self._removed.setdefault(number, set()).add(self._get_place(number, position))
+        self.removed.setdefault(number, set()).add(self._get_place(number, position))
 
     def _get_place(self, number: int, position: int) -> int:
         """Return the position among all attachments that the message ever had."""
         place = position
-        for removed in sorted(self._removed.get(number, ())):
+        for removed in sorted(self.removed.get(number, ())):
             place += removed <= place
         return place
 
@@ -171,7 +172,7 @@ class GraphIds:
         if not tail.startswith(_ATTACHMENT) or tail[len(_ATTACHMENT) + 2 :] != expected:
             raise MalformedIdError
         number, place = self._parse(message).number, int.from_bytes(body, "big")
-        removed = self._removed.get(number, set())
+        removed = self.removed.get(number, set())
         return number, None if place in removed else place - sum(other < place for other in removed)
 
     # Folders and conversations
@@ -185,11 +186,11 @@ class GraphIds:
 
     def parse_folder_id(self, text: str) -> str | None:
         """Return the key of a folder, or None if the ID is valid but the folder does not exist."""
-        for folder_key in self._mailbox.folders:
+        for folder_key in self.mailbox.folders:
             self.folder_id(folder_key)
         key = self._keys.get(text)
         if key is not None:
-            return key if key in self._mailbox.folders else None
+            return key if key in self.mailbox.folders else None
         if not _decode(text).startswith(self._folder_head):
             raise MalformedIdError
         return None
@@ -213,7 +214,7 @@ class GraphIds:
             decoded = self._parse(data.removeprefix(_ENTRY) if source == "entryId" else data)
         except MalformedIdError:
             return None
-        state = self._mailbox.state(decoded.number)
+        state = self.mailbox.state(decoded.number)
         if state is None or decoded.immutable != (source in {"immutableEntryId", "restImmutableEntryId"}):
             return None
         new = self.message_id(

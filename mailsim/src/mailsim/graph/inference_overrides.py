@@ -3,7 +3,6 @@
 Follows the resource type inferenceClassificationOverride. `rule_matching` applies them to arriving mail.
 """
 
-from functools import partial
 from typing import Any
 
 from mailsim.graph import message_composer, rule_matching
@@ -71,7 +70,7 @@ async def create(call: GraphCall) -> GraphResponse:
         "classifyAs": _get_choice(body),
         "senderEmailAddress": person,
     }
-    call.mailbox.sort_arrival = partial(rule_matching.sort_arrival, call.graph, call.mailbox)
+    rule_matching.apply_to_arrivals(call.graph, call.mailbox)
     return _entity_response(call, overrides[identifier], 201)
 
 

@@ -4,7 +4,6 @@
 """
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, cast
 
 from mailsim.graph import folders, message_composer, rule_matching
@@ -81,7 +80,7 @@ async def create(call: GraphCall) -> GraphResponse:
     identifier = call.graph.sim.registry.new_guid(f"rule of {call.mailbox.address}").replace("-", "")
     rule = {"id": identifier, "sequence": 1, "isEnabled": True, "hasError": False, "isReadOnly": False}
     rules[identifier] = _check_rule({**rule, **_parse_rule(call, body)})
-    call.mailbox.sort_arrival = partial(rule_matching.sort_arrival, call.graph, call.mailbox)
+    rule_matching.apply_to_arrivals(call.graph, call.mailbox)
     return _entity_response(call, rules[identifier], 201)
 
 

@@ -14,7 +14,14 @@ from mailsim.graph import filters, resource_data
 from mailsim.graph.context import GraphContext
 from mailsim.graph.errors import GraphError
 from mailsim.graph.message_json import MessagePreferences
-from mailsim.graph.push_queue import WINDOW_SECONDS, EndpointHealth, PushQueue, QueuedNotification
+from mailsim.graph.push_queue import (
+    WINDOW_SECONDS,
+    EndpointHealth,
+    LatePush,
+    PushDelivery,
+    PushQueue,
+    QueuedNotification,
+)
 from mailsim.graph.subscription_model import ChangeType, GraphSubscription, classify_change, format_timestamp
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import MailboxChange
@@ -210,9 +217,8 @@ def enqueue_push(graph: GraphContext, url: str, item: QueuedNotification) -> Non
     queue = graph.push_queues.setdefault(url, PushQueue(url))
     copies = 2 if faults.take("push_doubled", address, endpoint, "outlook") else 1
     if late is not None:
-        graph.sim.background.start(
-            _push_late(graph, queue, [item] * copies, late.seconds or 60.0), "late push"
-        )
+        due = graph.sim.clock.time() + (late.seconds or 60.0)
+        _start_late_push(graph, LatePush(url, [item] * copies, due))
     elif faults.take("push_reordered", address, endpoint, "outlook"):
         queue.held += [item] * copies
         graph.sim.background.start(_release_held(graph, queue), "reordered push")
@@ -222,11 +228,16 @@ def enqueue_push(graph: GraphContext, url: str, item: QueuedNotification) -> Non
         _drain(graph, queue)
 
 
-async def _push_late(
-    graph: GraphContext, queue: PushQueue, items: list[QueuedNotification], seconds: float
-) -> None:
-    await graph.sim.clock.sleep(seconds)
-    queue.items += items
+def _start_late_push(graph: GraphContext, late: LatePush) -> None:
+    graph.late_pushes.append(late)
+    graph.sim.background.start(_push_late(graph, late), "late push")
+
+
+async def _push_late(graph: GraphContext, late: LatePush) -> None:
+    await graph.sim.clock.sleep_until(late.due)
+    graph.late_pushes.remove(late)
+    queue = graph.push_queues.setdefault(late.url, PushQueue(late.url))
+    queue.items += late.items
     _drain(graph, queue)
 
 
@@ -261,8 +272,8 @@ async def _send_queue(graph: GraphContext, queue: PushQueue) -> None:
         if decision == "drop":
             _drop(graph, batch, health.drop_until)
         else:
-            wait = WINDOW_SECONDS if decision == "delay" else 0
-            graph.sim.background.start(_deliver(graph, queue.url, batch, wait), "push")
+            due = graph.sim.clock.time() + (WINDOW_SECONDS if decision == "delay" else 0)
+            _start_delivery(graph, PushDelivery(queue.url, batch, due, due, FIRST_WAIT_SECONDS))
 
 
 def get_health(graph: GraphContext, url: str) -> EndpointHealth:
@@ -270,20 +281,27 @@ def get_health(graph: GraphContext, url: str) -> EndpointHealth:
     return graph.endpoint_health.setdefault(url.partition("?")[0], EndpointHealth())
 
 
-async def _deliver(graph: GraphContext, url: str, batch: list[QueuedNotification], wait: float) -> None:
+def _start_delivery(graph: GraphContext, delivery: PushDelivery) -> None:
+    graph.deliveries.append(delivery)
+    graph.sim.background.start(_deliver(graph, delivery), "push")
+
+
+async def _deliver(graph: GraphContext, delivery: PushDelivery) -> None:
+    """Attempt a delivery until it succeeds or is given up."""
     clock = graph.sim.clock
-    if wait:
-        await clock.sleep(wait)
-    began, pause, attempt = clock.time(), FIRST_WAIT_SECONDS, 0
-    while batch := [item for item in batch if _is_deliverable(item, clock.time())]:
-        attempt += 1
-        if await _attempt(graph, url, batch, first=attempt == 1):
-            return
-        if clock.time() + pause > began + GIVE_UP_SECONDS:
+    if delivery.due > clock.time():
+        await clock.sleep_until(delivery.due)
+    while batch := [item for item in delivery.batch if _is_deliverable(item, clock.time())]:
+        delivery.attempts += 1
+        if await _attempt(graph, delivery.url, batch, first=delivery.attempts == 1):
+            break
+        if clock.time() + delivery.pause > delivery.began + GIVE_UP_SECONDS:
             _drop(graph, batch, clock.time())
-            return
-        await clock.sleep(pause)
-        pause = min(pause * 2, LONGEST_WAIT_SECONDS)
+            break
+        delivery.due = clock.time() + delivery.pause
+        delivery.pause = min(delivery.pause * 2, LONGEST_WAIT_SECONDS)
+        await clock.sleep_until(delivery.due)
+    graph.deliveries.remove(delivery)
 
 
 def _is_deliverable(item: QueuedNotification, now: float) -> bool:
@@ -333,15 +351,34 @@ def _drop(graph: GraphContext, batch: list[QueuedNotification], until: float) ->
     for subscription in subscriptions.values():
         graph.sim.meters.get(subscription.user.upn).pushes_dropped += 1
         if subscription.id not in graph.pending_missed:
-            graph.pending_missed.add(subscription.id)
+            graph.pending_missed[subscription.id] = until
             graph.sim.background.start(_send_missed_event(graph, subscription, until), "missed")
 
 
 async def _send_missed_event(graph: GraphContext, subscription: GraphSubscription, until: float) -> None:
     await graph.sim.clock.sleep_until(until)
-    graph.pending_missed.discard(subscription.id)
+    graph.pending_missed.pop(subscription.id, None)
     if subscription.is_active(graph.sim.clock.time()):
         send_lifecycle_event(graph, subscription, "missed")
+
+
+def resume(graph: GraphContext) -> None:
+    """Start the pending work of a loaded simulation: deliveries, delayed pushes, reminders."""
+    background = graph.sim.background
+    for delivery in graph.deliveries:
+        background.start(_deliver(graph, delivery), "push")
+    for late in graph.late_pushes:
+        background.start(_push_late(graph, late), "late push")
+    for queue in graph.push_queues.values():
+        queue.draining = False
+        _drain(graph, queue)
+        if queue.held:
+            background.start(_release_held(graph, queue), "reordered push")
+    for subscription in graph.subscriptions.list_all():
+        schedule_reminders(graph, subscription)
+        if subscription.id in graph.pending_missed:
+            until = graph.pending_missed[subscription.id]
+            background.start(_send_missed_event(graph, subscription, until), "missed")
 
 
 # Lifecycle

@@ -26,6 +26,7 @@ from mailsim.graph.errors import GraphError, error_body
 from mailsim.graph.ids import MalformedIdError
 from mailsim.graph.options import MicrosoftOptions
 from mailsim.graph.request import JSON, encode_json
+from mailsim.graph.saved_state import make_state
 from mailsim.graph.subscription_model import GraphSubscription, format_timestamp
 from mailsim.mailbox import Mailbox
 from mailsim.provider_actions import LifecycleRequest, RevocationRequest
@@ -116,6 +117,7 @@ def _provider(graph: GraphContext, names: set[str]) -> Provider:
         expire_cursors=partial(_expire_cursors, graph),
         lifecycle=partial(_lifecycle, graph),
         controls=MicrosoftControl(graph).endpoints(),
+        state=make_state(graph),
     )
 
 

@@ -1,4 +1,4 @@
-"""PushQueue, the notifications waiting for one URL, and EndpointHealth, which delays or drops them.
+"""PushQueue and PushDelivery, the notifications for one URL, and EndpointHealth, which delays or drops them.
 
 No I/O: `notifications` sends them.
 """
@@ -77,3 +77,24 @@ class PushQueue:
     items: list[QueuedNotification] = field(default_factory=list[QueuedNotification])
     held: list[QueuedNotification] = field(default_factory=list[QueuedNotification])
     draining: bool = False
+
+
+@dataclass(slots=True)
+class PushDelivery:
+    """A batch of notifications that is being delivered; `due` is its next attempt."""
+
+    url: str
+    batch: list[QueuedNotification]
+    due: float
+    began: float
+    pause: float
+    attempts: int = 0
+
+
+@dataclass(slots=True)
+class LatePush:
+    """Notifications that a fault delays until `due`."""
+
+    url: str
+    items: list[QueuedNotification]
+    due: float

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mailsim import mime
@@ -19,6 +20,13 @@ _CONTAINING: dict[str, Callable[[MessageView], list[str]]] = {
     "recipientContains": lambda view: _list_people(_list_recipients(view)),
     "headerContains": lambda view: [f"{name}: {value}" for name, value in view.tree.headers],
 }
+
+
+def apply_to_arrivals(graph: GraphContext, mailbox: Mailbox) -> None:
+    """Let the rules and overrides of a mailbox sort the mail that arrives."""
+    profile = graph.profile(mailbox)
+    if profile.rules or profile.overrides:
+        mailbox.sort_arrival = partial(sort_arrival, graph, mailbox)
 
 
 def sort_arrival(
