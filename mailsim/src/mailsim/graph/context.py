@@ -75,6 +75,9 @@ class GraphContext:
     def profile(self, mailbox: Mailbox) -> OutlookProfile:
         return self._profiles.setdefault(self.entra.directory.get_user(mailbox).oid, OutlookProfile())
 
+    def has_profile(self, mailbox: Mailbox) -> bool:
+        return self.entra.directory.get_user(mailbox).oid in self._profiles
+
     def edit_details(self, mailbox: Mailbox, number: int) -> MessageDetails:
         return self.message_details.setdefault((mailbox.address, number), MessageDetails())
 

@@ -427,11 +427,9 @@ def send_lifecycle_event(
 
 def schedule_reminders(graph: GraphContext, subscription: GraphSubscription) -> None:
     """Schedule the reminders and the end of a subscription, replacing those of earlier expiry times."""
-    if subscription.reminder_task is not None:
-        subscription.reminder_task.cancel()
-    subscription.reminder_task = graph.sim.background.start(
-        _run_reminders(graph, subscription), "subscription"
-    )
+    if subscription.reminders is not None:
+        subscription.reminders.cancel()
+    subscription.reminders = graph.sim.background.start(_run_reminders(graph, subscription), "subscription")
 
 
 async def _run_reminders(graph: GraphContext, subscription: GraphSubscription) -> None:

@@ -31,7 +31,8 @@ def make_state(graph: GraphContext) -> ProviderState:
 
     def resume() -> None:
         for mailbox in graph.sim.registry.list_mailboxes("outlook"):
-            rule_matching.apply_to_arrivals(graph, mailbox)
+            if graph.has_profile(mailbox):
+                rule_matching.apply_to_arrivals(graph, mailbox)
         notifications.resume(graph)
 
     parts = {
@@ -59,7 +60,7 @@ def make_state(graph: GraphContext) -> ProviderState:
     }  # fmt: skip
     classes = (
         *map(describe, _CLASSES),
-        describe(GraphSubscription, "reminder_task"),
+        describe(GraphSubscription, "reminders"),
         SavedClass(SubscriptionRegistry, ("_by_id", "_by_user")),
         SavedClass(
             GraphIds, ("mailbox", "user_id", "arrivals", "former_arrivals", "removed"), _make_graph_ids

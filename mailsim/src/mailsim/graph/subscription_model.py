@@ -71,7 +71,7 @@ class GraphSubscription:
     url_app_id: str | None = None
     created: float = 0.0
     removed: bool = False
-    reminder_task: asyncio.Task[Any] | None = None  # sends reminders and ends the subscription
+    reminders: asyncio.Task[Any] | None = None  # sends reminders and ends the subscription
     paused: list[Any] = field(default_factory=list[Any])  # notifications that wait for reauthorization
 
     @property
@@ -154,11 +154,8 @@ class SubscriptionRegistry:
 
     def remove(self, subscription: GraphSubscription) -> None:
         subscription.removed = True
-        if (
-            subscription.reminder_task is not None
-            and subscription.reminder_task is not asyncio.current_task()
-        ):
-            subscription.reminder_task.cancel()
+        if subscription.reminders is not None and subscription.reminders is not asyncio.current_task():
+            subscription.reminders.cancel()
         self._by_id.pop(subscription.id, None)
         self._by_user.get(subscription.user.oid, {}).pop(subscription.id, None)
 

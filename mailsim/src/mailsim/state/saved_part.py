@@ -12,7 +12,7 @@ from mailsim.state.object_graph import DamagedState, SavedClass
 
 @dataclass(frozen=True, slots=True)
 class SavedPart:
-    """`saved` attributes are written to the file; `rebuilt` ones are made anew by every simulator."""
+    """`saved` attributes are written to the file; `rebuilt` ones belong to the new simulator."""
 
     owner: Any
     saved: tuple[str, ...]

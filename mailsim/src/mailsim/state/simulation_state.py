@@ -33,11 +33,11 @@ _LOG = ("_exchanges", "_count", "keep_bodies")
 
 def save_simulation(sim: Simulator) -> bytes:
     """Return the file. Call it after `settle`, so that no push is on its way."""
-    writer = GraphWriter(_list_classes(sim))
+    writer = GraphWriter(list_classes(sim))
     try:
         parts = {
             name: {attribute: writer.encode(getattr(part.owner, attribute)) for attribute in part.saved}
-            for name, part in _list_parts(sim).items()
+            for name, part in list_parts(sim).items()
         }
     except RecursionError as error:
         raise InvalidRequest("the simulation holds values that are nested too deeply to be saved") from error
@@ -74,8 +74,8 @@ class SavedSimulation:
             raise DamagedState(f"{type(error).__name__} while it was read") from error
 
     def _restore_parts(self, sim: Simulator) -> None:
-        content, parts = self._content, _list_parts(sim)
-        reader = GraphReader(_list_classes(sim), cast("list[Any]", content["objects"]))
+        content, parts = self._content, list_parts(sim)
+        reader = GraphReader(list_classes(sim), cast("list[Any]", content["objects"]))
         saved = cast("dict[str, dict[str, Any]]", content["parts"])
         for name, part in parts.items():
             values = saved[name]
@@ -89,7 +89,7 @@ def _check_quota(name: Any) -> Any:
     return name
 
 
-def _list_parts(sim: Simulator) -> dict[str, SavedPart]:
+def list_parts(sim: Simulator) -> dict[str, SavedPart]:
     """List the living objects with state, in the order in which they are restored."""
     registry = sim.registry
     parts = {
@@ -109,7 +109,7 @@ def _list_parts(sim: Simulator) -> dict[str, SavedPart]:
     return parts
 
 
-def _list_classes(sim: Simulator) -> list[SavedClass]:
+def list_classes(sim: Simulator) -> list[SavedClass]:
     described = (
         MailboxAccount, InitialMail, MessageState, Folder, MailboxChange, MessageSpec, OAuthApplication,
         Fault, ScheduledFault, MailboxMeter, HttpExchange, DeviceSignIn,
