@@ -1,6 +1,10 @@
-"""The `mailsim` command: parses the options, starts the server, prints one ready line of JSON."""
+"""The `mailsim` command: parses the options, starts the server, says that it is ready.
+
+For a program, that is one line of JSON; for a person at a terminal, a text about what to do next.
+"""
 
 import argparse
+import contextlib
 import gc
 import os
 import signal
@@ -23,6 +27,7 @@ from mailsim.clock import Clock
 from mailsim.connect_proxy import serve_proxy
 from mailsim.errors import InvalidRequest, SimulatorError
 from mailsim.http_server import ListenAddress, listen, listener_url, serve, wait_for_signal
+from mailsim.scenario import play_scenario, read_file, read_scenario
 from mailsim.simulator import (
     LoadState,
     Quota,
@@ -33,16 +38,22 @@ from mailsim.simulator import (
     make_simulator,
 )
 from mailsim.state.simulation_state import SavedSimulation
+from mailsim.testing import MailSimulator
 from mailsim.tls import TlsFiles, issue_certificates
+from mailsim.welcome import create_sample_mailboxes, describe_start
 
 EXAMPLES = """\
 examples:
-  mailsim                                            use two free ports; the ready line names them
+  mailsim                                            start with two mailboxes and say what to do next
+  mailsim --scenario story.toml                      play a story once started
+  mailsim play story.toml http://127.0.0.1:8026      play a story on a running mailsim
   mailsim --http 127.0.0.1:8026 --seed 7             use a fixed port and reproducible IDs and mail
   mailsim --clock manual --start 2026-01-05T09:00Z   stop the clock; move it with POST /_sim/clock
   mailsim --load case.mailsim                        continue a saved simulation
   mailsim --quota old --latency-ms 30                use Gmail's quotas for older projects, answer slowly
 """
+
+_USUAL_ADDRESS = ListenAddress("127.0.0.1", 8026)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,17 +68,51 @@ class CommandOptions:
     show_clients: bool
     hosts: Sequence[str]
     saved: bytes | None  # content of the file to load
+    scenario: Path | None
+    is_sample: bool  # start with sample mailboxes
+    is_for_person: bool
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
+    given = sys.argv[1:] if arguments is None else list(arguments)
     try:
-        command = _parse_command(arguments)
-        uvloop.run(_run(command))
+        if given[:1] == ["play"]:
+            _play(given[1:])
+            return
+        command = _parse_command(given)
+        failures: list[str] = []
+        uvloop.run(_run(command, failures))
+        if failures:
+            _exit_with_error(failures[0])
     except (SimulatorError, argparse.ArgumentError) as error:
         _exit_with_error(str(error))
 
 
-def _make_parser() -> argparse.ArgumentParser:
+def _play(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(
+        prog="mailsim play",
+        description="Play a scenario on a running mailsim.",
+        epilog="example:\n  mailsim play story.toml http://127.0.0.1:8026",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("file", help="the scenario, a TOML file")
+    parser.add_argument("url", help="the URL of mailsim")
+    if not {"-h", "--help"} & set(arguments) and len(arguments) != 2:
+        raise InvalidRequest("usage: mailsim play FILE URL")
+    parsed = parser.parse_args(arguments)
+    if urlsplit(parsed.url).scheme != "http" or not urlsplit(parsed.url).netloc:
+        raise InvalidRequest(f"{parsed.url!r} is not a URL of mailsim, such as http://127.0.0.1:8026")
+    try:
+        play_scenario(MailSimulator(parsed.url.rstrip("/"), "", "", {}), Path(parsed.file), _report)
+    except OSError as error:
+        raise InvalidRequest(f"cannot reach mailsim at {parsed.url}: {error}") from error
+
+
+def _report(line: str) -> None:
+    sys.stderr.write(f"mailsim: {line}\n")
+
+
+def make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="mailsim",
         description="Simulate Gmail and Microsoft 365 mail on loopback, with push, quotas and faults.",
@@ -104,6 +149,12 @@ def _make_parser() -> argparse.ArgumentParser:
         help="print how to point common clients at it, on standard error (always done in a terminal)",
     )
     add("--load", metavar="FILE", help="continue a saved simulation, with its seed, quota, latency and clock")
+    add("--scenario", metavar="FILE", help="play this story, a TOML file, once started")
+    add(
+        "--world",
+        choices=("sample", "empty"),
+        help="start with two mailboxes, or with none (default: sample at a terminal, otherwise empty)",
+    )
     add("--supervised", action="store_true", help="exit when standard input closes")
     return parser
 
@@ -113,8 +164,8 @@ def _add_network_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--http",
         metavar="HOST:PORT",
-        default="127.0.0.1:0",
-        help="listen on this address without TLS; port 0 picks a free port (default: %(default)s)",
+        help="listen on this address without TLS; port 0 picks a free port (default: 127.0.0.1:0; "
+        "at a terminal 127.0.0.1:8026 if it is free)",
     )
     add(
         "--https",
@@ -138,7 +189,7 @@ def _add_network_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
-    parsed, extra = _make_parser().parse_known_args(arguments)
+    parsed, extra = make_parser().parse_known_args(arguments)
     if extra:
         raise InvalidRequest(f"unknown option {' '.join(extra)}")
     if parsed.load:
@@ -147,8 +198,13 @@ def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
         _parse_number("--seed", parsed.seed or "1", 2**63 - 1),
         _parse_number("--latency-ms", parsed.latency_ms or "0", 600_000),
     )
+    is_for_person = sys.stdout.isatty()
+    scenario = Path(parsed.scenario) if parsed.scenario else None
+    if scenario is not None:
+        read_scenario(scenario)  # fail before anything starts
+    is_plain = not parsed.load and scenario is None
     return CommandOptions(
-        http=ListenAddress.parse(parsed.http),
+        http=_choose_address(parsed.http, is_for_person=is_for_person),
         https=ListenAddress.parse(parsed.https),
         proxy=ListenAddress.parse(parsed.proxy),
         options=SimulatorOptions(seed=seed, latency_ms=latency, quota=parsed.quota or "new"),
@@ -157,8 +213,18 @@ def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
         supervised=parsed.supervised,
         show_clients=parsed.show_clients or (sys.stdout.isatty() and sys.stderr.isatty()),
         hosts=parsed.allow_host,
-        saved=_read_file(parsed.load) if parsed.load else None,
+        saved=read_file(Path(parsed.load)) if parsed.load else None,
+        scenario=scenario,
+        is_sample=parsed.world == "sample" or (parsed.world is None and is_for_person and is_plain),
+        is_for_person=is_for_person,
     )
+
+
+def _choose_address(text: str | None, *, is_for_person: bool) -> ListenAddress:
+    if text is None and is_for_person:
+        with contextlib.suppress(InvalidRequest), listen(_USUAL_ADDRESS):
+            return _USUAL_ADDRESS
+    return ListenAddress.parse(text or "127.0.0.1:0")
 
 
 def _refuse_options_of_the_file(parsed: argparse.Namespace) -> None:
@@ -166,13 +232,6 @@ def _refuse_options_of_the_file(parsed: argparse.Namespace) -> None:
     given = [f"--{name.replace('_', '-')}" for name in names if getattr(parsed, name) is not None]
     if given:
         raise InvalidRequest(f"--load takes {', '.join(given)} from the file; leave it out")
-
-
-def _read_file(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError as error:
-        raise InvalidRequest(f"cannot read {path}: {(error.strerror or str(error)).lower()}") from error
 
 
 def _parse_number(option: str, text: str, highest: int) -> int:
@@ -202,7 +261,7 @@ def _stop_when_stdin_closes() -> None:
     threading.Thread(target=watch, name="stop-when-stdin-closes", daemon=True).start()
 
 
-async def _run(command: CommandOptions) -> None:
+async def _run(command: CommandOptions, failures: list[str]) -> None:
     with ExitStack() as stack:
         plain = stack.enter_context(listen(command.http))
         secure = stack.enter_context(listen(command.https))
@@ -230,11 +289,11 @@ async def _run(command: CommandOptions) -> None:
             serve(app, plain, secure, tls_files.server),
             serve_proxy(proxy, urlsplit(urls["https"]), command.hosts),
         ):
-            await wait_for_signal(lambda: _start(command, app.sim, tls_files))
+            await wait_for_signal(lambda: _start(command, app.sim, tls_files, failures))
         await close_simulator(app.sim)
 
 
-def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles) -> None:
+def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles, failures: list[str]) -> None:
     if command.supervised:
         _stop_when_stdin_closes()
     ready = _make_ready_line(sim, tls_files)
@@ -242,6 +301,28 @@ def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles) -> None
     sys.stdout.flush()
     if command.show_clients:
         sys.stderr.write(explain_clients(ready))
+    if command.is_sample:
+        create_sample_mailboxes(sim)
+    if command.is_for_person:
+        sys.stdout.write(describe_start(sim, str(tls_files.ca)) + "\n")
+        sys.stdout.flush()
+    else:
+        _print_ready_line(sim, tls_files)
+    if command.scenario is not None:
+        _play_in_thread(MailSimulator(sim.base_urls["http"], "", "", {}), command.scenario, failures)
+
+
+def _play_in_thread(simulator: MailSimulator, scenario: Path, failures: list[str]) -> None:
+    """Play a scenario beside the server; mailsim stops if a step fails."""
+
+    def play() -> None:
+        try:
+            play_scenario(simulator, scenario, _report)
+        except (SimulatorError, OSError) as error:
+            failures.append(str(error))
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=play, name="scenario", daemon=True).start()
 
 
 def _make_ready_line(sim: Simulator, tls_files: TlsFiles) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from mailsim.control.schemas import (
 from mailsim.errors import SimulatorError
 from mailsim.faults import FaultKind
 from mailsim.message_state import ProviderName
+from mailsim.scenario import play_scenario
 
 START_SECONDS: Final = 60
 STOP_SECONDS: Final = 5
@@ -66,6 +67,10 @@ class MailSimulator:
     def load(self, path: str | Path) -> None:
         """Replace the simulation by a saved one: tokens, cursors and subscriptions go on working."""
         self.control("POST", "state", Path(path).read_bytes(), media="application/gzip")
+
+    def play(self, path: str | Path) -> None:
+        """Play a scenario from a file, step by step."""
+        play_scenario(self, Path(path))
 
     def create_mailbox(self, provider: ProviderName, address: str, **fields: Any) -> MailboxInfo:
         """Create a mailbox. `fields` are those of `NewMailbox`, such as `messages=20`."""

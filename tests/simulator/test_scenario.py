@@ -1,0 +1,235 @@
+"""Scenarios: stories in TOML files, played by the command and by the pytest plugin's object."""
+
+import json
+import re
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from mailsim.__main__ import main
+from mailsim.errors import SimulatorError
+from mailsim.scenario import STEPS, read_scenario
+from mailsim.testing import MailSimulator
+from simulator.driver import Simulation, command, environment, ready_line
+
+README = Path(__file__).parents[2] / "mailsim/README.md"
+ANN, BOB = "ann@example.com", "bob@example.com"
+
+
+def write(folder: Path, text: str) -> Path:
+    file = folder / "story.toml"
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+def player(sim: Simulation) -> MailSimulator:
+    sim.post("reset")
+    return MailSimulator(sim.http, sim.https, sim.ca, {})
+
+
+STORY = """
+[[step]]
+do = "create"
+mailbox = "ann@example.com"
+provider = "gmail"
+messages = 3
+[[step]]
+do = "create"
+mailbox = "bob@example.com"
+provider = "outlook"
+[[step]]
+do = "deliver"
+mailbox = "ann@example.com"
+kind = "invoice"
+language = "en"
+as = "invoice"
+[[step]]
+do = "deliver"
+mailbox = "bob@example.com"
+file = "hello.eml"
+[[step]]
+do = "label"
+mailbox = "ann@example.com"
+message = "invoice"
+add = ["STARRED"]
+remove = ["UNREAD"]
+[[step]]
+do = "move"
+mailbox = "bob@example.com"
+message = "newest"
+folder = "archive"
+[[step]]
+do = "mark"
+mailbox = "bob@example.com"
+message = 0
+read = true
+flag = "flagged"
+[[step]]
+do = "delete"
+mailbox = "ann@example.com"
+message = 0
+[[step]]
+do = "delete"
+mailbox = "ann@example.com"
+message = 1
+trash = true
+[[step]]
+do = "advance"
+days = 1
+hours = 2
+[[step]]
+do = "fault"
+kind = "push_lost"
+times = 1
+as = "lost"
+[[step]]
+do = "fault"
+kind = "throttle"
+mailbox = "ann@example.com"
+retry_after = 5
+[[step]]
+do = "clear"
+fault = "lost"
+[[step]]
+do = "expire"
+mailbox = "bob@example.com"
+what = "cursors"
+[[step]]
+do = "revoke"
+mailbox = "ann@example.com"
+[[step]]
+do = "lifecycle"
+mailbox = "bob@example.com"
+event = "missed"
+[[step]]
+do = "settle"
+"""
+
+
+def test_a_story_is_played_in_order(sim: Simulation, tmp_path: Path):
+    played = player(sim)
+    began = played.now()
+    (tmp_path / "hello.eml").write_bytes(b"Subject: Hello\r\n\r\nHi\r\n")
+    played.play(write(tmp_path, STORY))
+    ann, bob = played.messages(ANN), played.messages(BOB)
+    assert [message.number for message in ann] == [1, 2, 3]
+    assert "TRASH" in ann[0].folders
+    assert "STARRED" in ann[-1].folders
+    assert "UNREAD" not in ann[-1].folders
+    [archive] = [one["id"] for one in sim.get(f"mailboxes/{BOB}")["folders"] if one["key"] == "archive"]
+    assert [(message.subject, message.folders, message.read) for message in bob] == [
+        ("Hello", [archive], True)
+    ]
+    assert (played.now() - began).total_seconds() == 26 * 3600
+    assert [fault["kind"] for fault in sim.get("faults")] == ["throttle"]
+    assert set(re.findall(r'do = "(\w+)"', STORY)) == set(STEPS) - {"wait"}
+
+
+def test_wait_continues_once_the_client_made_its_requests(sim: Simulation, tmp_path: Path):
+    played = player(sim)
+    sim.create("gmail", ANN)
+    story = write(
+        tmp_path,
+        '[[step]]\ndo = "wait"\nendpoint = "getProfile"\nmailbox = "ann@*"\ntimes = 2\n'
+        '[[step]]\ndo = "deliver"\nmailbox = "ann@example.com"\n'
+        '[[step]]\ndo = "wait"\nendpoint = "getProfile"\n',
+    )
+    headers = {"authorization": f"Bearer {played.gmail_token(ANN)}"}
+    thread = threading.Thread(target=played.play, args=[story])
+    thread.start()
+    with httpx2.Client(trust_env=False, headers=headers) as http:
+        for _ in range(2):
+            assert http.get(f"{played.gmail_url}/users/me/profile").status_code == 200
+        deadline = time.monotonic() + 60
+        while not played.messages(ANN):
+            assert time.monotonic() < deadline
+        assert thread.is_alive()
+        http.get(f"{played.gmail_url}/users/me/profile")
+    thread.join(60)
+    assert not thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ('[[step]]\ndo = "delvier"', "story.toml, step 1: unknown step 'delvier'; did you mean 'deliver'?"),
+        (
+            '[[step]]\ndo = "settle"\n[[step]]\ndo = "deliver"\nmailbx = "a@b"',
+            "story.toml, step 2 (deliver): unknown field 'mailbx'; did you mean 'mailbox'?",
+        ),
+        (
+            '[[step]]\ndo = "fault"\nkind = "push_lots"',
+            "step 1 (fault): unknown kind 'push_lots'; did you mean 'push_lost'?",
+        ),
+        ('[[step]]\ndo = "move"\nmailbox = "a@b"\nmessage = 1', "step 1 (move): "),
+        ('[[step]]\ndo = "wait"\ntimes = "many"', "step 1 (wait): "),
+        ('[[steps]]\ndo = "settle"', "unknown key 'steps'; did you mean 'step'?"),
+        ("", "has no steps"),
+        ("[[step]]\nx = 1", 'step 1: needs do = "…", one of create, deliver'),
+        ("[[step", "is not TOML"),
+    ],
+)
+def test_a_mistake_is_named_with_file_step_and_nearest_name(
+    text: str, why: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    file = write(tmp_path, text)
+    with pytest.raises(SimulatorError, match=re.escape(why)):
+        read_scenario(file)
+    for options in (["--scenario", str(file)], ["play", str(file), "http://127.0.0.1:1"]):
+        with pytest.raises(SystemExit) as ended:
+            main(options)
+        said = capsys.readouterr().err
+        assert (ended.value.code, said.count("\n"), why in said) == (2, 1, True), said
+
+
+def test_a_step_that_fails_is_named(sim: Simulation, tmp_path: Path):
+    story = write(tmp_path, '[[step]]\ndo = "settle"\n[[step]]\ndo = "revoke"\nmailbox = "no@example.com"\n')
+    with pytest.raises(SimulatorError, match=r"story.toml, step 2 \(revoke\): .*no mailbox no@example.com"):
+        player(sim).play(story)
+    story = write(tmp_path, '[[step]]\ndo = "wait"\nseconds = 0.1\nendpoint = "history.list"\n')
+    with pytest.raises(SimulatorError, match=r"0 of 1 requests to history.list"):
+        player(sim).play(story)
+
+
+def test_play_names_a_simulator_that_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    story = str(write(tmp_path, '[[step]]\ndo = "settle"\n'))
+    for url, why in (("http://127.0.0.1:1", "cannot reach mailsim"), ("nowhere", "is not a URL of mailsim")):
+        with pytest.raises(SystemExit):
+            main(["play", story, url])
+        assert why in capsys.readouterr().err
+
+
+def test_the_command_plays_a_story_and_stops_if_a_step_fails(tmp_path: Path):
+    story = write(tmp_path, STORY.split('[[step]]\ndo = "deliver"', maxsplit=1)[0])
+    with subprocess.Popen(
+        command("--scenario", str(story)), stdout=subprocess.PIPE, text=True, env=environment()
+    ) as process:
+        assert process.stdout is not None
+        ready = ready_line(process.stdout)
+        deadline = time.monotonic() + 60
+        while len(httpx2.get(f"{ready['control']}/mailboxes", trust_env=False).json()) < 2:
+            assert time.monotonic() < deadline
+        main(["play", str(write(tmp_path, '[[step]]\ndo = "settle"\n')), ready["http"]])
+        process.terminate()
+        assert process.wait(30) == 0
+    story = write(tmp_path, '[[step]]\ndo = "revoke"\nmailbox = "no@example.com"\n')
+    ended = subprocess.run(
+        command("--scenario", str(story)),
+        capture_output=True, text=True, timeout=60, check=False, env=environment(),
+    )  # fmt: skip
+    assert ended.returncode == 2
+    assert "step 1 (revoke)" in ended.stderr.splitlines()[-1]
+    assert json.loads(ended.stdout)["http"]
+
+
+def test_the_readme_explains_every_step_and_its_story_is_valid(tmp_path: Path):
+    text = README.read_text(encoding="utf-8")
+    section = text.partition("## Play a scenario")[2].partition("\n## ")[0]
+    assert {verb for verb in STEPS if f"`{verb}`" not in section} == set()
+    assert len(section.splitlines()) < 70
+    story = section.partition("```toml\n")[2].partition("```")[0]
+    assert len(read_scenario(write(tmp_path, story))) >= 5
