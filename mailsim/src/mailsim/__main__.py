@@ -100,12 +100,13 @@ def _play(arguments: Sequence[str]) -> None:
     if not {"-h", "--help"} & set(arguments) and len(arguments) != 2:
         raise InvalidRequest("usage: mailsim play FILE URL")
     parsed = parser.parse_args(arguments)
-    if urlsplit(parsed.url).scheme != "http" or not urlsplit(parsed.url).netloc:
-        raise InvalidRequest(f"{parsed.url!r} is not a URL of mailsim, such as http://127.0.0.1:8026")
+    url: str = parsed.url.rstrip("/")
+    if not url.startswith("http://"):
+        raise InvalidRequest(f"{url!r} is not a URL of mailsim, such as http://127.0.0.1:8026")
     try:
-        play_scenario(MailSimulator(parsed.url.rstrip("/"), "", "", {}), Path(parsed.file), _report)
+        play_scenario(MailSimulator(url, "", "", {}), Path(parsed.file), _report)
     except OSError as error:
-        raise InvalidRequest(f"cannot reach mailsim at {parsed.url}: {error}") from error
+        raise InvalidRequest(f"cannot reach mailsim at {url}: {error}") from error
 
 
 def _report(line: str) -> None:
