@@ -61,7 +61,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     verb: ClassVar[str] = ""
 
     def play(self, story: Story) -> None:
-        raise NotImplementedError
+        raise TypeError(f"{type(self).__name__} has no action")
 
     def to_body(self, *left_out: str) -> dict[str, Any]:
         """Return the fields that the file set, except some."""

@@ -242,7 +242,7 @@ def _grant_client_credentials(
 
 
 def _select_scopes(text: str | None, granted: list[str], application: OAuthApplication) -> list[str]:
-    """Return the scopes of the new token: all granted ones, or the requested subset."""
+    """Return the scopes of the new token: all granted ones, the requested first."""
     if not text:
         return granted
     selected = scopes.parse_scopes(text)
@@ -251,11 +251,7 @@ def _select_scopes(text: str | None, granted: list[str], application: OAuthAppli
     allowed = {*granted, *scopes.IDENTITY}
     if not allowed.issuperset(selected):
         raise EntraError(65001, app=application.client_id, name=application.name)
-    # Keep the granted identity scopes: Entra keeps returning an id_token.
-    return [
-        *(name for name in selected if name in granted),
-        *(n for n in granted if n in scopes.IDENTITY and n not in selected),
-    ]
+    return [*(name for name in selected if name in granted), *(n for n in granted if n not in selected)]
 
 
 def _add_client_info(answer: dict[str, Any], form: dict[str, str], user: EntraUser) -> dict[str, Any]:

@@ -1,0 +1,33 @@
+"""Details of tokens that clients rely on: scopes after a refresh, and challenges for refused tokens."""
+
+import httpx2
+import jwt
+
+from simulator.driver import Simulation
+
+SCOPES = ["offline_access", "User.Read", "Mail.ReadWrite", "Mail.Send"]
+
+
+def test_a_refresh_for_one_scope_keeps_everything_that_was_consented(sim: Simulation, address: str):
+    """Microsoft, "Scopes and permissions": a token holds all permissions consented for its resource."""
+    sim.create("outlook", address)
+    tokens = sim.post("microsoft/tokens", address=address, scopes=SCOPES)
+    client = sim.ready["clients"]["outlook"]
+    form = {"client_id": client["client_id"], "client_secret": client["client_secret"]}
+    form |= {
+        "grant_type": "refresh_token",
+        "refresh_token": tokens["refresh_token"],
+        "scope": "Mail.ReadWrite",
+    }
+    answer = httpx2.post(f"{sim.http}/common/oauth2/v2.0/token", data=form, trust_env=False).json()
+    claims = jwt.decode(answer["access_token"], options={"verify_signature": False})
+    assert set(claims["scp"].split()) == set(SCOPES) - {"offline_access"}
+    assert answer["scope"].split() == ["Mail.ReadWrite", "User.Read", "Mail.Send"]
+
+
+def test_graph_challenges_a_refused_token(sim: Simulation):
+    """RFC 6750, section 3: a 401 has a WWW-Authenticate header; Graph's names where to sign in."""
+    headers = {"authorization": "Bearer refused"}
+    answer = httpx2.get(f"{sim.http}/v1.0/me/messages", headers=headers, trust_env=False)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith('Bearer realm="", authorization_uri="https://')
