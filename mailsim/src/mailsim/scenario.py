@@ -61,7 +61,7 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
     verb: ClassVar[str] = ""
 
     def play(self, story: Story) -> None:
-        raise TypeError(f"{type(self).__name__} has no action")
+        raise TypeError(f"{type(self).__name__} cannot be played on {story.sim.url}")
 
     def to_body(self, *left_out: str) -> dict[str, Any]:
         """Return the fields that the file set, except some."""
