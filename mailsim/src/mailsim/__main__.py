@@ -297,18 +297,18 @@ async def _run(command: CommandOptions, failures: list[str]) -> None:
 def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles, failures: list[str]) -> None:
     if command.supervised:
         _stop_when_stdin_closes()
+    if command.is_sample:
+        create_sample_mailboxes(sim)
     ready = _make_ready_line(sim, tls_files)
-    sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
+    text = (
+        describe_start(sim, str(tls_files.ca))
+        if command.is_for_person
+        else msgspec.json.encode(ready).decode()
+    )
+    sys.stdout.write(text + "\n")
     sys.stdout.flush()
     if command.show_clients:
         sys.stderr.write(explain_clients(ready))
-    if command.is_sample:
-        create_sample_mailboxes(sim)
-    if command.is_for_person:
-        sys.stdout.write(describe_start(sim, str(tls_files.ca)) + "\n")
-        sys.stdout.flush()
-    else:
-        _print_ready_line(sim, tls_files)
     if command.scenario is not None:
         _play_in_thread(MailSimulator(sim.base_urls["http"], "", "", {}), command.scenario, failures)
 
