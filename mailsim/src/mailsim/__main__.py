@@ -1,6 +1,6 @@
 """The `mailsim` command: parses the options, starts the server, says that it is ready.
 
-For a program, that is one line of JSON; for a person at a terminal, a text about what to do next.
+It prints one line of JSON for programs and, at a terminal, a text about what to do next.
 """
 
 import argparse
@@ -300,12 +300,9 @@ def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles, failure
     if command.is_sample:
         create_sample_mailboxes(sim)
     ready = _make_ready_line(sim, tls_files)
-    text = (
-        describe_start(sim, str(tls_files.ca))
-        if command.is_for_person
-        else msgspec.json.encode(ready).decode()
-    )
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(msgspec.json.encode(ready).decode() + "\n")
+    if command.is_for_person:
+        sys.stdout.write(describe_start(sim, str(tls_files.ca)) + "\n")
     sys.stdout.flush()
     if command.show_clients:
         sys.stderr.write(explain_clients(ready))
