@@ -294,6 +294,8 @@ async def _build_tabs(
 ) -> list[ListTab]:
     """The choices of the list's main filter, with the other filters kept."""
     name = definition.tabs
+    if not name:
+        return []
     main = next(each for each in definition.filters if each.name == name)
     offered = [choice for choice in (*main.choices, *choices.get(name, ())) if choice.value != ALL]
     if len(offered) > 8:

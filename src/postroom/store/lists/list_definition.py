@@ -98,7 +98,7 @@ class ListDefinition:
     columns: Sequence[ListColumn]
     filters: Sequence[ListFilter]
     sorts: Sequence[ListSort]
-    tabs: str  # the filter whose choices are tabs
+    tabs: str  # the filter whose choices are tabs; empty where counting them would read every row
     tab_condition: LiteralString  # that filter, for the value `chosen.value`
     totals: ListTotals | None = None
     links: Sequence[LiteralString] = ()  # columns with the ids that other columns link to

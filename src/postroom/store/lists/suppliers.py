@@ -8,17 +8,22 @@ SUPPLIERS: Final = ListDefinition(
     name="suppliers",
     title="Suppliers",
     noun=("supplier", "suppliers"),
-    # The name is that of the newest record, as in `store.suppliers`.
+    # One of its names, to sort and search by. The shown one is that of the newest record.
     table="""
         (
             SELECT supplier_id AS id, min(kind) AS kind, count(*) AS records, max(confirmed_at) AS newest_at,
-                (array_agg(supplier ORDER BY confirmed_at DESC)
-                    FILTER (WHERE supplier IS NOT NULL))[1] AS name
+                max(supplier) AS name
             FROM records WHERE supplier_id IS NOT NULL AND state IN ('confirmed', 'reopened')
             GROUP BY supplier_id
         ) AS suppliers
     """,
     joins="""
+        LEFT JOIN LATERAL (
+            SELECT supplier AS name FROM records
+            WHERE organization_id = current_organization() AND supplier_id = suppliers.id
+                AND supplier IS NOT NULL AND state IN ('confirmed', 'reopened')
+            ORDER BY confirmed_at DESC, id DESC LIMIT 1
+        ) AS newest ON true
         LEFT JOIN LATERAL (
             SELECT fields->>'vat_id' AS vat_id FROM records
             WHERE supplier_id = suppliers.id AND fields->>'vat_id' <> '' ORDER BY confirmed_at DESC LIMIT 1
@@ -38,7 +43,7 @@ SUPPLIERS: Final = ListDefinition(
     id="suppliers.id",
     id_type="uuid",
     columns=(
-        ListColumn("name", "Supplier", "coalesce(suppliers.name, 'Unnamed supplier')", placement="heading"),
+        ListColumn("name", "Supplier", "coalesce(newest.name, 'Unnamed supplier')", placement="heading"),
         ListColumn("vat_id", "VAT ID", "known.vat_id", "code"),
         ListColumn("kind", "Documents", "suppliers.kind", "kind"),
         ListColumn("records", "Records", "suppliers.records", "number"),
@@ -50,8 +55,8 @@ SUPPLIERS: Final = ListDefinition(
         ListFilter("q", "Search", "suppliers.name ILIKE '%%' || %(q)s || '%%'", "search"),
         ListFilter("kind", "Documents", "suppliers.kind = %(kind)s"),
     ),
-    tabs="kind",
-    tab_condition="suppliers.kind = chosen.value",
+    tabs="",
+    tab_condition="",
     sorts=(
         ListSort("newest", "suppliers.newest_at", "moment", is_descending=True),
         ListSort("name", "lower(coalesce(suppliers.name, ''))"),
