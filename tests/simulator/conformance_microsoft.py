@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 from urllib.parse import parse_qsl
 
 from simulator.graph_types import document, is_a, properties
@@ -66,6 +66,7 @@ _RULES = f"{_USER}{_FOLDER}/messageRules"
 _CATEGORIES = f"{_USER}/outlook/masterCategories"
 _REPLIES = ("Reply", "ReplyAll", "Forward")
 _SUBSCRIPTION = "/subscriptions/{subscription-id}"
+_GROUP = "/groups/{group-id}"
 
 
 def _of_messages(at: str) -> tuple[Operation, ...]:
@@ -142,6 +143,12 @@ OPERATIONS = (
 )
 # These are described in parts of Microsoft's OpenAPI that are not available here.
 UNDESCRIBED_OPERATIONS = (
+    Operation("GET", "/groups", "group", many=True),
+    Operation("GET", _GROUP, "group"),
+    Operation("GET", f"{_GROUP}/members", "directoryObject", many=True),
+    Operation("GET", f"{_GROUP}/members/microsoft.graph.user", "user", many=True),
+    Operation("GET", f"{_GROUP}/transitiveMembers", "directoryObject", many=True),
+    Operation("GET", f"{_GROUP}/transitiveMembers/microsoft.graph.user", "user", many=True),
     Operation("GET", "/users", "user", many=True),
     Operation("GET", "/users/$count"),
     Operation("GET", _USER, "user"),
@@ -286,8 +293,9 @@ def _headers(exchange: dict[str, Any], text: str, headers: dict[str, str]) -> It
 
 
 def _error(value: Any) -> Iterator[str]:
-    error = value.get("error", {})
-    if set(value) != {"error"} or not isinstance(error, dict) or not {"code", "message"} <= set(error):
+    error: dict[str, Any] = value.get("error", {})
+    whole: Any = error
+    if set(value) != {"error"} or not isinstance(whole, dict) or not {"code", "message"} <= set(error):
         yield f"error envelope {value}"
         return
     if set(error) - {"code", "message", "target", "details", "innerError"}:
@@ -323,16 +331,18 @@ def _page(value: Any, operation: Operation) -> Iterator[str]:
 
 def _entity(value: Any, declared: str, where: str) -> Iterator[str]:
     """Check an entity, which always has an ID."""
-    if declared in _NAMED and isinstance(value, dict) and not value.get("id"):
+    entity: Any = value
+    if declared in _NAMED and isinstance(value, dict) and not entity.get("id"):
         yield f"{where} has no id"
     yield from _object(value, declared, where)
 
 
-def _object(value: Any, declared: str, where: str) -> Iterator[str]:
-    if not isinstance(value, dict):
+def _object(found: Any, declared: str, where: str) -> Iterator[str]:
+    if not isinstance(found, dict):
         yield f"{where} is no object"
         return
-    name = value.get("@odata.type", f"#microsoft.graph.{declared}").removeprefix("#microsoft.graph.")
+    value = cast("dict[str, Any]", found)
+    name: str = value.get("@odata.type", f"#microsoft.graph.{declared}").removeprefix("#microsoft.graph.")
     if name != declared and not is_a(name, declared):
         yield f"{where} is a {name}, not a {declared}"
         return
@@ -356,7 +366,7 @@ def _values(value: Any, known: Any, where: str) -> Iterator[str]:
     elif not isinstance(value, list):
         yield f"{where} is no list"
     else:
-        for place, item in enumerate(value):
+        for place, item in enumerate(cast("list[Any]", value)):
             yield from _value(item, known, f"{where}[{place}]")
 
 

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import SplitResult, urlsplit
 
+import msgspec
+
 from mailsim.entra.aadsts import ERRORS, EntraError
 from mailsim.entra.scopes import APPLICATION
 from mailsim.entra.signing import ClientCertificate, b64url, read_certificate
@@ -41,6 +43,15 @@ class EntraUser:
     @property
     def is_personal(self) -> bool:
         return self.tid == PERSONAL_TENANT
+
+
+class EntraGroup(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A group of the tenant of its domain; a member is the address of a user or of another group."""
+
+    mail: str
+    name: str = ""
+    description: str = ""
+    members: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -87,6 +98,7 @@ class EntraDirectory:
         self.sessions: dict[str, str] = {}  # browser cookie -> oid
         self.refusals: dict[int, PlannedRefusal] = {}
         self.disabled: set[str] = set()  # oids
+        self.groups: dict[str, EntraGroup] = {}  # by address in lower case
         self._settings: dict[str, EntraApplicationSettings] = {}
         self._users: dict[str, EntraUser] = {}
         self._count = 0
@@ -117,15 +129,19 @@ class EntraDirectory:
     def list_users(self, tenant: str) -> list[EntraUser]:
         """Return the users who may sign in through this tenant of a URL."""
         users = [self.get_user(mailbox) for mailbox in self.registry.list_mailboxes("outlook")]
-        return [user for user in users if self.admits(tenant, user)]
+        name = self.check_tenant(tenant)
+        return [user for user in users if self._is_in(name, user)]
 
     def admits(self, tenant: str, user: EntraUser) -> bool:
-        name = tenant.lower()
+        return self._is_in(self.check_tenant(tenant), user)
+
+    def _is_in(self, name: str, user: EntraUser) -> bool:
+        """Whether a user belongs to a tenant that `check_tenant` returned."""
         if name == "common":
             return True
         if name in {"organizations", "consumers"}:
             return user.is_personal == (name == "consumers")
-        return user.tid == self.tenant_id(tenant)
+        return user.tid == name
 
     def tenant_id(self, tenant: str) -> str:
         """Return the GUID of a tenant given as GUID or domain. Raises 90002 if it does not exist."""
@@ -143,6 +159,21 @@ class EntraDirectory:
         """Return the tenant's GUID, or `common`, `organizations`, `consumers` in lower case."""
         name = tenant.lower()
         return name if name in {"common", "organizations", "consumers"} else self.tenant_id(tenant)
+
+    # Groups
+
+    def list_groups(self, tid: str) -> list[EntraGroup]:
+        return [group for group in self.groups.values() if self._get_group_tenant(group) == tid]
+
+    def find_group(self, tid: str, name: str) -> EntraGroup | None:
+        """Find a group by its ID."""
+        return next((group for group in self.list_groups(tid) if self.get_group_id(group) == name), None)
+
+    def get_group_id(self, group: EntraGroup) -> str:
+        return guid(self.registry.seed, "group", group.mail.lower())
+
+    def _get_group_tenant(self, group: EntraGroup) -> str:
+        return self.registry.tenant_id(group.mail.rpartition("@")[2].lower())
 
     # Applications
 

@@ -9,6 +9,8 @@ DELEGATED = (
     "User.Read",
     "User.Read.All",
     "User.ReadBasic.All",
+    "Group.Read.All",
+    "GroupMember.Read.All",
     "Mail.Read",
     "Mail.ReadBasic",
     "Mail.ReadWrite",
@@ -24,6 +26,8 @@ DELEGATED = (
 )
 APPLICATION = (
     "User.Read.All",
+    "Group.Read.All",
+    "GroupMember.Read.All",
     "Mail.Read",
     "Mail.ReadBasic",
     "Mail.ReadBasic.All",

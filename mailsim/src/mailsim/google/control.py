@@ -65,7 +65,11 @@ class GoogleControl:
     pubsub: PubSub
 
     def endpoints(self) -> tuple[ControlEndpoint, ...]:
-        return (*self._list_sign_in_endpoints(), *self._list_pubsub_endpoints())
+        return (
+            *self._list_sign_in_endpoints(),
+            *self._list_pubsub_endpoints(),
+            *self._list_message_endpoints(),
+        )
 
     def _list_sign_in_endpoints(self) -> tuple[ControlEndpoint, ...]:
         at = "/google"
@@ -106,7 +110,7 @@ class GoogleControl:
         )
 
     def _list_pubsub_endpoints(self) -> tuple[ControlEndpoint, ...]:
-        at, topics, subscriptions = "/google", "/google/topics", "/google/subscriptions"
+        topics, subscriptions = "/google/topics", "/google/subscriptions"
         subscribe, end = (
             "Create or replace a subscription; without push_endpoint, to pull",
             "Delete a subscription",
@@ -140,13 +144,21 @@ class GoogleControl:
                 status=201,
             ),
             ControlEndpoint("DELETE", subscriptions, end, self.remove_subscription, query=ResourceName),
+        )
+
+    def _list_message_endpoints(self) -> tuple[ControlEndpoint, ...]:
+        count = "Count the messages that a pull subscription has not acknowledged"
+        return (
             ControlEndpoint(
                 "POST",
-                f"{at}/publish",
+                "/google/publish",
                 "Publish a message",
                 self.publish_message,
                 AffectedCount,
                 NewPubSubMessage,
+            ),
+            ControlEndpoint(
+                "GET", "/google/backlog", count, self.count_backlog, AffectedCount, query=ResourceName
             ),
         )
 
@@ -191,6 +203,11 @@ class GoogleControl:
 
     async def remove_subscription(self, call: ControlCall) -> None:
         self.pubsub.remove_subscription(call.query.name)
+
+    async def count_backlog(self, call: ControlCall) -> AffectedCount:
+        if call.query.name not in self.pubsub.subscriptions:
+            raise NotFound(f"there is no subscription {call.query.name}")
+        return AffectedCount(len(self.pubsub.backlogs.get(call.query.name, ())))
 
     async def publish_message(self, call: ControlCall) -> AffectedCount:
         if call.body.topic not in self.pubsub.topics:

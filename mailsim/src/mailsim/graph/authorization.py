@@ -124,6 +124,13 @@ def check_directory_permission(access: EntraAccessToken) -> None:
         raise _directory_denied()
 
 
+def check_group_permission(access: EntraAccessToken) -> None:
+    """Raise unless the token may read groups and their members."""
+    held = access.scopes if access.user else access.roles
+    if not held & {"Group.Read.All", "GroupMember.Read.All"}:
+        raise _directory_denied()
+
+
 def _directory_denied() -> GraphError:
     message = "Insufficient privileges to complete the operation."
     return GraphError(403, "Authorization_RequestDenied", message)

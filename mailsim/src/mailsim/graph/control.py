@@ -11,7 +11,7 @@ import msgspec
 from mailsim.control.endpoint import ControlCall, ControlEndpoint, change_options
 from mailsim.control.schemas import AffectedCount, ControlInput
 from mailsim.entra.aadsts import EntraError
-from mailsim.entra.directory import EntraUser, PlannedRefusal, SignInRefusal
+from mailsim.entra.directory import EntraGroup, EntraUser, PlannedRefusal, SignInRefusal
 from mailsim.entra.grants import EntraRefreshToken
 from mailsim.entra.scopes import APPLICATION, DELEGATED, IDENTITY
 from mailsim.entra.signing import read_certificate
@@ -78,6 +78,10 @@ class ApplicationSettingsChange(ControlInput, frozen=True):
     disabled: bool | msgspec.UnsetType = msgspec.UNSET
 
 
+class GroupAddress(ControlInput, frozen=True):
+    mail: str
+
+
 class AccountSettingsChange(ControlInput, frozen=True):
     """Account state to change. With `challenge`, Graph rejects the tokens issued so far."""
 
@@ -91,7 +95,12 @@ class MicrosoftControl:
     graph: GraphContext
 
     def endpoints(self) -> tuple[ControlEndpoint, ...]:
-        return (*self._token_endpoints(), *self._refusal_endpoints(), *self._settings_endpoints())
+        return (
+            *self._token_endpoints(),
+            *self._refusal_endpoints(),
+            *self._settings_endpoints(),
+            *self._group_endpoints(),
+        )
 
     def _token_endpoints(self) -> tuple[ControlEndpoint, ...]:
         options = "/microsoft/options"
@@ -141,6 +150,25 @@ class MicrosoftControl:
                 AccountSettingsChange,
             ),
         )
+
+    def _group_endpoints(self) -> tuple[ControlEndpoint, ...]:
+        path, add = "/microsoft/groups", "Create or replace a group of the tenant of its domain"
+        return (
+            ControlEndpoint("GET", path, "List groups", self.list_groups, list[EntraGroup]),
+            ControlEndpoint("POST", path, add, self.add_group, EntraGroup, EntraGroup, status=201),
+            ControlEndpoint("DELETE", path, "Delete a group", self.remove_group, query=GroupAddress),
+        )
+
+    async def list_groups(self, _call: ControlCall) -> list[EntraGroup]:
+        return list(self.graph.entra.directory.groups.values())
+
+    async def add_group(self, call: ControlCall) -> EntraGroup:
+        self.graph.entra.directory.groups[call.body.mail.lower()] = call.body
+        return call.body
+
+    async def remove_group(self, call: ControlCall) -> None:
+        if self.graph.entra.directory.groups.pop(call.query.mail.lower(), None) is None:
+            raise NotFound(f"there is no group {call.query.mail}")
 
     async def mint_microsoft_tokens(self, call: ControlCall) -> Tokens:
         body: NewMicrosoftTokens = call.body

@@ -141,6 +141,19 @@ USER = make_entity_type(
         "userType": "text",
     },
 )
+GROUP = make_entity_type(
+    "group",
+    {
+        "id": "id",
+        "displayName": "text",
+        "description": "text",
+        "mail": "text",
+        "mailNickname": "text",
+        "mailEnabled": "bool",
+        "securityEnabled": "bool",
+        "groupTypes": "texts",
+    },
+)
 MAILBOX_SETTINGS = make_entity_type(
     "mailboxSettings",
     {

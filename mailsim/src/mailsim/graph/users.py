@@ -2,7 +2,8 @@
 
 import base64
 import binascii
-from typing import Any, cast
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, cast
 
 from mailsim.entra.directory import EntraUser
 from mailsim.graph import authorization, entity_types, filters, odata
@@ -15,6 +16,7 @@ DEFAULT_PAGE = 100
 MAX_PAGE = 999
 _ONLY_SELECTED = ("accountEnabled", "userType")
 _TOKEN = b"mailsim:"
+T = TypeVar("T")
 
 
 async def get(call: GraphCall) -> GraphResponse:
@@ -22,11 +24,11 @@ async def get(call: GraphCall) -> GraphResponse:
     query = call.query(entity_types.USER)
     tail = f"users({','.join(query.select)})/$entity" if query.select else "users/$entity"
     return GraphResponse(
-        200, {"@odata.context": call.context(tail), **_to_json(call, call.user, query.select)}
+        200, {"@odata.context": call.context(tail), **to_json(call, call.user, query.select)}
     )
 
 
-def _to_json(call: GraphCall, user: EntraUser, select: tuple[str, ...] | None) -> dict[str, Any]:
+def to_json(call: GraphCall, user: EntraUser, select: tuple[str, ...] | None) -> dict[str, Any]:
     properties = _get_properties(call, user)
     names = [name for name in properties if name not in _ONLY_SELECTED] if select is None else select
     return {name: properties[name] for name in names}
@@ -54,15 +56,26 @@ def _get_properties(call: GraphCall, user: EntraUser) -> dict[str, Any]:
 async def list_page(call: GraphCall) -> GraphResponse:
     """Return a page of the tenant's users, by default a hundred."""
     query, users = _find_users(call)
-    size, start = query.top or DEFAULT_PAGE, _parse_token(call.raw.get("$skiptoken"))
-    tail = f"users({','.join(query.select)})" if query.select else "users"
+    return make_page(call, query, "users", users, lambda user: to_json(call, user, query.select))
+
+
+def make_page(
+    call: GraphCall,
+    query: odata.ODataQuery,
+    kind: str,
+    entries: Sequence[T],
+    convert: Callable[[T], dict[str, Any]],
+) -> GraphResponse:
+    """Return a page of directory objects, by default a hundred."""
+    size, start = query.top or DEFAULT_PAGE, parse_token(call.raw.get("$skiptoken"))
+    tail = f"{kind}({','.join(query.select)})" if query.select else kind
     answer: dict[str, Any] = {"@odata.context": call.context(tail)}
     if query.count and _is_advanced(call):
-        answer["@odata.count"] = len(users)
-    if start + size < len(users):
-        options = {**call.raw, "$skiptoken": _make_token(start + size)}
+        answer["@odata.count"] = len(entries)
+    if start + size < len(entries):
+        options = {**call.raw, "$skiptoken": make_token(start + size)}
         answer["@odata.nextLink"] = odata.build_link(call.url, options)
-    answer["value"] = [_to_json(call, user, query.select) for user in users[start : start + size]]
+    answer["value"] = [convert(entry) for entry in entries[start : start + size]]
     return GraphResponse(200, answer)
 
 
@@ -81,6 +94,14 @@ def _find_users(call: GraphCall) -> tuple[odata.ODataQuery, list[EntraUser]]:
     """Return the users that pass the filter, in order."""
     authorization.check_directory_permission(call.access)
     query = call.query(entity_types.USER)
+    users = call.graph.entra.directory.list_users(call.access.tid)
+    return query, select_objects(call, query, users, lambda user: _get_properties(call, user))
+
+
+def select_objects(
+    call: GraphCall, query: odata.ODataQuery, entries: Sequence[T], properties: Callable[[T], dict[str, Any]]
+) -> list[T]:
+    """Return the directory objects that pass the filter, in order."""
     if query.search is not None:
         raise not_simulated(call.method, f"{call.path}?$search")
     if "$skip" in call.raw:
@@ -91,15 +112,13 @@ def _find_users(call: GraphCall) -> tuple[odata.ODataQuery, list[EntraUser]]:
             "Request_BadRequest",
         )
     _check_advanced(call, query)
-    rows = [
-        (_get_properties(call, user), user) for user in call.graph.entra.directory.list_users(call.access.tid)
-    ]
+    rows = [(properties(entry), entry) for entry in entries]
     where = query.where
     if where is not None:
         rows = [row for row in rows if filters.matches(where, row[0].get)]
     for path, descending in reversed(query.orderby):
         rows.sort(key=lambda row: str(row[0][path] or "").casefold(), reverse=descending)
-    return query, [user for _, user in rows]
+    return [entry for _, entry in rows]
 
 
 def _check_advanced(call: GraphCall, query: odata.ODataQuery) -> None:
@@ -123,16 +142,16 @@ def _unsupported(message: str) -> GraphError:
     return bad_request(message, "Request_UnsupportedQuery")
 
 
-def _make_token(position: int) -> str:
+def make_token(position: int) -> str:
     return base64.urlsafe_b64encode(_TOKEN + str(position).encode()).decode()
 
 
-def _parse_token(text: str | None) -> int:
+def parse_token(text: str | None) -> int:
     if text is None:
         return 0
     try:
         position = base64.urlsafe_b64decode(text.encode("ascii")).removeprefix(_TOKEN)
-        if position.isdigit() and _make_token(int(position)) == text:
+        if position.isdigit() and make_token(int(position)) == text:
             return int(position)
     except (ValueError, binascii.Error):
         pass
