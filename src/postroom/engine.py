@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from postroom.config import Settings
 from postroom.documents.pipelines import Pipelines
 from postroom.flow.documents.value_checks import ReviewContext
+from postroom.flow.mail.pull import PullContext
 from postroom.flow.mail.sync import SyncContext
 from postroom.flow.mailboxes.connect import ConnectContext
+from postroom.flow.mailboxes.directories import DirectoryContext
 from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.flow.outbound.deliver import DeliverContext
@@ -66,9 +68,11 @@ class Engine:
     remote: Callable[[Mailbox], RemoteMailbox]
     connect: ConnectContext
     subscribe: SubscribeContext
+    pull: PullContext | None  # if notifications are pulled, and not pushed
     sync: SyncContext
     deliver: DeliverContext
     review: ReviewContext
+    directories: DirectoryContext
     handlers: Mapping[WorkKind, WorkHandler]
 
     @property

@@ -19,6 +19,7 @@ OrganizationId = NewType("OrganizationId", UUID)
 MailboxId = NewType("MailboxId", UUID)
 SubscriptionId = NewType("SubscriptionId", UUID)
 MemberId = NewType("MemberId", UUID)
+DirectoryId = NewType("DirectoryId", UUID)
 UPLOADER = "upload@localhost"  # the sender of an uploaded file, if none is given
 
 
@@ -40,6 +41,8 @@ class WorkKind(StrEnum):
 
     SUBSCRIBE = "subscribe"  # create or renew the push subscription of a mailbox
     SYNC = "sync"  # mirror a mailbox from its cursors
+    SYNC_DIRECTORY = "sync_directory"  # list a directory, and let users join and leave
+    SYNC_DIRECTORY_USER = "sync_directory_user"  # connect the mailbox of a user who joins, or let it leave
     AUDIT = "audit"  # compare a mailbox at its provider with the store
     APPLY_POLICY = "apply_policy"  # remove content that a lowered content policy no longer allows
     APPLY_RETENTION = "apply_retention"  # remove an organization's rows whose retention has passed
@@ -60,9 +63,7 @@ class MailboxHealth(StrEnum):
 
     ACTIVE = "active"
     TOKEN_REFRESH_FAILED = "token_refresh_failed"  # noqa: S105  # the grant is lost: the owner must reconnect
-    SUBSCRIPTION_EXPIRED = (
-        "subscription_expired"  # no push arrives; it is being recreated, and sweeps continue
-    )
+    SUBSCRIPTION_EXPIRED = "subscription_expired"  # no push arrives; it is being recreated
     PROVIDER_ERROR = "provider_error"  # the mailbox cannot be read, or the provider denies it a subscription
     OPERATOR_ERROR = "operator_error"  # the mailbox cannot be read until an operator acts
 

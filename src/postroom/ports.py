@@ -14,6 +14,7 @@ from postroom.model import (
     AppCredential,
     ChangePage,
     ContentPolicy,
+    DirectoryId,
     FetchedMessage,
     FetchFailure,
     Grant,
@@ -196,6 +197,26 @@ class PushReader(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class PulledNotification:
+    """A notification that waits in a queue until its receipt is acknowledged; None if it is unreadable."""
+
+    receipt: str
+    notification: Notification | None
+
+
+class NotificationQueue(Protocol):
+    """Holds notifications of a provider that does not push them. Any number of processes may pull."""
+
+    async def pull(self) -> Sequence[PulledNotification]:
+        """Wait a while for notifications. Those that are not acknowledged in time come again."""
+        ...
+
+    async def acknowledge(self, receipts: Sequence[str]) -> None:
+        """Remove notifications from the queue. Does nothing about those that are gone."""
+        ...
+
+
 class ProviderLogin(Protocol):
     """The OAuth endpoints of one provider: authorization, token exchange, refresh, revocation."""
 
@@ -219,8 +240,15 @@ class ProviderLogin(Protocol):
         """The scopes of app-only tokens; empty if the provider fixes them for the whole application."""
         ...
 
-    async def app_tokens(self, credential: AppCredential, user_id: str, scopes: frozenset[str]) -> Tokens:
-        """Get tokens that open the mailbox of a user."""
+    async def app_tokens(
+        self,
+        credential: AppCredential,
+        user_id: str,
+        scopes: frozenset[str],
+        *,
+        replacing: Secret | None = None,
+    ) -> Tokens:
+        """Get tokens that open the mailbox of a user, other than the one that they replace."""
         ...
 
     async def app_account(self, credential: AppCredential, address: str) -> Account:
@@ -229,6 +257,26 @@ class ProviderLogin(Protocol):
 
     async def revoke(self, token: Secret) -> RevocationResult:
         """Revoke a token; what the provider confirmed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DirectoryUser:
+    """A user of a Workspace or tenant. `inactive_reason`: why the mailbox cannot be used, if it cannot."""
+
+    account: Account
+    inactive_reason: str | None = None
+
+
+class RemoteDirectory(Protocol):
+    """The users of a Google Workspace or a Microsoft 365 tenant. Calls are rate-limited."""
+
+    def list_users(self, groups: Sequence[str]) -> AsyncIterator[Sequence[DirectoryUser]]:
+        """Iterate over all users, or over the members of these groups and of the groups in them.
+
+        Raises NotFound, with its name in the message, if a group does not exist. A failure in the middle is
+        raised: a listing that ends is complete.
+        """
         ...
 
 
@@ -246,6 +294,10 @@ class Provider(Protocol):
 
     def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> RemoteMailbox:
         """Return a client for one mailbox. `folder`, an id or well-known name, limits it to one folder."""
+        ...
+
+    def directory(self, credential: AppCredential, admin: str | None) -> RemoteDirectory:
+        """Return a client for a directory. `admin`: the administrator on whose behalf it is read (Google)."""
         ...
 
 
@@ -302,7 +354,7 @@ class SecretLocation:
     """The row and field a secret belongs to. A secret sealed for one location does not open at another."""
 
     organization: OrganizationId
-    mailbox: MailboxId
+    mailbox: MailboxId | DirectoryId  # or a directory, whose mailboxes share its grant
     field: Literal["grant", "access"]
 
     @property

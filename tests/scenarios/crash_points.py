@@ -37,7 +37,8 @@ class Effect:
 
 def _commit(name: str, scenario: str, **given: Any) -> Effect:
     place = _TRANSACTION if "within" in given else _FENCED
-    return Effect(f"commit.{name}", scenario, place, **{"usual": "before"} | given)
+    values: dict[str, Any] = {"usual": "before"} | given
+    return Effect(f"commit.{name}", scenario, place, **values)
 
 
 EFFECTS = (
@@ -193,6 +194,24 @@ EFFECTS = (
         usual=None,
     ),
     _commit("rotate_key", "RotateKey", within="postroom.store.credentials:reseal_grant", usual=None),
+    _commit("sync_directory", "DirectoryListing", kind="sync_directory", provider="gmail", usual=None),
+    _commit("sync_directory_user", "DirectoryListing", kind="sync_directory_user", call=2, provider="gmail"),
+    Effect(
+        "notification.pull",
+        "Pull",
+        f"{_GMAIL}.pubsub:PubSubQueue.pull",
+        "NotificationQueue.pull",
+        provider="gmail",
+        usual=None,
+    ),
+    Effect(
+        "notification.acknowledge",
+        "Pull",
+        f"{_GMAIL}.pubsub:PubSubQueue.acknowledge",
+        "NotificationQueue.acknowledge",
+        provider="gmail",
+        usual="before",
+    ),
     Effect("queue.send", "Queue", "postroom.sqs:SqsQueue.send", "SqsQueue.send", usual=None),
     Effect("queue.receive", "Queue", "postroom.sqs:SqsQueue.receive", "SqsQueue.receive", usual=None),
     Effect("queue.delete", "Queue", "postroom.sqs:SqsQueue.delete", "SqsQueue.delete", usual=None),
@@ -230,6 +249,8 @@ WITHOUT_EFFECT = frozenset(
         "Provider.login",
         "Provider.push",
         "Provider.mailbox",
+        "Provider.directory",
+        "RemoteDirectory.list_users",
         "IdentityProvider.name",
         "IdentityProvider.authorization_url",
         "IdentityProvider.identity",  # uses up the code of one sign-in, which the person repeats

@@ -18,6 +18,7 @@ from postroom.cli import (
     config,
     db,
     demo,
+    directories,
     doctor,
     documents,
     exit_codes,
@@ -65,6 +66,7 @@ app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=export.EXAMPLES)(export.export)
 app.add_typer(mailboxes.group)
+app.add_typer(directories.group)
 app.add_typer(members.group)
 app.add_typer(api_keys.group)
 app.add_typer(webhooks.group)

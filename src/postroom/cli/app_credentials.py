@@ -69,6 +69,26 @@ def read_options(
         raise SettingsError("--app-only requires --tenant, --client-id and --mailbox.")
     if (options.secret_file is None) == (options.certificate is None):
         raise SettingsError("--app-only requires either --secret-file or --certificate.")
+    _check_address(options.mailbox)
+    return _read_microsoft_credential(options), options.mailbox.lower(), options.folder
+
+
+def read_credential(options: AppOnlyOptions, provider: ProviderName) -> AppCredential:
+    """Validate the options of a credential that opens many mailboxes, and read it."""
+    if provider is ProviderName.GMAIL:
+        if options.key_file is None or any(option is not None for option in options._replace(key_file=None)):
+            raise SettingsError("For gmail, give --key-file, and no other credential or folder.")
+        client_id, key_file = _read_key_file(options.key_file)
+        return AppCredential(None, client_id, certificate=key_file)
+    is_complete = options.tenant is not None and options.client_id is not None
+    if not is_complete or (options.secret_file is None) == (options.certificate is None):
+        raise SettingsError("For outlook, give --tenant, --client-id, and --secret-file or --certificate.")
+    return _read_microsoft_credential(options)
+
+
+def _read_microsoft_credential(options: AppOnlyOptions) -> AppCredential:
+    assert options.tenant
+    assert options.client_id
     if not re.fullmatch(r"[A-Za-z0-9.-]{1,255}", options.tenant) or options.tenant in {
         "common",
         "organizations",
@@ -77,13 +97,11 @@ def read_options(
         raise SettingsError("--tenant must be the ID or the domain of one tenant.")
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", options.client_id):
         raise SettingsError("--client-id must be the application (client) ID, a GUID.")
-    _check_address(options.mailbox)
     if options.folder is not None and not re.fullmatch(r"[A-Za-z0-9_=-]{1,255}", options.folder):
         raise SettingsError("--folder must be a well-known name such as Inbox or Archive, or a folder ID.")
     secret = Secret(_read_text(options.secret_file).strip()) if options.secret_file else None
     pem = _read_certificate(options.certificate) if options.certificate else None
-    credential = AppCredential(options.tenant.lower(), options.client_id, secret, pem)
-    return credential, options.mailbox.lower(), options.folder
+    return AppCredential(options.tenant.lower(), options.client_id, secret, pem)
 
 
 def _read_google_options(options: AppOnlyOptions) -> tuple[AppCredential, str, str | None]:

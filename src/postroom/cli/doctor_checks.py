@@ -10,16 +10,15 @@ import shutil
 import stat
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
 from postroom import config, interrupts
 from postroom.blobs.disk import RESERVED_BYTES
-from postroom.cli import startup
+from postroom.cli import notification_checks, startup
+from postroom.cli.doctor_check import DoctorCheck, DoctorCheckState
 from postroom.config import Settings
 from postroom.documents.sandbox.confinement import Confinement, Measure
 from postroom.documents.sandbox.file_sandbox import FileSandbox
@@ -50,20 +49,6 @@ _CONFINEMENT_REMEDIES: Final[Mapping[Measure, str]] = {
 }
 
 
-class DoctorCheckState(StrEnum):
-    OK = "ok"
-    WARN = "warn"
-    FAIL = "fail"
-
-
-@dataclass(frozen=True)
-class DoctorCheck:
-    name: str
-    state: DoctorCheckState
-    found: str
-    remedy: str | None = None
-
-
 def run_checks() -> Iterator[DoctorCheck]:
     """Run all checks in order and yield each result as soon as it is known."""
     yield check_python()
@@ -85,8 +70,10 @@ def run_checks() -> Iterator[DoctorCheck]:
         yield interrupts.run_async(check_queue(settings))
     yield check_listen_address(settings)
     yield check_public_url(settings)
-    if (proof := check_push_proof(settings)) is not None:
+    if (proof := notification_checks.check_push_proof(settings)) is not None:
         yield proof
+    if (gmail := notification_checks.check_gmail(settings)) is not None:
+        yield gmail
 
 
 def check_python() -> DoctorCheck:
@@ -422,33 +409,18 @@ def check_listen_address(settings: Settings) -> DoctorCheck:
 
 def check_public_url(settings: Settings) -> DoctorCheck:
     if settings.public_url is None:
-        remedy = "Set POSTROOM_PUBLIC_URL to the https URL of this Postroom, so that providers can push."
-        return DoctorCheck(
-            "public url", DoctorCheckState.WARN, "not set; new mail is found by sweeps only", remedy
+        remedy = (
+            "Set POSTROOM_PUBLIC_URL to the https URL of this Postroom, so that people can sign in and"
+            " providers can push."
         )
+        outlook = notification_checks.check_outlook(settings).found
+        return DoctorCheck("public url", DoctorCheckState.WARN, f"not set; Microsoft 365: {outlook}", remedy)
     if _is_postroom(settings.public_url):
         return DoctorCheck("public url", DoctorCheckState.OK, f"{settings.public_url} reaches Postroom")
     remedy = "Start `postroom serve` there; check DNS, certificate, proxy and firewall."
     return DoctorCheck(
         "public url", DoctorCheckState.WARN, f"Postroom does not respond at {settings.public_url}", remedy
     )
-
-
-def check_push_proof(settings: Settings) -> DoctorCheck | None:
-    """Check that Gmail pushes can be verified. None if Gmail is not configured."""
-    if not (settings.google_client_id and settings.google_client_secret and settings.pubsub_topic):
-        return None
-    if settings.pubsub_audience is None and settings.pubsub_token is None:
-        remedy = (
-            "Set POSTROOM_PUBSUB_AUDIENCE and POSTROOM_PUBSUB_SERVICE_ACCOUNT as in the Pub/Sub subscription,"
-            " or POSTROOM_PUBSUB_TOKEN."
-        )
-        found = "none is set: every Gmail push is rejected with status 403"
-        return DoctorCheck("push proof", DoctorCheckState.FAIL, found, remedy)
-    signed = f"tokens signed for {settings.pubsub_audience}" if settings.pubsub_audience else None
-    shared = "a shared token" if settings.pubsub_token else None
-    proofs = " and ".join(proof for proof in (signed, shared) if proof)
-    return DoctorCheck("push proof", DoctorCheckState.OK, f"Gmail pushes are verified by {proofs}")
 
 
 def _is_postroom(url: str) -> bool:

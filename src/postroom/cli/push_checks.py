@@ -5,6 +5,8 @@ A provider that proves its pushes with a secret of ours gets a test push from he
 """
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -15,6 +17,8 @@ from postroom.errors import PostroomError
 from postroom.model import Secret, SubscriptionId
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from postroom.engine import Engine
     from postroom.store.mailboxes import Mailbox
     from postroom.store.subscriptions import Subscription
@@ -69,7 +73,7 @@ async def _check_with_new_watch(
     engine: "Engine", mailbox: "Mailbox", live: "Subscription"
 ) -> PushCheckResult:
     """Renew the watch, which makes the provider push at once, and wait for that push."""
-    from postroom.store import mailboxes, subscriptions
+    from postroom.store import subscriptions
 
     async with engine.database.transaction(mailbox.organization) as connection:
         began = await subscriptions.read_clock(connection)
@@ -78,14 +82,44 @@ async def _check_with_new_watch(
         await engine.remote(mailbox).renew(live.remote_subscription, expires_at=expires_at)
     except PostroomError as error:
         return PushCheckResult(ok=False, words=str(error))
+    async with _pulling(engine):
+        return await _wait_for_notification(engine, mailbox, began)
+
+
+@asynccontextmanager
+async def _pulling(engine: "Engine") -> AsyncGenerator[None]:
+    """Pull during the block, if notifications are pulled: a worker may not be running."""
+    from postroom.flow.mail import pull
+
+    task = asyncio.create_task(pull.keep_pulling(engine.pull)) if engine.pull else None
+    try:
+        yield
+    finally:
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+async def _wait_for_notification(engine: "Engine", mailbox: "Mailbox", began: "datetime") -> PushCheckResult:
+    from postroom.store import mailboxes
+
     waited = 0.0
     while waited < WAIT_SECONDS:
         async with engine.database.transaction(mailbox.organization) as connection:
             found = await mailboxes.get(connection, mailbox.id)
         if found is not None and found.last_notified_at is not None and found.last_notified_at >= began:
-            return PushCheckResult(ok=True, words="a push of the provider arrived and was verified")
+            words = "was pulled" if engine.pull else "was pushed and verified"
+            return PushCheckResult(ok=True, words=f"a notification of the provider {words}")
         await asyncio.sleep(POLL_SECONDS)
         waited += POLL_SECONDS
+    if engine.pull:
+        return PushCheckResult(
+            ok=False,
+            words=f"no notification was pulled within {WAIT_SECONDS:.0f} seconds of a new watch. Check that"
+            f" {engine.settings.pubsub_subscription} belongs to {engine.settings.pubsub_topic}, has no push"
+            " endpoint, and that the service account may pull from it",
+        )
     return PushCheckResult(
         ok=False,
         words=f"no push arrived within {WAIT_SECONDS:.0f} seconds of a new watch. Check that the Pub/Sub"

@@ -19,7 +19,7 @@ from postroom.cli.options import JsonOption
 from postroom.model import ProviderName, WorkKind
 
 if TYPE_CHECKING:
-    from postroom.cli.doctor_checks import DoctorCheck
+    from postroom.cli.doctor_check import DoctorCheck
     from postroom.config import Settings
     from postroom.engine import Engine
     from postroom.model import OrganizationId
@@ -122,7 +122,13 @@ def check(mailbox: MailboxOrAllArgument = None, *, json: JsonOption = False) -> 
 
 async def _create(context: SubscriptionCommandContext, mailbox_name: str | None, *, json: bool) -> ExitCode:
     checks = await _check_reachability(context)
-    mailboxes = await _select_mailboxes(context, mailbox_name)
+    if context.engine.subscribe.unpushed == frozenset(ProviderName):
+        checks.append(_fail_without_public_url())
+    mailboxes = [
+        mailbox
+        for mailbox in await _select_mailboxes(context, mailbox_name)
+        if mailbox.provider not in context.engine.subscribe.unpushed
+    ]
     if any(map(_has_failed, checks)):
         _print_results(checks, [], json=json)
         return ExitCode.FAILED
@@ -202,14 +208,17 @@ def _to_json(row: "Subscription", mailbox: "Mailbox") -> dict[str, object]:
 
 
 async def _check_reachability(context: SubscriptionCommandContext) -> "list[DoctorCheck]":
-    """Check public URL and handshake: without them no provider can push."""
-    from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
+    """Check how notifications arrive, and the public URL and its handshake if there is one."""
+    from postroom.cli import notification_checks
+    from postroom.cli.doctor_check import DoctorCheck, DoctorCheckState
 
-    url = context.engine.settings.public_url
+    settings = context.engine.settings
+    gmail = notification_checks.check_gmail(settings)
+    checks = [*([gmail] if gmail else []), notification_checks.check_outlook(settings)]
+    url = settings.public_url
     if url is None:
-        remedy = "Set POSTROOM_PUBLIC_URL to the https URL at which providers reach the web process."
-        return [DoctorCheck("public url", DoctorCheckState.FAIL, "not set", remedy)]
-    checks = [await _check_public_address(url)]
+        return checks
+    checks.append(await _check_public_address(url))
     notification_url = f"{context.engine.subscribe.prefix(ProviderName.OUTLOOK)}{uuid4()}"
     fault = await context.engine.url_checker.find_handshake_fault(notification_url)
     if fault is None:
@@ -220,14 +229,21 @@ async def _check_reachability(context: SubscriptionCommandContext) -> "list[Doct
     return checks + await _check_push_proof(context)
 
 
+def _fail_without_public_url() -> "DoctorCheck":
+    from postroom.cli.doctor_check import DoctorCheck, DoctorCheckState
+
+    remedy = "Set POSTROOM_PUBLIC_URL to the https URL at which providers reach the web process."
+    return DoctorCheck("public url", DoctorCheckState.FAIL, "not set", remedy)
+
+
 async def _check_push_proof(context: SubscriptionCommandContext) -> "list[DoctorCheck]":
     """Check what Gmail pushes are verified with: the settings, and that the signing keys can be fetched."""
-    from postroom.cli import doctor_checks
-    from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
+    from postroom.cli import notification_checks
+    from postroom.cli.doctor_check import DoctorCheck, DoctorCheckState
     from postroom.errors import PostroomError
 
     settings = context.engine.settings
-    check = doctor_checks.check_push_proof(settings)
+    check = notification_checks.check_push_proof(settings)
     if check is None or check.state is DoctorCheckState.FAIL or settings.pubsub_audience is None:
         return [check] if check else []
     try:
@@ -245,7 +261,7 @@ async def _check_public_address(url: str) -> "DoctorCheck":
     from ipaddress import ip_address
     from urllib.parse import urlsplit
 
-    from postroom.cli.doctor_checks import DoctorCheck, DoctorCheckState
+    from postroom.cli.doctor_check import DoctorCheck, DoctorCheckState
     from postroom.config import LOOPBACK
 
     host = urlsplit(url).hostname or ""
@@ -267,7 +283,7 @@ async def _check_public_address(url: str) -> "DoctorCheck":
 
 
 def _has_failed(check: "DoctorCheck") -> bool:
-    from postroom.cli.doctor_checks import DoctorCheckState
+    from postroom.cli.doctor_check import DoctorCheckState
 
     return check.state is DoctorCheckState.FAIL
 
@@ -304,6 +320,9 @@ async def _check_mailbox(
     from postroom.cli import push_checks
     from postroom.errors import PostroomError
 
+    if mailbox.provider in context.engine.subscribe.unpushed:
+        words = "is swept; its provider cannot notify this Postroom"
+        return MailboxSubscriptionResult(str(mailbox.id), mailbox.provider, ok=True, words=words)
     live = await _find_live(context, mailbox)
     words = f"active until {live.expires_at:%Y-%m-%d %H:%M} UTC" if live else "has no subscription"
     ok = live is not None
@@ -381,7 +400,7 @@ def _print_summary(
     has_failed = any(map(_has_failed, checks)) or any(not result.ok for result in results)
     if not json:
         subscribed = sum(result.ok for result in results)
-        count = f"{subscribed} of {len(results)} mailboxes have a push subscription."
+        count = f"{subscribed} of {len(results)} mailboxes have a subscription, or need none."
         summary = count if results else "no mailbox is connected yet."
         typer.echo(f"{'FAILED' if has_failed else 'Success'}: {summary}")
     return ExitCode.FAILED if has_failed else ExitCode.OK

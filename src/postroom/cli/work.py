@@ -59,8 +59,8 @@ async def _work(settings: "Settings", url: str) -> None:
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.flow.documents import watch
     from postroom.flow.ledger import seal
-    from postroom.flow.mail import audit
-    from postroom.flow.mailboxes import subscribe
+    from postroom.flow.mail import audit, pull
+    from postroom.flow.mailboxes import directories, subscribe
     from postroom.flow.storage import blob_gc, blob_location
     from postroom.wiring import documents, storage
     from postroom.wiring.database import open_process_database
@@ -84,7 +84,9 @@ async def _work(settings: "Settings", url: str) -> None:
         daily = blob_gc.keep_scheduled(opened, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
         audits = audit.keep_scheduled(opened, settings.audit_days * 86400)
         watched = watch.keep_scheduled(opened, engine.organization, list(folders))
-        always = audits, seal.keep_scheduled(opened), subscribe.keep_scheduled(opened), daily, watched
+        always = [audits, seal.keep_scheduled(opened), subscribe.keep_scheduled(opened), daily, watched]
+        always += [directories.keep_scheduled(opened)]
+        always += [pull.keep_pulling(engine.pull)] if engine.pull else []
         stalls = worker.exit_when_stalled(settings.stall_seconds)
         queue = documents.build_queue(settings)
         if queue is not None:

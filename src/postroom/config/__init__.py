@@ -15,8 +15,16 @@ from typing import Any, cast
 from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
-from postroom.config.setting_types import LogFormat, LogLevel, Network, VaultKind, WakeMode
-from postroom.config.settings import LOOPBACK, PREFIX, Settings
+from postroom.config.server_settings import PREFIX
+from postroom.config.setting_types import (
+    LogFormat,
+    LogLevel,
+    Network,
+    PubSubDelivery,
+    VaultKind,
+    WakeMode,
+)
+from postroom.config.settings import LOOPBACK, Settings
 from postroom.errors import SettingsError
 
 __all__ = [
@@ -25,6 +33,7 @@ __all__ = [
     "LogFormat",
     "LogLevel",
     "Network",
+    "PubSubDelivery",
     "SettingView",
     "Settings",
     "VaultKind",

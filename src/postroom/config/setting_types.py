@@ -38,3 +38,8 @@ class WakeMode(StrEnum):
 class VaultKind(StrEnum):
     LOCAL = "local"  # encrypted in the database with keys of the operator
     SSM = "ssm"  # stored as parameters in AWS Systems Manager
+
+
+class PubSubDelivery(StrEnum):
+    PUSH = "push"  # to the public URL
+    PULL = "pull"  # by workers, which need no public URL

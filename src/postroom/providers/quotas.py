@@ -41,6 +41,11 @@ GMAIL: Final = {
 # Graph allows four concurrent requests per application and mailbox; one is left for other processes.
 GRAPH: Final = Quota(10_000, 600, 3, {})
 
+# The Directory API allows 2,400 requests per minute for each user of a project.
+GOOGLE_DIRECTORY: Final = Quota(2_400, 60, 4, {})
+# Graph allows an application 3,500 units in ten seconds in a small tenant. A page of members costs 3.
+MICROSOFT_DIRECTORY: Final = Quota(3_500 / 3, 10, 4, {})
+
 
 def gmail_quota(setting: str) -> Quota:
     """The quota of a setting: `new`, `old`, or units per minute at the new costs."""

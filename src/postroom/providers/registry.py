@@ -7,13 +7,19 @@ from dataclasses import dataclass
 
 import aiohttp
 
-from postroom.model import Secret
+from postroom.model import AppCredential, Secret
+from postroom.ports import ProviderLogin
+from postroom.providers import directory_errors, quotas
 from postroom.providers import openid as openid_connect
-from postroom.providers import quotas
+from postroom.providers.app_tokens import AppTokens
+from postroom.providers.gmail import directory as gmail_directory
+from postroom.providers.gmail import pubsub, service_account
 from postroom.providers.gmail import wire as gmail_wire
 from postroom.providers.gmail.adapter import GmailProvider
 from postroom.providers.gmail.login import GoogleLogin
+from postroom.providers.gmail.pubsub import PubSubQueue
 from postroom.providers.gmail.push import GmailPush
+from postroom.providers.graph import directory as graph_directory
 from postroom.providers.graph import wire as graph_wire
 from postroom.providers.graph.adapter import GraphProvider
 from postroom.providers.graph.login import EntraLogin
@@ -39,6 +45,7 @@ class GoogleProject:
     certs_url: str
     api_url: str
     quota: str = "new"  # or `old`, or units per minute and user
+    directory_url: str = "https://admin.googleapis.com"
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,28 @@ def build_gmail(
     )
     api = Transport(client, gmail_wire.to_error, clock)
     rate_limits = ProjectRateLimits(quotas.gmail_quota(google.quota), clock)
-    return GmailProvider(login, push, api, google.api_url, google.topic, rate_limits)
+    return GmailProvider(
+        login,
+        push,
+        api,
+        google.api_url,
+        google.topic,
+        rate_limits,
+        Transport(client, directory_errors.make_mapping(gmail_directory.DENIED), clock),
+        google.directory_url,
+        ProjectRateLimits(quotas.GOOGLE_DIRECTORY, clock),
+    )
+
+
+def build_pubsub_queue(
+    client: aiohttp.ClientSession, login: ProviderLogin, key: Secret, url: str, subscription: str
+) -> PubSubQueue:
+    """The subscription to pull from, with the key file of a service account."""
+    credential = AppCredential(None, "", certificate=key)
+    account = service_account.read_address(key)
+    scopes = frozenset({pubsub.SCOPE})
+    tokens = AppTokens(lambda old: login.app_tokens(credential, account, scopes, replacing=old))
+    return PubSubQueue(Transport(client, pubsub.to_error), url, subscription, tokens)
 
 
 def build_graph(
@@ -87,7 +115,16 @@ def build_graph(
     )
     subscriptions = Transport(client, graph_wire.to_subscription_error)
     rate_limits = ProjectRateLimits(quotas.GRAPH, clock)
-    return GraphProvider(login, GraphPush(), api, subscriptions, microsoft.api_url, rate_limits)
+    return GraphProvider(
+        login,
+        GraphPush(),
+        api,
+        subscriptions,
+        microsoft.api_url,
+        rate_limits,
+        Transport(client, directory_errors.make_mapping(graph_directory.DENIED), clock),
+        ProjectRateLimits(quotas.MICROSOFT_DIRECTORY, clock),
+    )
 
 
 def build_openid(

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from psycopg.rows import namedtuple_row
 
-from postroom.model import CredentialKind, MailboxId
+from postroom.model import CredentialKind, DirectoryId, MailboxId
 from postroom.ports import SealedSecret, SsmParameter, StoredSecret
 from postroom.store.database import Connection
 
@@ -28,6 +28,7 @@ class Credential:
     client_id: str | None = None
     access: SealedSecret | None = None
     access_expires_at: datetime | None = None
+    directory: DirectoryId | None = None  # the directory whose grant it is
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,28 +45,31 @@ async def save(
     mailbox: MailboxId,
     *,
     kind: CredentialKind,
-    grant: StoredSecret,
+    grant: StoredSecret | None,
     scopes: Collection[str] = (),
     tenant_id: str | None = None,
     client_id: str | None = None,
     access: SealedSecret | None = None,
     access_seconds: float | None = None,
+    directory: DirectoryId | None = None,
 ) -> None:
-    """Store or replace the credential of a mailbox.
+    """Store or replace the credential of a mailbox: a grant of its own, or that of a directory.
 
     This ends a lease on the row: a refresh of the previous grant must not overwrite this one.
     """
     await connection.execute(
         """
         INSERT INTO credentials (organization_id, mailbox_id, kind, tenant_id, client_id, scopes,
-            grant_key_id, sealed_grant, ssm_parameter, access_key_id, sealed_access, access_expires_at)
+            grant_key_id, sealed_grant, ssm_parameter, directory_id, access_key_id, sealed_access,
+            access_expires_at)
         VALUES (current_organization(), %(mailbox)s, %(kind)s, %(tenant_id)s, %(client_id)s, %(scopes)s,
-            %(grant_key_id)s, %(sealed_grant)s, %(ssm_parameter)s, %(access_key_id)s, %(sealed_access)s,
-            postroom_now() + %(access_seconds)s * interval '1 second')
+            %(grant_key_id)s, %(sealed_grant)s, %(ssm_parameter)s, %(directory)s, %(access_key_id)s,
+            %(sealed_access)s, postroom_now() + %(access_seconds)s * interval '1 second')
         ON CONFLICT (organization_id, mailbox_id) DO UPDATE SET
             kind = excluded.kind, tenant_id = excluded.tenant_id, client_id = excluded.client_id,
             scopes = excluded.scopes, grant_key_id = excluded.grant_key_id,
             sealed_grant = excluded.sealed_grant, ssm_parameter = excluded.ssm_parameter,
+            directory_id = excluded.directory_id,
             access_key_id = excluded.access_key_id, sealed_access = excluded.sealed_access,
             access_expires_at = excluded.access_expires_at,
             lease_token = NULL, leased_until = NULL, updated_at = postroom_now()
@@ -79,6 +83,7 @@ async def save(
             "grant_key_id": grant.key_id if isinstance(grant, SealedSecret) else None,
             "sealed_grant": grant.value if isinstance(grant, SealedSecret) else None,
             "ssm_parameter": grant.name if isinstance(grant, SsmParameter) else None,
+            "directory": directory,
             "access_key_id": access.key_id if access else None,
             "sealed_access": access.value if access else None,
             "access_seconds": access_seconds,
@@ -90,9 +95,14 @@ async def load(connection: Connection, mailbox: MailboxId) -> Credential | None:
     cursor = connection.cursor(row_factory=namedtuple_row)
     await cursor.execute(
         """
-        SELECT kind, tenant_id, client_id, scopes, grant_key_id, sealed_grant, ssm_parameter,
-            access_key_id, sealed_access, access_expires_at
-        FROM credentials WHERE mailbox_id = %s
+        SELECT coalesce(directories.kind, credentials.kind) AS kind,
+            coalesce(directories.tenant_id, credentials.tenant_id) AS tenant_id,
+            coalesce(directories.client_id, credentials.client_id) AS client_id, scopes,
+            coalesce(directories.grant_key_id, credentials.grant_key_id) AS grant_key_id,
+            coalesce(directories.sealed_grant, credentials.sealed_grant) AS sealed_grant,
+            coalesce(directories.ssm_parameter, credentials.ssm_parameter) AS ssm_parameter,
+            access_key_id, sealed_access, access_expires_at, directory_id
+        FROM credentials LEFT JOIN directories ON directories.id = directory_id WHERE mailbox_id = %s
         """,
         [mailbox],
     )
@@ -102,25 +112,27 @@ async def load(connection: Connection, mailbox: MailboxId) -> Credential | None:
 
 async def delete(connection: Connection, mailbox: MailboxId) -> Credential | None:
     """Delete the row and return its credential, so that the caller can remove it from the vault."""
-    cursor = connection.cursor(row_factory=namedtuple_row)
-    await cursor.execute(
-        """
-        DELETE FROM credentials WHERE mailbox_id = %s
-        RETURNING kind, tenant_id, client_id, scopes, grant_key_id, sealed_grant, ssm_parameter,
-            access_key_id, sealed_access, access_expires_at
-        """,
-        [mailbox],
-    )
-    row = await cursor.fetchone()
-    return None if row is None else _to_credential(row)
+    found = await load(connection, mailbox)
+    await connection.execute("DELETE FROM credentials WHERE mailbox_id = %s", [mailbox])
+    return found
 
 
 async def list_mailboxes_of_application(connection: Connection, client_id: str) -> list[MailboxId]:
-    """Mailboxes that use this application's credential."""
+    """Mailboxes with a credential of their own for this application."""
     cursor = await connection.execute(
-        "SELECT mailbox_id FROM credentials WHERE client_id = %s ORDER BY mailbox_id", [client_id]
+        """
+        SELECT mailbox_id FROM credentials WHERE client_id = %s AND directory_id IS NULL ORDER BY mailbox_id
+        """,
+        [client_id],
     )
     return [MailboxId(row[0]) for row in await cursor.fetchall()]
+
+
+async def count_by_directory(connection: Connection, directory: DirectoryId) -> int:
+    """Count the mailboxes that use a directory's grant."""
+    cursor = await connection.execute("SELECT count(*) FROM credentials WHERE directory_id = %s", [directory])
+    [(count,)] = await cursor.fetchall()
+    return count
 
 
 async def replace_grant(
@@ -201,6 +213,7 @@ async def count_by_key(connection: Connection) -> Mapping[str, int]:
         SELECT key_id, count(*) FROM (
             SELECT grant_key_id AS key_id FROM credentials
             UNION ALL SELECT access_key_id FROM credentials
+            UNION ALL SELECT grant_key_id FROM directories
             UNION ALL SELECT key_id FROM oauth_states WHERE expires_at > (SELECT postroom_now())
         ) AS sealed
         WHERE key_id IS NOT NULL GROUP BY key_id
@@ -211,7 +224,12 @@ async def count_by_key(connection: Connection) -> Mapping[str, int]:
 
 async def count_parameters(connection: Connection) -> int:
     """Count the organization's grants that are stored in AWS SSM."""
-    cursor = await connection.execute("SELECT count(ssm_parameter) FROM credentials")
+    cursor = await connection.execute(
+        """
+        SELECT (SELECT count(ssm_parameter) FROM credentials)
+            + (SELECT count(ssm_parameter) FROM directories)
+        """
+    )
     [(count,)] = await cursor.fetchall()
     return count
 
@@ -230,6 +248,7 @@ def _to_credential(row: Any) -> Credential:
         client_id=row.client_id,
         access=SealedSecret(row.access_key_id, row.sealed_access) if row.access_key_id else None,
         access_expires_at=row.access_expires_at,
+        directory=DirectoryId(row.directory_id) if row.directory_id else None,
     )
 
 

@@ -1,7 +1,7 @@
 """SsmVault: stores grants in AWS Systems Manager, each as a SecureString parameter.
 
-A parameter is named by its mailbox. Uses boto3 in threads and translates its errors. Their messages are
-dropped: AWS quotes values it rejects.
+A parameter is named by its mailbox or directory. Uses boto3 in threads and translates its errors. Their
+messages are dropped: AWS quotes values it rejects.
 """
 
 import asyncio

@@ -10,25 +10,27 @@ from typing import Final
 
 import aiohttp
 
-from postroom.config import Settings
+from postroom.config import PubSubDelivery, Settings
 from postroom.documents.pipelines import Pipelines
 from postroom.engine import Engine, WorkHandler
 from postroom.flow.documents import intake, screen
 from postroom.flow.ledger import seal
 from postroom.flow.ledger.seal import SealContext
 from postroom.flow.mail import audit, file_name_index, policy, retention, sync
+from postroom.flow.mail.pull import PullContext
 from postroom.flow.mail.retention import RetentionPeriods
 from postroom.flow.mail.sync import SyncContext
-from postroom.flow.mailboxes import subscribe
+from postroom.flow.mailboxes import directory_sync, directory_user, subscribe
 from postroom.flow.mailboxes.connect import ConnectContext
+from postroom.flow.mailboxes.directories import DirectoryContext
 from postroom.flow.mailboxes.subscribe import SubscribeContext
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.flow.outbound import deliver
 from postroom.flow.outbound.deliver import DeliverContext
 from postroom.flow.storage import blob_gc, database_recovery
 from postroom.flow.storage.blob_gc import BlobGcContext
-from postroom.model import ContentPolicy, ProviderName, WorkKind
-from postroom.ports import BlobStore
+from postroom.model import ContentPolicy, OrganizationId, ProviderName, WorkKind
+from postroom.ports import BlobStore, Provider
 from postroom.providers.graph.url_validation import NotificationUrlChecker
 from postroom.store.database import Database
 from postroom.store.ledger import Signer
@@ -57,12 +59,12 @@ def build_engine(
     ledger_heads, pipelines = secrets.build_ledger_heads(settings), documents.load_pipelines(settings)
     blobs = storage.build_limited_blob_store(settings, database)
     providers = remotes.build_providers(settings, client)
-    signing_in = remotes.find_sign_in_providers(settings, providers)
     url = (url or settings.public_url or "").rstrip("/")
     tokens = AccessTokens(database, providers, vault, sealer)
     subscribe_context = _build_subscribe_context(settings, database, tokens)
-    sync_context = _build_sync_context(settings, database, blobs, pipelines, tokens)
+    sync_context = _build_sync_context(settings, subscribe_context, blobs, pipelines, tokens)
     deliver_context = outbound.build_deliver_context(settings, database, sealer)
+    directory_context = _build_directory_context(settings, tokens, pipelines, url)
     return Engine(
         settings=settings,
         database=database,
@@ -80,37 +82,54 @@ def build_engine(
         simulator=remotes.build_simulator(client, settings.simulator_url) if settings.simulator_url else None,
         tokens=tokens,
         remote=tokens.open_mailbox,
-        connect=ConnectContext(database, providers, signing_in, vault, sealer, pipelines, url),
+        connect=directory_context.connect,
         subscribe=subscribe_context,
+        pull=_build_pull_context(settings, database, client, providers),
         sync=sync_context,
         deliver=deliver_context,
         review=documents.build_review_context(settings, pipelines),
+        directories=directory_context,
         handlers=_build_handlers(
             settings,
             subscribe_context,
             sync_context,
             deliver_context,
-            pipelines,
+            directory_context,
             ledger_keys=ledger_keys,
             ledger_heads=ledger_heads,
         ),
     )
 
 
+def _build_directory_context(
+    settings: Settings, tokens: AccessTokens, pipelines: Pipelines, url: str
+) -> DirectoryContext:
+    """The context of directories, which includes that of connecting single mailboxes."""
+    providers, vault, sealer = tokens.providers, tokens.vault, tokens.sealer
+    signing_in = remotes.find_sign_in_providers(settings, providers)
+    connect = ConnectContext(tokens.database, providers, signing_in, vault, sealer, pipelines, url)
+    return DirectoryContext(connect, tokens, settings.directory_sync_minutes * 60)
+
+
 def _build_sync_context(
     settings: Settings,
-    database: Database,
+    subscribing: SubscribeContext,
     blobs: BlobStore,
     pipelines: Pipelines,
     tokens: AccessTokens,
 ) -> SyncContext:
+    minutes = {
+        ProviderName.GMAIL: settings.gmail_sweep_minutes,
+        ProviderName.OUTLOOK: settings.outlook_sweep_minutes,
+    }
     return SyncContext(
-        database=database,
+        database=subscribing.database,
         remote=tokens.open_mailbox,
         blobs=blobs,
         sweep_seconds={
-            ProviderName.GMAIL: settings.gmail_sweep_minutes * 60,
-            ProviderName.OUTLOOK: settings.outlook_sweep_minutes * 60,
+            provider: 60
+            * (min(usual, settings.unpushed_sweep_minutes) if provider in subscribing.unpushed else usual)
+            for provider, usual in minutes.items()
         },
         backfill_days=settings.backfill_days,
         slice_seconds=SLICE_SECONDS,
@@ -123,6 +142,8 @@ def _build_sync_context(
 def _build_subscribe_context(
     settings: Settings, database: Database, tokens: AccessTokens
 ) -> SubscribeContext:
+    is_pulled = settings.pubsub_delivery is PubSubDelivery.PULL
+    queues = {ProviderName.GMAIL: settings.pubsub_subscription or ""} if is_pulled else {}
     return SubscribeContext(
         database=database,
         remote=tokens.open_mailbox,
@@ -131,7 +152,20 @@ def _build_subscribe_context(
             ProviderName.OUTLOOK: settings.subscription_renew_hours * 3600,
             ProviderName.GMAIL: settings.watch_renew_hours * 3600,
         },
+        queues=queues,
+        unpushed=frozenset() if settings.public_url else frozenset(ProviderName) - queues.keys(),
     )
+
+
+def _build_pull_context(
+    settings: Settings,
+    database: Database,
+    client: aiohttp.ClientSession,
+    providers: Mapping[ProviderName, Provider],
+) -> PullContext | None:
+    queue = remotes.build_notification_queue(settings, client, providers)
+    operator = OrganizationId(settings.organization)
+    return PullContext(database, queue, ProviderName.GMAIL, operator) if queue else None
 
 
 def _build_handlers(
@@ -139,7 +173,7 @@ def _build_handlers(
     subscribing: SubscribeContext,
     syncing: SyncContext,
     delivering: DeliverContext,
-    pipelines: Pipelines,
+    directories: DirectoryContext,
     *,
     ledger_keys: LedgerKeys,
     ledger_heads: LedgerHeads,
@@ -147,8 +181,10 @@ def _build_handlers(
     """None of them gives up: a sync that fails, for example, backs off and goes on from its cursor."""
     database, audit_seconds = syncing.database, settings.audit_days * 86400
     garbage = BlobGcContext(database, syncing.blobs, settings.blob_grace_hours * 3600)
-    periods = _build_retention_periods(settings)
+    periods, pipelines = _build_retention_periods(settings), directories.connect.pipelines
     return {
+        WorkKind.SYNC_DIRECTORY: WorkHandler(partial(directory_sync.run, directories)),
+        WorkKind.SYNC_DIRECTORY_USER: WorkHandler(partial(directory_user.run, directories)),
         WorkKind.SUBSCRIBE: WorkHandler(partial(subscribe.run, subscribing)),
         WorkKind.SYNC: WorkHandler(partial(sync.run, syncing)),
         WorkKind.AUDIT: WorkHandler(

@@ -10,9 +10,9 @@ from contextlib import AbstractAsyncContextManager
 
 import aiohttp
 
-from postroom.config import Settings
+from postroom.config import PubSubDelivery, Settings
 from postroom.model import ProviderName, Secret
-from postroom.ports import IdentityProvider, Provider
+from postroom.ports import IdentityProvider, NotificationQueue, Provider
 from postroom.providers import registry
 from postroom.providers.simulator import SimulatorControl
 from postroom.providers.transport import open_client
@@ -41,10 +41,25 @@ def build_providers(settings: Settings, client: aiohttp.ClientSession) -> Mappin
                 token_url=settings.google_token_url,
                 certs_url=settings.google_certs_url,
                 api_url=settings.gmail_url,
+                directory_url=settings.google_directory_url,
                 quota=settings.gmail_quota,
             ),
         )
     return providers
+
+
+def build_notification_queue(
+    settings: Settings, client: aiohttp.ClientSession, providers: Mapping[ProviderName, Provider]
+) -> NotificationQueue | None:
+    """The Pub/Sub subscription to pull notifications from, if they are not pushed."""
+    gmail = providers.get(ProviderName.GMAIL)
+    if gmail is None or settings.pubsub_delivery is not PubSubDelivery.PULL:
+        return None
+    assert settings.pubsub_key
+    assert settings.pubsub_subscription  # the settings are validated together
+    return registry.build_pubsub_queue(
+        client, gmail.login, settings.pubsub_key, settings.pubsub_url, settings.pubsub_subscription
+    )
 
 
 def find_sign_in_providers(

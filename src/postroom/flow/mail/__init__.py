@@ -1,6 +1,7 @@
 """Mail: how it arrives, how it is mirrored and checked, and how it is removed.
 
     push              authenticate pushes; enqueue a sync for each notification
+    pull              pull notifications where no public URL exists, and handle them like pushes
     push_rejections   count rejected notifications and record them in the ledger
     sync/             mirror a mailbox, page by page (its states are drawn there)
     audit             compare a mailbox at its provider with the store

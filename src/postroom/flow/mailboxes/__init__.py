@@ -4,6 +4,10 @@
     connect_request  what a person or a command asks to connect
     login_checks     the checks of a completed login, and the refusals that a person sees
     fixed_token      a token source with one given token
+    directories      the users of a Workspace or tenant: add, preview, remove
+    directory_plan   who joins and leaves, and whether a listing may be applied
+    directory_sync   the work that lists a directory (its states are drawn there)
+    directory_user   the work that connects one user, or lets one leave
     invitations      links with which a person who is not a member connects one mailbox
     tokens           access tokens, refreshed by one process for all
     subscribe        the push subscription: create, renew, recreate

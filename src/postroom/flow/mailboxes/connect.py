@@ -43,6 +43,7 @@ from postroom.model import (
     AppCredential,
     ContentPolicy,
     CredentialKind,
+    DirectoryId,
     Grant,
     Login,
     MailboxId,
@@ -286,7 +287,7 @@ def get_login_id(state: Secret) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _NewCredential:
+class NewCredential:
     """The credential that a mailbox uses from now on."""
 
     kind: CredentialKind
@@ -295,6 +296,11 @@ class _NewCredential:
     scopes: frozenset[str] = frozenset()
     tenant_id: str | None = None
     client_id: str | None = None
+    directory: DirectoryId | None = None  # stores the grant for all of its mailboxes
+
+    @property
+    def actor(self) -> str | None:
+        return f"directory:{self.directory}" if self.directory else None
 
 
 async def _connect_with_grant(
@@ -308,9 +314,9 @@ async def _connect_with_grant(
     assert grant.tokens.refresh  # `exchange` rejects a login without one
     provider = pending.provider
     scopes = context.providers[provider].login.scopes(pending.policy)
-    credential = _NewCredential(CredentialKind.DELEGATED, grant.tokens.refresh, grant.tokens, scopes)
+    credential = NewCredential(CredentialKind.DELEGATED, grant.tokens.refresh, grant.tokens, scopes)
     done = NewLedgerEntry("LOGIN_COMPLETED", "login", get_login_id(state), pending.actor_id)
-    return await _store_mailbox(
+    return await store_mailbox(
         context, organization, provider, grant.account, credential, policy=policy, folder=None, completed=done
     )
 
@@ -347,10 +353,10 @@ async def connect_app_only(
     grant = credential.client_secret or credential.certificate
     assert grant
     kind = CredentialKind.APP_SECRET if credential.client_secret else CredentialKind.APP_CERTIFICATE
-    new_credential = _NewCredential(
+    new_credential = NewCredential(
         kind, grant, tokens, scopes, tenant_id=credential.tenant_id, client_id=credential.client_id
     )
-    done = await _store_mailbox(
+    done = await store_mailbox(
         context, organization, provider, account, new_credential, policy=policy, folder=folder
     )
     await _replace_shared_credentials(context, done.mailbox, new_credential, credential.client_id)
@@ -358,7 +364,7 @@ async def connect_app_only(
 
 
 async def _replace_shared_credentials(
-    context: ConnectContext, from_: Mailbox, credential: _NewCredential, client_id: str
+    context: ConnectContext, from_: Mailbox, credential: NewCredential, client_id: str
 ) -> None:
     organization = from_.organization
     async with context.database.transaction(organization) as connection:
@@ -376,12 +382,12 @@ async def _replace_shared_credentials(
                 )
 
 
-async def _store_mailbox(
+async def store_mailbox(
     context: ConnectContext,
     organization: OrganizationId,
     provider: ProviderName,
     account: Account,
-    credential: _NewCredential,
+    credential: NewCredential,
     *,
     policy: ContentPolicy | None,
     folder: str | None,
@@ -395,7 +401,7 @@ async def _store_mailbox(
     new_policy, new_folder = _choose_policy_and_folder(known, policy, folder, credential)
     before = known.policy if known else new_policy
     location = SecretLocation(organization, id_, "grant")
-    stored_grant = await context.vault.store(location, credential.grant)
+    stored_grant = None if credential.directory else await context.vault.store(location, credential.grant)
     access = context.sealer.seal(replace(location, field="access").context, credential.tokens.access)
     async with context.database.transaction(organization) as connection:
         await mailboxes.lock_account(connection, provider, account)
@@ -417,6 +423,7 @@ async def _store_mailbox(
             client_id=credential.client_id,
             access=access,
             access_seconds=credential.tokens.expires_in_seconds,
+            directory=credential.directory,
         )
         await _record_connection(connection, found, credential, is_new=is_new, completed=completed)
     if policies.is_lowered(before, new_policy):
@@ -433,7 +440,7 @@ def _derive_mailbox_id(organization: OrganizationId, provider: ProviderName, acc
 
 
 def _choose_policy_and_folder(
-    known: Mailbox | None, policy: ContentPolicy | None, folder: str | None, credential: _NewCredential
+    known: Mailbox | None, policy: ContentPolicy | None, folder: str | None, credential: NewCredential
 ) -> tuple[ContentPolicy, str | None]:
     """Keep what a known mailbox has, unless the request changes it.
 
@@ -464,7 +471,7 @@ async def _apply_changed_settings(
 async def _record_connection(
     connection: Connection,
     mailbox: Mailbox,
-    credential: _NewCredential,
+    credential: NewCredential,
     *,
     is_new: bool,
     completed: NewLedgerEntry | None,
@@ -474,7 +481,7 @@ async def _record_connection(
         "MAILBOX_CONNECTED" if is_new else "MAILBOX_RECONNECTED",
         "mailbox",
         str(mailbox.id),
-        completed.actor_id if completed else None,
+        completed.actor_id if completed else credential.actor,
         payload={"provider": mailbox.provider, "policy": mailbox.policy, "credential": credential.kind},
         personal={"address": mailbox.address},
     )

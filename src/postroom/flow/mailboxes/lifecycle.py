@@ -134,7 +134,7 @@ async def disconnect(
     cleanup = await _ProviderCleanup.of(context, tokens, found, credential)
     others = await _find_other_mailboxes(context, found)
     revocation = await cleanup.leave(tokens.for_mailbox(organization, mailbox), alone=not others)
-    if credential is not None:
+    if credential is not None and credential.directory is None:
         # Before the row that names it is deleted: if this fails, the secret can still be found.
         await context.vault.delete(SecretLocation(organization, mailbox, "grant"), credential.grant)
     async with context.database.transaction(organization) as connection:

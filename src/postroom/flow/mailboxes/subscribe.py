@@ -15,7 +15,7 @@ import asyncio
 import random
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -70,15 +70,23 @@ LOST: Final = "The provider had dropped the subscription. It is being recreated.
 
 @dataclass(frozen=True)
 class SubscribeContext:
-    """The dependencies of the step."""
+    """The dependencies of the step.
+
+    `queues`: where notifications are pulled from, by provider. `unpushed`: the providers that cannot notify
+    this Postroom; sweeps find their new mail.
+    """
 
     database: Database
     remote: Callable[[Mailbox], RemoteMailbox]
     public_url: str | None
     renewal_seconds: Mapping[ProviderName, float]  # between renewals
+    queues: Mapping[ProviderName, str] = field(default_factory=dict[ProviderName, str])
+    unpushed: frozenset[ProviderName] = frozenset()
 
     def prefix(self, provider: ProviderName) -> str:
         """The prefix of this Postroom's notification URLs; the row's id follows."""
+        if queue := self.queues.get(provider):
+            return f"{queue}/"
         if self.public_url is None:
             raise OperatorError(
                 "Providers need a public URL to send notifications to. Set POSTROOM_PUBLIC_URL to the https"
@@ -96,6 +104,9 @@ async def run(context: SubscribeContext, lease: Lease) -> None:
             await work.finish(connection, [FinishedWork(lease)])
         return
     try:
+        if mailbox.provider in context.unpushed:
+            await _finish_without_push(context, lease, mailbox)
+            return
         remote, prefix = context.remote(mailbox), context.prefix(mailbox.provider)
         await _SubscribeRun(context, lease, mailbox, remote, prefix).run()
     except InvalidGrant as error:
@@ -110,6 +121,16 @@ async def run(context: SubscribeContext, lease: Lease) -> None:
     except (OperatorError, TransientError) as error:
         await _record_trouble(context, lease, mailbox, error)
         raise
+
+
+async def _finish_without_push(context: SubscribeContext, lease: Lease, mailbox: Mailbox) -> None:
+    """Leave the mailbox to sweeps. An earlier subscription expires by itself.
+
+    A worker that starts with a public URL schedules this work again.
+    """
+    async with work.fenced_transaction(context.database, lease) as connection:
+        await stored_health.clear_push_problem(connection, mailbox.id)
+        await work.finish(connection, [FinishedWork(lease)])
 
 
 async def _finish_with_failure(
@@ -280,7 +301,13 @@ class _SubscribeRun:
     # A pending subscription
 
     async def _adopt_pending(self, rows: Sequence[Subscription]) -> bool:
-        """Adopt a subscription that was requested before a crash; remove orphans."""
+        """Adopt a subscription that was requested before a crash; remove orphans.
+
+        A mailbox without any row has requested none. The list is not asked for it: it holds those of all
+        mailboxes of an application, and Graph limits how often it may be read.
+        """
+        if not rows:
+            return False
         listed = [
             subscription
             for subscription in await self.remote.list_subscriptions()

@@ -176,6 +176,9 @@ class _MailboxTokens:
     def _location(self, field: Literal["grant", "access"]) -> SecretLocation:
         return SecretLocation(self.organization, self.mailbox, field)
 
+    def _grant_location(self, credential: Credential) -> SecretLocation:
+        return SecretLocation(self.organization, credential.directory or self.mailbox, "grant")
+
     def _cache(self, token: Secret, seconds: float) -> Secret:
         self.owner.cached[self.mailbox] = _CachedToken(
             token, time.monotonic() + seconds - REFRESH_EARLY_SECONDS
@@ -198,7 +201,9 @@ class _MailboxTokens:
         """Refresh the token; None if the credential was replaced or erased meanwhile: read it again."""
         try:
             async with asyncio.timeout(CALL_SECONDS):
-                grant = await self.owner.vault.fetch(self._location("grant"), access.credential.grant)
+                grant = await self.owner.vault.fetch(
+                    self._grant_location(access.credential), access.credential.grant
+                )
                 tokens = await self._request_tokens(access, grant)
             return await self._store(access, lease, grant, tokens)
         except InvalidGrant as error:
@@ -225,7 +230,12 @@ class _MailboxTokens:
             if credential.kind is CredentialKind.DELEGATED:
                 return await login.refresh(grant, credential.scopes)
             app_credential = to_app_credential(credential, grant)
-            return await login.app_tokens(app_credential, access.provider_user_id, credential.scopes)
+            return await login.app_tokens(
+                app_credential,
+                access.provider_user_id,
+                credential.scopes,
+                replacing=self._decrypt(access),
+            )
         except OperatorError as error:
             await self._raise_alert(access, error)
             raise
@@ -284,10 +294,16 @@ class _MailboxTokens:
 
 def to_app_credential(credential: Credential, grant: Secret) -> AppCredential:
     """Rebuild an application's own credential from its row and its secret."""
-    by_secret = credential.kind is CredentialKind.APP_SECRET
+    return build_app_credential(credential.kind, credential.tenant_id, credential.client_id or "", grant)
+
+
+def build_app_credential(
+    kind: CredentialKind, tenant_id: str | None, client_id: str, grant: Secret
+) -> AppCredential:
+    by_secret = kind is CredentialKind.APP_SECRET
     return AppCredential(
-        tenant_id=credential.tenant_id,
-        client_id=credential.client_id or "",
+        tenant_id=tenant_id,
+        client_id=client_id,
         client_secret=grant if by_secret else None,
         certificate=None if by_secret else grant,
     )

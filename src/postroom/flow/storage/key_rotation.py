@@ -15,7 +15,7 @@ from postroom.errors import OperatorError, TransientError
 from postroom.flow.outbound import deliver
 from postroom.model import OrganizationId
 from postroom.ports import SealedSecret, SecretLocation
-from postroom.store import credentials, organizations, webhooks
+from postroom.store import credentials, directories, organizations, webhooks
 from postroom.store.connection import Connection
 from postroom.store.credentials import OutdatedSecrets
 from postroom.store.database import Database
@@ -140,8 +140,19 @@ async def _reseal_organization(database: Database, sealer: Sealer, organization:
             rows = await credentials.list_outdated(connection, key_id, after=after, limit=BATCH)
             done += sum([await _reseal_credential(connection, sealer, organization, row) for row in rows])
         if len(rows) < BATCH:
+            done += await _reseal_directories(database, sealer, organization)
             return done + await _reseal_webhooks(database, sealer, organization)
         after = rows[-1].mailbox
+
+
+async def _reseal_directories(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
+    done = 0
+    async with database.transaction(organization) as connection:
+        for directory, old in await directories.list_outdated_grants(connection, sealer.keys.first().id):
+            if new := _try_reseal(sealer, SecretLocation(organization, directory, "grant"), old):
+                await directories.reseal_grant(connection, directory, new)
+                done += 1
+    return done
 
 
 async def _reseal_webhooks(database: Database, sealer: Sealer, organization: OrganizationId) -> int:

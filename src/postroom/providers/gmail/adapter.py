@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from postroom.model import (
+    AppCredential,
     ChangePage,
     ContentPolicy,
     FetchedMessage,
@@ -22,6 +23,7 @@ from postroom.model import (
 from postroom.ports import SubscriptionRequest, TokenSource
 from postroom.providers.gmail import listings, messages, wire
 from postroom.providers.gmail.api import GmailApi
+from postroom.providers.gmail.directory import WorkspaceDirectory
 from postroom.providers.gmail.login import GoogleLogin
 from postroom.providers.gmail.push import GmailPush
 from postroom.providers.rate_limit import ProjectRateLimits
@@ -39,7 +41,21 @@ class GmailProvider:
     api_url: str
     topic: str
     rate_limits: ProjectRateLimits
+    directory_transport: Transport
+    directory_url: str
+    directory_limits: ProjectRateLimits
     name: ProviderName = ProviderName.GMAIL
+
+    def directory(self, credential: AppCredential, admin: str | None) -> WorkspaceDirectory:
+        address = admin or ""
+        return WorkspaceDirectory(
+            self.directory_transport,
+            self.directory_url,
+            self.login,
+            credential,
+            address,
+            self.directory_limits.for_mailbox(address),
+        )
 
     def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> "GmailMailbox":
         del folder  # a label is not a place where messages are: the whole account is synced

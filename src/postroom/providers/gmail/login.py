@@ -95,8 +95,16 @@ class GoogleLogin:
     def app_scopes(self, policy: ContentPolicy) -> frozenset[str]:
         return self.scopes(policy) - _IDENTITY
 
-    async def app_tokens(self, credential: AppCredential, user_id: str, scopes: frozenset[str]) -> Tokens:
+    async def app_tokens(
+        self,
+        credential: AppCredential,
+        user_id: str,
+        scopes: frozenset[str],
+        *,
+        replacing: Secret | None = None,
+    ) -> Tokens:
         """Impersonate a user of a Workspace that delegated these scopes to the service account."""
+        del replacing  # every token is a new one
         form = {
             "grant_type": _JWT_BEARER,
             "assertion": service_account.sign_assertion(

@@ -32,12 +32,14 @@ _INVALID_TOKEN: Final = (jwt.InvalidTokenError, ValueError, TypeError, OverflowE
 _STANDARD: Final = str.maketrans("-_", "+/")
 
 
-class _PubSubMessage(msgspec.Struct):
+class PubSubMessage(msgspec.Struct):
+    """A message of Pub/Sub, pushed or pulled; `data` is base64."""
+
     data: str = ""
 
 
 class _PubSubEnvelope(msgspec.Struct):
-    message: _PubSubMessage
+    message: PubSubMessage
     subscription: str = ""
 
 
@@ -152,10 +154,15 @@ class GmailPush:
             raise PushRejected("a Pub/Sub push cannot be parsed") from error
         if self.subscription is not None and envelope.subscription != self.subscription:
             raise PushRejected("a Pub/Sub push comes from another subscription")
-        data = envelope.message.data.translate(_STANDARD)
-        try:
-            address = _data.decode(b64decode(data + "=" * (-len(data) % 4))).email_address
-        except (msgspec.DecodeError, Base64Error, ValueError, RecursionError):
-            return None
-        plain = len(address) <= MAX_ADDRESS_CHARACTERS and address.isprintable()
-        return address.lower() if address and plain else None
+        return read_address(envelope.message)
+
+
+def read_address(message: PubSubMessage) -> str | None:
+    """The address whose mailbox changed; None if it cannot be read."""
+    data = message.data.translate(_STANDARD)
+    try:
+        address = _data.decode(b64decode(data + "=" * (-len(data) % 4))).email_address
+    except (msgspec.DecodeError, Base64Error, ValueError, RecursionError):
+        return None
+    plain = len(address) <= MAX_ADDRESS_CHARACTERS and address.isprintable()
+    return address.lower() if address and plain else None

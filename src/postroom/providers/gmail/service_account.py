@@ -23,8 +23,8 @@ class _KeyFile(msgspec.Struct):
 def sign_assertion(credential: AppCredential, *, subject: str, scopes: Collection[str], audience: str) -> str:
     """A JWT that asks for a token of the subject, as RFC 7523 and Google's domain-wide delegation define."""
     now = int(time.time())
+    key = _decode_key(credential.certificate or Secret(""))
     try:
-        key = msgspec.json.decode((credential.certificate or Secret("")).reveal(), type=_KeyFile)
         return jwt.encode(
             {
                 "iss": key.client_email,
@@ -38,5 +38,17 @@ def sign_assertion(credential: AppCredential, *, subject: str, scopes: Collectio
             algorithm="RS256",
             headers={"kid": key.private_key_id},
         )
-    except (msgspec.DecodeError, jwt.PyJWTError, ValueError, TypeError):
+    except (jwt.PyJWTError, ValueError, TypeError):
+        raise SettingsError(_INVALID) from None
+
+
+def read_address(key_file: Secret) -> str:
+    """The address of the service account, whose own tokens name it as their subject."""
+    return _decode_key(key_file).client_email
+
+
+def _decode_key(key_file: Secret) -> _KeyFile:
+    try:
+        return msgspec.json.decode(key_file.reveal(), type=_KeyFile)
+    except msgspec.DecodeError:
         raise SettingsError(_INVALID) from None

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 
 from postroom.errors import NotFound
 from postroom.model import (
+    AppCredential,
     ChangePage,
     ContentPolicy,
     FetchedMessage,
@@ -22,6 +23,7 @@ from postroom.model import (
 from postroom.ports import SubscriptionRequest, TokenSource
 from postroom.providers.graph import listings, messages, wire
 from postroom.providers.graph.api import IMMUTABLE, GraphApi
+from postroom.providers.graph.directory import TenantDirectory
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
 from postroom.providers.rate_limit import ProjectRateLimits
@@ -36,7 +38,16 @@ class GraphProvider:
     subscriptions: Transport
     api_url: str
     rate_limits: ProjectRateLimits
+    directory_transport: Transport
+    directory_limits: ProjectRateLimits
     name: ProviderName = ProviderName.OUTLOOK
+
+    def directory(self, credential: AppCredential, admin: str | None) -> TenantDirectory:
+        del admin  # the application reads the directory with its own permissions
+        limit = self.directory_limits.for_mailbox(f"{credential.tenant_id} {credential.client_id}")
+        return TenantDirectory(
+            self.directory_transport, f"{self.api_url}/v1.0", self.login, credential, limit
+        )
 
     def mailbox(self, user_id: str, tokens: TokenSource, folder: str | None = None) -> "GraphMailbox":
         api = GraphApi(

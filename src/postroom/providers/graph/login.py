@@ -1,9 +1,10 @@
 """OAuth at Entra: consent URL, code exchange, token refresh, app-only tokens and accounts."""
 
 import re
+import time
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 from urllib.parse import quote, urlencode
@@ -40,6 +41,7 @@ _GRAPH: Final = "https://graph.microsoft.com/"
 # Requested, but not always listed among the granted scopes.
 _IDENTITY: Final = frozenset({"openid", "profile", "email", "offline_access"})
 _GUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+SHARED_SECONDS: Final = 60.0  # how long an app-only token serves other mailboxes
 _ASSERTION: Final = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
 
@@ -52,6 +54,10 @@ class EntraLogin:
     tenant: str
     client_id: str
     client_secret: Secret
+    # App-only tokens with the time of their request, by credential.
+    recent_tokens: dict[AppCredential, tuple[float, Tokens]] = field(
+        default_factory=dict[AppCredential, tuple[float, Tokens]]
+    )
 
     def scopes(self, policy: ContentPolicy) -> frozenset[str]:
         mail = "Mail.ReadBasic" if policy is ContentPolicy.METADATA else "Mail.Read"
@@ -117,9 +123,26 @@ class EntraLogin:
         del policy  # an administrator's consent fixes the permissions of the application
         return frozenset()
 
-    async def app_tokens(self, credential: AppCredential, user_id: str, scopes: frozenset[str]) -> Tokens:
-        del user_id, scopes  # one token opens all mailboxes of the tenant
-        return await self._get_app_tokens(credential)
+    async def app_tokens(
+        self,
+        credential: AppCredential,
+        user_id: str,
+        scopes: frozenset[str],
+        *,
+        replacing: Secret | None = None,
+    ) -> Tokens:
+        """One token opens all mailboxes of the tenant: a fresh one serves all that ask at about that time.
+
+        Entra throttles clients that request the same token again and again (AADSTS50196).
+        """
+        del user_id, scopes
+        requested_at, tokens = self.recent_tokens.get(credential, (0.0, None))
+        age = time.monotonic() - requested_at
+        if tokens is None or age > SHARED_SECONDS or tokens.access == replacing:
+            requested_at, age = time.monotonic(), 0.0
+            tokens = await self._get_app_tokens(credential)
+            self.recent_tokens[credential] = requested_at, tokens
+        return replace(tokens, expires_in_seconds=tokens.expires_in_seconds - age)
 
     async def _get_app_tokens(self, credential: AppCredential) -> Tokens:
         proof = (
@@ -141,7 +164,7 @@ class EntraLogin:
     async def app_account(self, credential: AppCredential, address: str) -> Account:
         """The account by its immutable user id, or by its address if the application may not read users."""
         tokens = await self._get_app_tokens(credential)
-        tenant = await self._tenant_id(credential.tenant_id or "")
+        tenant = await self.get_tenant_id(credential.tenant_id or "")
         by_address = f"{tenant}:{address}"
         request = HttpRequest(
             "GET",
@@ -157,7 +180,7 @@ class EntraLogin:
         found = (user.mail or user.user_principal_name or address).lower()
         return Account(f"{tenant}:{user.id}", user.id, found, by_address)
 
-    async def _tenant_id(self, tenant: str) -> str:
+    async def get_tenant_id(self, tenant: str) -> str:
         """The ID of a tenant that may be given as a domain; the issuer of its tokens contains it."""
         if _GUID.fullmatch(tenant):
             return tenant.lower()

@@ -1,0 +1,345 @@
+"""`postroom directories`: connect the users of a Google Workspace or Microsoft 365 tenant, and keep in step.
+
+The steps are in `flow.mailboxes.directories` and `flow.mailboxes.directory_sync`.
+"""
+
+import re
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from postroom.cli import app_credentials as applications
+from postroom.cli.exit_codes import ExitCode
+from postroom.cli.mailboxes import MailboxCommandContext, run_command
+from postroom.cli.options import JsonOption
+from postroom.errors import OperatorError, SettingsError
+from postroom.model import ContentPolicy, ProviderName
+from postroom.store.directories import LeaverAction
+
+if TYPE_CHECKING:
+    from postroom.flow.mailboxes.directories import DirectoryPreview, NewDirectory
+    from postroom.store.directories import Directory
+
+group = typer.Typer(
+    name="directories",
+    help="Connect users of a Google Workspace or Microsoft 365 tenant, as they join and leave.",
+    no_args_is_help=True,
+    epilog="""\b
+Examples:
+  postroom directories add sales gmail --key-file key.json --admin admin@example.org --group sales@example.org
+  postroom directories preview sales""",
+)
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the directory.")]
+GroupOption = Annotated[
+    list[str] | None, typer.Option("--group", metavar="ADDRESS", help="Select the members of a group.")
+]
+DomainOption = Annotated[
+    list[str] | None, typer.Option("--domain", metavar="DOMAIN", help="Select addresses of a domain.")
+]
+MatchOption = Annotated[
+    list[str] | None, typer.Option("--match", metavar="PATTERN", help="Select addresses: sales-*@*.")
+]
+ExcludeOption = Annotated[
+    list[str] | None, typer.Option("--exclude", metavar="PATTERN", help="Do not select addresses.")
+]
+DirectoryPolicyOption = Annotated[ContentPolicy, typer.Option(help="Content policy.")]
+LeaversOption = Annotated[
+    LeaverAction, typer.Option(help="What happens to the mailbox of a user who leaves. Mail stays.")
+]
+MaxLeaversOption = Annotated[
+    int,
+    typer.Option(min=0, max=100, metavar="PERCENT", help="Stop and ask if more users than this leave."),
+]
+AdminOption = Annotated[
+    str | None, typer.Option(metavar="ADDRESS", help="Gmail: administrator who may read the directory.")
+]
+DryRunOption = Annotated[
+    bool, typer.Option("--dry-run", help="Show who would be connected, and store nothing.")
+]
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom directories add sales gmail --key-file key.json --admin admin@example.org \\
+      --group sales@example.org --dry-run
+  postroom directories add all outlook --tenant 72f9…1a --client-id 0b1c…9d --secret-file secret \\
+      --domain example.org --exclude 'test-*' --leavers disconnect"""
+)
+def add(
+    name: NameArgument,
+    provider: Annotated[ProviderName, typer.Argument(metavar="PROVIDER", help="Provider of the mailboxes.")],
+    *,
+    groups: GroupOption = None,
+    domains: DomainOption = None,
+    patterns: MatchOption = None,
+    excluded: ExcludeOption = None,
+    policy: DirectoryPolicyOption = ContentPolicy.FULL,
+    leavers: LeaversOption = LeaverAction.PAUSE,
+    max_leavers: MaxLeaversOption = 10,
+    admin: AdminOption = None,
+    key_file: applications.KeyFileOption = None,
+    tenant: applications.TenantOption = None,
+    client_id: applications.ClientIdOption = None,
+    secret_file: applications.SecretFileOption = None,
+    certificate: applications.CertificateOption = None,
+    folder: applications.FolderOption = None,
+    dry_run: DryRunOption = False,
+    json: JsonOption = False,
+) -> ExitCode:
+    """Add a directory, or change the one with this name, and connect its users.
+
+    Workers connect the users, subscribe to their mail, and keep in step as people join and leave. Groups,
+    domains and patterns must all match; without any, every user is selected.
+    """
+    from postroom.flow.mailboxes.directories import NewDirectory
+    from postroom.store.directories import DirectorySettings, UserSelection
+
+    _check_name_and_admin(name, provider, admin)
+    options = applications.AppOnlyOptions(tenant, client_id, None, secret_file, certificate, folder, key_file)
+    selection = UserSelection(*(_to_lower(values) for values in (groups, domains, patterns, excluded)))
+    wanted = NewDirectory(
+        name,
+        provider,
+        applications.read_credential(options, provider),
+        admin and admin.lower(),
+        DirectorySettings(selection, policy, folder, leavers, max_leavers),
+    )
+    return run_command(lambda context: _add(context, wanted, dry_run=dry_run, json=json))
+
+
+def _check_name_and_admin(name: str, provider: ProviderName, admin: str | None) -> None:
+    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name):
+        raise SettingsError("NAME must consist of at most 40 characters from a-z, 0-9 and -.")
+    if (provider is ProviderName.GMAIL) != (admin is not None):
+        raise SettingsError("--admin is required for gmail, and applies to it only.")
+
+
+def _to_lower(values: list[str] | None) -> tuple[str, ...]:
+    return tuple(value.strip().lower() for value in values or ())
+
+
+async def _add(
+    context: MailboxCommandContext, wanted: "NewDirectory", *, dry_run: bool, json: bool
+) -> ExitCode:
+    from postroom.cli import progress
+    from postroom.flow.mailboxes import directories
+    from postroom.flow.mailboxes.directories import DirectoryPreview, PreviewedUser
+
+    with progress.spinner("Listing the directory"):
+        listed = await directories.list_wanted(context.engine.directories, wanted)
+    if not dry_run:
+        directory = await directories.add(context.engine.directories, context.organization, wanted)
+        with progress.spinner("Comparing"):
+            preview = await directories.preview(context.engine.directories, directory)
+        return _print_preview(preview, json=json, note="Added. Workers connect these users now.")
+    users = [
+        PreviewedUser(user.account.address, "excluded", user.excluded_reason)
+        if user.excluded_reason
+        else PreviewedUser(user.account.address, "connect", "selected")
+        for user in listed
+    ]
+    return _print_preview(DirectoryPreview(users, None), json=json, note="Nothing was stored.")
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom directories preview sales
+  postroom directories preview sales --json | jq '.users[] | select(.outcome == "leave")'"""
+)
+def preview(name: NameArgument, *, json: JsonOption = False) -> ExitCode:
+    """Show what the next sync of a directory would do. Changes nothing."""
+
+    async def act(context: MailboxCommandContext) -> ExitCode:
+        from postroom.cli import progress
+        from postroom.flow.mailboxes import directories
+
+        directory = await _find(context, name)
+        with progress.spinner("Listing the directory"):
+            found = await directories.preview(context.engine.directories, directory)
+        return _print_preview(found, json=json)
+
+    return run_command(act)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom directories sync sales
+  postroom directories sync sales --confirm-leavers 40"""
+)
+def sync(
+    name: NameArgument,
+    *,
+    confirm_leavers: Annotated[
+        int | None,
+        typer.Option(min=1, metavar="COUNT", help="Let up to this many users leave, although it is many."),
+    ] = None,
+) -> None:
+    """Sync a directory now instead of at its next time. A worker does it."""
+
+    async def act(context: MailboxCommandContext) -> None:
+        from postroom.flow.mailboxes import directories
+
+        directory = await _find(context, name)
+        await directories.request_sync(
+            context.engine.directories, directory, confirmed_leavers=confirm_leavers
+        )
+
+    run_command(act)
+    typer.echo(f"Due now. Run `postroom directories show {name}` for the result.")
+
+
+@group.command(
+    "list",
+    epilog="""\b
+Examples:
+  postroom directories list
+  postroom directories list --json""",
+)
+def list_(*, json: JsonOption = False) -> None:
+    """List directories, with the number of users in each state."""
+
+    async def act(context: MailboxCommandContext) -> "list[tuple[Directory, dict[str, int]]]":
+        from postroom.store import directories, directory_users
+
+        async with context.engine.database.transaction(context.organization) as connection:
+            found = await directories.list_all(connection)
+            return [
+                (
+                    each,
+                    {str(k): v for k, v in (await directory_users.count_states(connection, each.id)).items()},
+                )
+                for each in found
+            ]
+
+    from postroom.cli import output
+
+    found = run_command(act)
+    if json:
+        output.print_json([_to_json(directory, counts) for directory, counts in found])
+        return
+    rows = [
+        (
+            directory.name,
+            directory.provider,
+            counts.get("connected", 0),
+            counts.get("joining", 0) + counts.get("leaving", 0),
+            counts.get("skipped", 0),
+            directory.listed_at,
+            directory.stop_reason or directory.last_error,
+        )
+        for directory, counts in found
+    ]
+    output.print_table(("NAME", "PROVIDER", "CONNECTED", "WAITING", "SKIPPED", "LISTED", "PROBLEM"), rows)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom directories show sales
+  postroom directories show sales --json | jq '.users[] | select(.state == "skipped")'"""
+)
+def show(name: NameArgument, *, json: JsonOption = False) -> ExitCode:
+    """Show a directory and its users. Exit code 1 if a person must act."""
+
+    async def act(context: MailboxCommandContext) -> ExitCode:
+        from postroom.cli import output
+        from postroom.store import directory_users
+
+        directory = await _find(context, name)
+        async with context.engine.database.transaction(context.organization) as connection:
+            users = await directory_users.list_by_directory(connection, directory.id)
+        counts = Counter(user.state.value for user in users)
+        problem = directory.stop_reason or directory.last_error
+        if json:
+            listed = [{"address": user.address, "state": user.state, "reason": user.reason} for user in users]
+            output.print_json({**_to_json(directory, counts), "users": listed})
+        else:
+            output.print_table(
+                ("ADDRESS", "STATE", "REASON"), [(user.address, user.state, user.reason) for user in users]
+            )
+            typer.echo(_describe_counts(counts))
+            if problem:
+                typer.echo(problem)
+            if directory.stop_reason:
+                typer.echo(f"To allow it: postroom directories sync {name} --confirm-leavers COUNT")
+        return ExitCode.FAILED if problem else ExitCode.OK
+
+    return run_command(act)
+
+
+@group.command(epilog="\b\nExamples:\n  postroom directories remove sales --yes")
+def remove(
+    name: NameArgument,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask for confirmation.")] = False,
+) -> ExitCode:
+    """Disconnect all mailboxes of a directory and delete its credential. Stored mail stays."""
+
+    async def act(context: MailboxCommandContext) -> ExitCode:
+        from postroom.flow.mailboxes import directories
+
+        directory = await _find(context, name)
+        if not yes and not typer.confirm(f"Disconnect all mailboxes of {name}?"):
+            return ExitCode.FAILED
+        await directories.remove(context.engine.directories, directory)
+        typer.echo("Removed. Workers disconnect its mailboxes now.")
+        return ExitCode.OK
+
+    return run_command(act)
+
+
+async def _find(context: MailboxCommandContext, name: str) -> "Directory":
+    from postroom.store import directories
+
+    async with context.engine.database.transaction(context.organization) as connection:
+        found = await directories.find(connection, name)
+    if found is None:
+        raise OperatorError("No such directory. Run `postroom directories list` to see all.")
+    return found
+
+
+def _to_json(directory: "Directory", counts: dict[str, int]) -> dict[str, object]:
+    settings = directory.settings
+    return {
+        "id": directory.id,
+        "name": directory.name,
+        "provider": directory.provider,
+        "groups": settings.selection.groups,
+        "domains": settings.selection.domains,
+        "patterns": settings.selection.patterns,
+        "excluded_patterns": settings.selection.excluded_patterns,
+        "policy": settings.policy,
+        "leavers": settings.leaver_action,
+        "max_leaver_percent": settings.max_leaver_percent,
+        "listed_at": directory.listed_at,
+        "stopped_at": directory.stopped_at,
+        "stop_reason": directory.stop_reason,
+        "last_error": directory.last_error,
+        "counts": dict(counts),
+    }
+
+
+def _describe_counts(counts: dict[str, int]) -> str:
+    words = [f"{count} {word}" for word, count in sorted(counts.items())]
+    return f"{sum(counts.values())} users: {', '.join(words)}." if words else "No users yet."
+
+
+def _print_preview(found: "DirectoryPreview", *, json: bool, note: str = "") -> ExitCode:
+    from postroom.cli import output
+
+    counts = Counter(user.outcome for user in found.users)
+    if json:
+        users = [{"address": u.address, "outcome": u.outcome, "reason": u.reason} for u in found.users]
+        output.print_json({"counts": dict(counts), "stop_reason": found.stop_reason, "users": users})
+    else:
+        output.print_table(
+            ("ADDRESS", "OUTCOME", "REASON"),
+            [(user.address, user.outcome, user.reason) for user in found.users],
+        )
+        typer.echo(_describe_counts({str(outcome): count for outcome, count in counts.items()}))
+        typer.echo(found.stop_reason or note)
+    return ExitCode.FAILED if found.stop_reason else ExitCode.OK
