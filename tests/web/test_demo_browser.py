@@ -171,7 +171,7 @@ async def test_mail_becomes_a_record_live(page, sim, reported):
         if json.loads(body)["data"]["state"] == "completed":
             break
     assert json.loads(body)["data"]["entity_id"] == document
-    await page.get_by_role("link", name="message").click()
+    await page.get_by_role("link", name="message", exact=True).click()
     await expect(page.frame_locator("iframe.message-body").locator("body")).not_to_be_empty()
     await usable(page)
     await page.goto("/demo")
