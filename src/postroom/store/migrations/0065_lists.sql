@@ -113,6 +113,8 @@ END $$;
 CREATE TRIGGER index_arrival AFTER INSERT OR UPDATE OF file_name, sender, subject ON arrivals
     FOR EACH ROW EXECUTE FUNCTION index_arrival();
 
+REVOKE ALL ON FUNCTION copy_record_values(), spread_record_values(), copy_extracted_values(), index_arrival() FROM PUBLIC;
+
 UPDATE documents SET supplier = issuer_name(read), number = document_number(read), dated = document_date(read),
     due = due_date(read), amount = document_amount(newest.kind, read), currency = document_currency(read)
 FROM (
