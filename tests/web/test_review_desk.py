@@ -117,6 +117,8 @@ async def test_queue_shows_progress_and_leaves_out_what_others_review(visitor, a
     given = await visitor.post(f"{second}/assign", data={"assignee": str(ben[0])})
     assert given.headers["location"] == f"/documents/next?after={documents[1]}"
     assert (await visitor.get(given.headers["location"])).headers["location"] == third
+    skipping = await visitor.get(f"/documents/next?after={documents[0]}")
+    assert skipping.headers["location"] == third
     assert ">2 of 2<" in (await visitor.get(third)).text
     assert "Assigned to" in (await visitor.get(second)).text
     [(_, payload)] = await entries("DOCUMENT_ASSIGNED")
