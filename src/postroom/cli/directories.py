@@ -5,7 +5,7 @@ The steps are in `flow.mailboxes.directories` and `flow.mailboxes.directory_sync
 
 import re
 from collections import Counter
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -15,7 +15,6 @@ from postroom.cli.mailboxes import MailboxCommandContext, run_command
 from postroom.cli.options import JsonOption
 from postroom.errors import OperatorError, SettingsError
 from postroom.model import ContentPolicy, ProviderName
-from postroom.store.directories import LeaverAction
 
 if TYPE_CHECKING:
     from postroom.flow.mailboxes.directories import DirectoryPreview, NewDirectory
@@ -45,7 +44,8 @@ ExcludeOption = Annotated[
 ]
 DirectoryPolicyOption = Annotated[ContentPolicy, typer.Option(help="Content policy.")]
 LeaversOption = Annotated[
-    LeaverAction, typer.Option(help="What happens to the mailbox of a user who leaves. Mail stays.")
+    Literal["keep", "pause", "disconnect"],
+    typer.Option(help="What happens to the mailbox of a user who leaves. Mail stays."),
 ]
 MaxLeaversOption = Annotated[
     int,
@@ -76,7 +76,7 @@ def add(
     patterns: MatchOption = None,
     excluded: ExcludeOption = None,
     policy: DirectoryPolicyOption = ContentPolicy.FULL,
-    leavers: LeaversOption = LeaverAction.PAUSE,
+    leavers: LeaversOption = "pause",
     max_leavers: MaxLeaversOption = 10,
     admin: AdminOption = None,
     key_file: applications.KeyFileOption = None,
@@ -94,7 +94,7 @@ def add(
     domains and patterns must all match; without any, every user is selected.
     """
     from postroom.flow.mailboxes.directories import NewDirectory
-    from postroom.store.directories import DirectorySettings, UserSelection
+    from postroom.store.directories import DirectorySettings, LeaverAction, UserSelection
 
     _check_name_and_admin(name, provider, admin)
     options = applications.AppOnlyOptions(tenant, client_id, None, secret_file, certificate, folder, key_file)
@@ -104,7 +104,7 @@ def add(
         provider,
         applications.read_credential(options, provider),
         admin and admin.lower(),
-        DirectorySettings(selection, policy, folder, leavers, max_leavers),
+        DirectorySettings(selection, policy, folder, LeaverAction(leavers), max_leavers),
     )
     return run_command(lambda context: _add(context, wanted, dry_run=dry_run, json=json))
 

@@ -153,7 +153,7 @@ def _build_subscribe_context(
             ProviderName.GMAIL: settings.watch_renew_hours * 3600,
         },
         queues=queues,
-        unpushed=frozenset() if settings.public_url else frozenset(ProviderName) - queues.keys(),
+        may_sweep=True,
     )
 
 

@@ -72,8 +72,8 @@ LOST: Final = "The provider had dropped the subscription. It is being recreated.
 class SubscribeContext:
     """The dependencies of the step.
 
-    `queues`: where notifications are pulled from, by provider. `unpushed`: the providers that cannot notify
-    this Postroom; sweeps find their new mail.
+    `queues`: where notifications are pulled from, by provider. `may_sweep`: without a public URL, sweeps
+    find new mail, and no subscription is created.
     """
 
     database: Database
@@ -81,7 +81,13 @@ class SubscribeContext:
     public_url: str | None
     renewal_seconds: Mapping[ProviderName, float]  # between renewals
     queues: Mapping[ProviderName, str] = field(default_factory=dict[ProviderName, str])
-    unpushed: frozenset[ProviderName] = frozenset()
+    may_sweep: bool = False
+
+    @property
+    def unpushed(self) -> frozenset[ProviderName]:
+        """The providers that cannot notify this Postroom."""
+        is_swept = self.may_sweep and self.public_url is None
+        return frozenset(ProviderName) - self.queues.keys() if is_swept else frozenset()
 
     def prefix(self, provider: ProviderName) -> str:
         """The prefix of this Postroom's notification URLs; the row's id follows."""
@@ -301,13 +307,7 @@ class _SubscribeRun:
     # A pending subscription
 
     async def _adopt_pending(self, rows: Sequence[Subscription]) -> bool:
-        """Adopt a subscription that was requested before a crash; remove orphans.
-
-        A mailbox without any row has requested none. The list is not asked for it: it holds those of all
-        mailboxes of an application, and Graph limits how often it may be read.
-        """
-        if not rows:
-            return False
+        """Adopt a subscription that was requested before a crash; remove orphans."""
         listed = [
             subscription
             for subscription in await self.remote.list_subscriptions()
