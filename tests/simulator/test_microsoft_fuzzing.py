@@ -25,7 +25,8 @@ PATTERNS = sorted({route.pattern for route in ROUTES.routes})
 SIGN_IN = (
     "/{}/oauth2/v2.0/authorize", "/{}/oauth2/v2.0/token", "/{}/adminconsent", "/{}/v2.0/adminconsent",
     "/{}/v2.0/.well-known/openid-configuration", "/{}/discovery/v2.0/keys", "/common/discovery/instance",
-    "/oidc/userinfo", "/api/v2.0/Users('{}')/Messages('x')/AttachmentSessions('{}')",
+    "/{}/oauth2/v2.0/devicecode", "/devicelogin", "/oidc/userinfo",
+    "/api/v2.0/Users('{}')/Messages('x')/AttachmentSessions('{}')",
 )  # fmt: skip
 NOISE = settings(
     max_examples=examples(250),
