@@ -9,7 +9,7 @@ output "settings" {
       POSTROOM_PUBLIC_URL             = var.public_url
       POSTROOM_PUBSUB_AUDIENCE        = local.push_endpoint
       POSTROOM_PUBSUB_SERVICE_ACCOUNT = google_service_account.postroom.email
-    } : {},
+    } : { POSTROOM_PUBSUB_DELIVERY = "pull" },
   )
 }
 
