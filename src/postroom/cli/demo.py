@@ -120,10 +120,12 @@ async def _run(
 ) -> None:
     from postroom.cli import startup, supervisor, up
     from postroom.store import schema_migrations
-    from postroom.wiring import remotes
+    from postroom.wiring import remotes, secrets
 
     stop = up.stop_on_signals()
     await schema_migrations.drop_schema(urls.owner)
+    # The new ledger would be compared with the head of the one that was dropped.
+    secrets.build_ledger_heads(settings).path.unlink(missing_ok=True)
     await schema_migrations.migrate(urls.owner, startup.print_migration)
     async with remotes.open_http_client(settings) as client:
         control = remotes.build_simulator(client, sim.control)
