@@ -133,7 +133,7 @@ class RemoteMailbox(Protocol):
     def list_recent(self, since: datetime, *, drafts: bool = False) -> AsyncIterator[Sequence[MessageChange]]:
         """Iterate over the messages of all scopes that were received since a time.
 
-        `drafts` includes drafts, which have no time of receipt. Empty if `get_current_cursor` returns a
+        `drafts` includes all drafts, however old. Empty if `get_current_cursor` returns a
         cursor, because the change feed then covers new mail.
         """
         ...

@@ -136,7 +136,7 @@ async def _read_delta_page(api: GraphApi, path: str, expected: int | None = None
 async def list_recent(
     api: GraphApi, since: datetime, chosen: str | None, *, drafts: bool = False
 ) -> AsyncIterator[Sequence[MessageChange]]:
-    """Messages received since. `drafts`: also drafts, which were never received, if no folder is chosen."""
+    """Messages received since. `drafts`: also all drafts, however old, if no folder is chosen."""
     moment = since.astimezone(UTC).replace(microsecond=0)
     location = ("mailFolders", chosen, "messages") if chosen else ("messages",)
     received = f"receivedDateTime ge {moment:%Y-%m-%dT%H:%M:%SZ}"
@@ -144,7 +144,7 @@ async def list_recent(
         yield page
     if drafts and not chosen:
         async for page in _list_pages(api, "mailFolders", "drafts", "messages"):
-            # Some drafts have a received time and were listed already.
+            # A draft has the time at which it was created. Newer ones were listed already.
             yield [
                 change for change in page if not change.state.received_at or change.state.received_at < moment
             ]
