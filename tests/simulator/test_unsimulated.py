@@ -1,5 +1,6 @@
 """Endpoints that only the providers have answer 501, in the body and once in the log."""
 
+import httpx2
 import pytest
 
 from simulator.google_user import SCOPE
@@ -31,7 +32,10 @@ def test_what_a_gmail_filter_cannot_do_says_so(sim, google, address):
         ("GET", "outlook/supportedLanguages"),
         ("GET", "calendar/events"),
         ("POST", "/users"),
-        ("GET", "/groups"),
+        ("POST", "/groups"),
+        ("GET", "/$metadata"),
+        ("GET", "/subscribedSkus"),
+        ("GET", "/"),
     ],
 )
 def test_graph_operations_that_are_not_simulated_say_so(sim, microsoft, address, method, path):
@@ -55,6 +59,24 @@ def test_parts_of_a_batch_say_it_too(sim, microsoft, address):
     part = {"id": "1", "method": "GET", "url": "/me/presence"}
     answer = user.post("/$batch", {"requests": [part]}, 200)
     assert [response["status"] for response in answer["responses"]] == [501]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/calendar/v3/calendars/primary/events",
+        "/discovery/v1/apis/gmail/v1/rest",
+        "/$discovery/rest",
+        "/v1/people/me",
+        "/common/oauth2/authorize",
+        "/common/oauth2/token",
+    ],
+)
+def test_other_apis_of_the_providers_say_so(sim, path):
+    answer = httpx2.get(f"{sim.http}{path}", trust_env=False)
+    assert answer.status_code == 501
+    assert answer.json()["error"].startswith(f"mailsim does not simulate GET {path}")
+    assert httpx2.get(f"{sim.http}/nothing/at/all", trust_env=False).status_code == 404
 
 
 def test_each_endpoint_is_logged_once(start, google, microsoft):

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mailsim import control, page
 from mailsim.control.endpoint import problem_response
-from mailsim.errors import SimulatorError
+from mailsim.errors import SimulatorError, explain_unsimulated
 from mailsim.gmail.provider import routes as google_routes
 from mailsim.graph.provider import routes as microsoft_routes
 from mailsim.message_state import ProviderName
@@ -112,6 +112,10 @@ def _make_error_handler(sim: Simulator) -> Callable[[Request, Exception], Respon
                 response = provider.error_response(status, 0)
                 _log_unrouted(sim, provider, request, response)
                 return Response(response.body, response.status, dict(response.headers))
+            if status == 404 and provider.unsimulated and provider.unsimulated.match(request.url.path):
+                endpoint = f"{request.method} {request.url.path}"
+                sim.log_unsimulated(endpoint)
+                return problem_response(501, explain_unsimulated(endpoint))
         return problem_response(status, HTTPStatus(status).phrase.lower())
 
     return handle_error

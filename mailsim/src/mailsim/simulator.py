@@ -88,6 +88,8 @@ class Provider:
     fault_codes: Mapping[str, frozenset[str]]
     state: ProviderState  # what the saved state contains of it
     prefixes: tuple[str, ...] = ()  # path prefixes whose unknown paths get the provider's own 404
+    # Paths outside these prefixes that only the provider has.
+    unsimulated: re.Pattern[str] | None = None
     controls: "tuple[ControlEndpoint, ...]" = ()  # its own endpoints of the control API
     lifecycle: Callable[[Mailbox, LifecycleRequest], Awaitable[int]] = _no_lifecycle
 

@@ -3,6 +3,7 @@
 It connects the modules; the endpoints are elsewhere.
 """
 
+import re
 from functools import partial
 from typing import Any
 
@@ -30,6 +31,10 @@ from mailsim.message_state import MailboxChange
 from mailsim.provider_actions import RevocationRequest
 from mailsim.simulator import Provider, RawResponse, Simulator
 
+# Google's other APIs and the discovery documents.
+_OTHER_APIS = re.compile(
+    r"/(?:calendar|discovery|drive|\$discovery|people|upload/drive)/|/v1/(?:contactGroups|people)"
+)
 _FAULT_CODES = {
     "token_error": frozenset({"", *oauth.FAULT_ERRORS}),
     "push_token": frozenset({"aud", "email", "expired", "iss", "signature", "unverified"}),
@@ -113,6 +118,7 @@ def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:
         endpoints=frozenset(names),
         fault_codes=_FAULT_CODES,
         prefixes=("/gmail/", "/o/oauth2/", "/oauth2/", "/batch/", "/admin/", "/v1/projects/"),
+        unsimulated=_OTHER_APIS,
         revoke=partial(_revoke_access, gmail),
         expire_tokens=expire_tokens,
         expire_cursors=expire_cursors,

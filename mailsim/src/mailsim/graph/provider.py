@@ -3,6 +3,7 @@
 It connects the modules; the endpoints are elsewhere.
 """
 
+import re
 from collections.abc import Awaitable, Callable
 from functools import partial
 from random import Random
@@ -32,6 +33,7 @@ from mailsim.mailbox import Mailbox
 from mailsim.provider_actions import LifecycleRequest, RevocationRequest
 from mailsim.simulator import Provider, RawResponse, RequestTarget, Simulator
 
+_VERSION_1_SIGN_IN = re.compile(r"/[^/]+/oauth2/(?:authorize|devicecode|logout|token)$")
 _REVOCATION_CODES = {"consent": 65001, "password": 50173, "session": 50173}
 _ERRORS = {
     401: ("InvalidAuthenticationToken", "Access token validation failure."),
@@ -112,6 +114,7 @@ def _provider(graph: GraphContext, names: set[str]) -> Provider:
             "token_error": frozenset({"", *map(str, ERRORS), *(f"AADSTS{code}" for code in ERRORS)}),
         },
         prefixes=("/v1.0/", "/beta/", "/api/v2.0/"),
+        unsimulated=_VERSION_1_SIGN_IN,
         revoke=partial(_revoke, graph),
         expire_tokens=partial(_expire_tokens, graph),
         expire_cursors=partial(_expire_cursors, graph),

@@ -14,23 +14,30 @@ _MESSAGE_OPERATIONS = {
 }
 _USER_SEGMENTS = frozenset(
     {
-        "activities", "agreementacceptances", "appcatalogs", "authentication", "calendar", "calendargroups",
-        "calendars", "calendarview", "chats", "contactfolders", "contacts", "createdobjects", "devices",
-        "directreports", "drive", "drives", "events", "extensions", "findmeetingtimes", "followedsites",
-        "getmailtips", "getmembergroups", "getmemberobjects", "insights",
-        "joinedteams", "licensedetails", "manager", "memberof", "onenote",
-        "onlinemeetings", "outlook", "owneddevices", "ownedobjects", "people", "photo", "photos", "planner",
-        "presence", "registereddevices", "reminderview", "revokesigninsessions", "settings", "teamwork",
+        "activities", "agreementacceptances", "appcatalogs", "approleassignments", "assignlicense",
+        "authentication", "calendar", "calendargroups", "calendars", "calendarview", "changepassword",
+        "chats", "checkmembergroups", "checkmemberobjects", "cloudclipboard", "contactfolders", "contacts",
+        "createdobjects", "devices", "directreports", "drive", "drives", "employeeexperience", "events",
+        "exportpersonaldata", "extensions", "findmeetingtimes", "followedsites", "getmailtips",
+        "getmembergroups", "getmemberobjects", "insights", "joinedteams", "licensedetails",
+        "manageddevices", "manager", "memberof", "oauth2permissiongrants", "onenote", "onlinemeetings",
+        "outlook", "owneddevices", "ownedobjects", "people", "photo", "photos", "planner", "presence",
+        "registereddevices", "reminderview", "revokesigninsessions", "settings", "sponsors", "teamwork",
         "todo", "transitivememberof",
     }
 )  # fmt: skip
 _TOP_SEGMENTS = frozenset(
     {
-        "admin", "applications", "auditlogs", "chats", "communications", "contacts", "devices", "directory",
-        "directoryobjects", "directoryroles", "domains", "drives", "education", "groups", "identity",
-        "identitygovernance", "organization", "places", "planner", "policies", "reports", "search",
-        "security", "serviceprincipals", "shares", "sites", "teams", "teamwork", "tenantrelationships",
-        "users",
+        "$metadata", "admin", "agreements", "appcatalogs", "applications", "applicationtemplates",
+        "auditlogs", "chats", "communications", "connections", "contacts", "contracts", "copilot",
+        "deviceappmanagement", "devicemanagement", "devices", "directory", "directoryobjects",
+        "directoryroles", "directoryroletemplates", "domaindnsrecords", "domains", "drives", "education",
+        "external", "groups", "groupsettings", "groupsettingtemplates", "identity", "identitygovernance",
+        "identityprotection", "identityproviders", "informationprotection", "invitations",
+        "oauth2permissiongrants", "organization", "permissiongrants", "places", "planner", "policies",
+        "print", "privacy", "reports", "rolemanagement", "schemaextensions", "search", "security",
+        "serviceprincipals", "shares", "sites", "solutions", "storage", "subscribedskus", "teams",
+        "teamwork", "tenantrelationships", "users",
     }
 )  # fmt: skip
 
@@ -38,7 +45,7 @@ _TOP_SEGMENTS = frozenset(
 def is_unsimulated(method: str, parts: Sequence[str]) -> bool:
     """Return whether Graph has this endpoint. `parts` are in lower case, and begin with `users` for `me`."""
     if not parts:
-        return False
+        return method == "GET"  # the service document
     if parts[0] != "users":
         return parts[0] in _TOP_SEGMENTS
     if len(parts) <= 2:
