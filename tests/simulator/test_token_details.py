@@ -2,6 +2,7 @@
 
 import httpx2
 import jwt
+import pytest
 
 from simulator.driver import Simulation
 
@@ -31,3 +32,15 @@ def test_graph_challenges_a_refused_token(sim: Simulation):
     answer = httpx2.get(f"{sim.http}/v1.0/me/messages", headers=headers, trust_env=False)
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith('Bearer realm="", authorization_uri="https://')
+
+
+@pytest.mark.parametrize(
+    "path", ["/gmail/v1/users/me/profile", "/v1/projects/mailsim/topics", "/admin/directory/v1/users"]
+)
+def test_google_challenges_a_missing_and_a_refused_token(sim: Simulation, path: str):
+    """RFC 6750, section 3: a 401 has a challenge, with an error code only if there was a token."""
+    realm = 'Bearer realm="https://accounts.google.com/"'
+    refused = {"authorization": "Bearer refused"}
+    for headers, challenge in (({}, realm), (refused, f'{realm}, error="invalid_token"')):
+        answer = httpx2.get(f"{sim.http}{path}", headers=headers, trust_env=False)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, challenge)

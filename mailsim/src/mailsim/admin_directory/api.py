@@ -253,7 +253,9 @@ async def _reject_unsimulated(request: Request) -> Response:
 
 
 def _make_error_response(error: GmailError) -> Response:
-    return _make_response(error.body.code, error.body.to_json())
+    response = _make_response(error.body.code, error.body.to_json())
+    response.headers.update(dict(error.body.list_challenges()))
+    return response
 
 
 def _make_response(status: int, body: dict[str, Any]) -> Response:

@@ -88,7 +88,9 @@ class PubSubApi:
             body = _decode_json(content)
             value = await method(PubSubCall(self.gmail.pubsub, name, pairs, body))
         except GmailError as error:
-            return _make_response(error.body.code, error.body.to_json())
+            response = _make_response(error.body.code, error.body.to_json())
+            response.headers.update(dict(error.body.list_challenges()))
+            return response
         except SimulatorError as error:
             code = 404 if isinstance(error, NotFound) else 400
             reason = "notFound" if code == 404 else "badRequest"

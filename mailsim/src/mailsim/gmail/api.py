@@ -158,7 +158,9 @@ class GmailApi:
         except GmailError as error:
             error_body = error.body
             outcome.response = RawResponse(
-                error_body.code, encode_json(error_body.to_json(legacy=legacy), pretty=pretty), JSON
+                error_body.code,
+                encode_json(error_body.to_json(legacy=legacy), pretty=pretty),
+                JSON + error_body.list_challenges(),
             )
         except SimulatorError as error:
             # An operation that the mailbox rejects is an invalid argument for Gmail.

@@ -53,6 +53,13 @@ class GmailErrorBody:
             error["details"] = list(self.details)
         return {"error": error}
 
+    def list_challenges(self) -> tuple[tuple[str, str], ...]:
+        """List the headers of a 401: RFC 6750, section 3, requires a challenge."""
+        if self.code != 401:
+            return ()
+        error = ', error="invalid_token"' if self.reason == "authError" else ""
+        return (("www-authenticate", f'Bearer realm="https://accounts.google.com/"{error}'),)
+
     def _to_legacy_json(self) -> dict[str, str]:
         entry = {"message": self.short or self.message, "domain": self.domain, "reason": self.reason}
         if self.location:
