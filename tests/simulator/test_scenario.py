@@ -165,6 +165,14 @@ def test_wait_continues_once_the_client_made_its_requests(sim: Simulation, tmp_p
             '[[step]]\ndo = "fault"\nkind = "push_lots"',
             "step 1 (fault): unknown kind 'push_lots'; did you mean 'push_lost'?",
         ),
+        (
+            '[[step]]\ndo = "settle"\n[[step]]\ndo = "deliver"\nmailbox = "a@b"\nkind = "invoce"',
+            "step 2 (deliver): unknown kind 'invoce'; did you mean 'invoice'?",
+        ),
+        (
+            '[[step]]\ndo = "create"\nmailbox = "a@b"\nprovider = "gmail"\nkinds = ["plain", "repy"]',
+            "step 1 (create): unknown kind 'repy'; did you mean 'reply'?",
+        ),
         ('[[step]]\ndo = "move"\nmailbox = "a@b"\nmessage = 1', "step 1 (move): "),
         ('[[step]]\ndo = "wait"\ntimes = "many"', "step 1 (wait): "),
         ('[[steps]]\ndo = "settle"', "unknown key 'steps'; did you mean 'step'?"),
@@ -224,6 +232,18 @@ def test_the_command_plays_a_story_and_stops_if_a_step_fails(tmp_path: Path):
     assert ended.returncode == 2
     assert "step 1 (revoke)" in ended.stderr.splitlines()[-1]
     assert json.loads(ended.stdout)["http"]
+
+
+def test_mailsim_stops_while_its_story_waits(tmp_path: Path):
+    story = write(tmp_path, '[[step]]\ndo = "wait"\n')
+    with subprocess.Popen(
+        command("--scenario", str(story)),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
+    ) as process:  # fmt: skip
+        assert process.stderr is not None
+        assert process.stderr.readline() == "mailsim: step 1 of 1: wait\n"
+        process.terminate()
+        assert (process.stderr.read(), process.wait(30)) == ("", 0)
 
 
 def test_the_readme_explains_every_step_and_its_story_is_valid(tmp_path: Path):

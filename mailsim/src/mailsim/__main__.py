@@ -80,9 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             _play(given[1:])
             return
         command = _parse_command(given)
-        failures: list[str] = []
-        uvloop.run(_run(command, failures))
-        if failures:
+        if failures := uvloop.run(_run(command)):
             _exit_with_error(failures[0])
     except (SimulatorError, argparse.ArgumentError) as error:
         _exit_with_error(str(error))
@@ -262,7 +260,9 @@ def _stop_when_stdin_closes() -> None:
     threading.Thread(target=watch, name="stop-when-stdin-closes", daemon=True).start()
 
 
-async def _run(command: CommandOptions, failures: list[str]) -> None:
+async def _run(command: CommandOptions) -> list[str]:
+    """Run until a signal; return why the scenario stopped mailsim, if it did."""
+    failures: list[str] = []
     with ExitStack() as stack:
         plain = stack.enter_context(listen(command.http))
         secure = stack.enter_context(listen(command.https))
@@ -291,7 +291,9 @@ async def _run(command: CommandOptions, failures: list[str]) -> None:
             serve_proxy(proxy, urlsplit(urls["https"]), command.hosts),
         ):
             await wait_for_signal(lambda: _start(command, app.sim, tls_files, failures))
+            found = list(failures)  # a step that fails later fails because mailsim stops
         await close_simulator(app.sim)
+    return found
 
 
 def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles, failures: list[str]) -> None:

@@ -19,6 +19,7 @@ from mailsim.errors import InvalidRequest, SimulatorError
 from mailsim.faults import FaultKind
 from mailsim.message_state import Flag, ProviderName
 from mailsim.provider_actions import LifecycleEvent
+from mailsim.samples import list_kinds
 
 if TYPE_CHECKING:  # `testing` plays scenarios
     from mailsim.testing import MailSimulator
@@ -320,14 +321,21 @@ def _read_step(where: str, table: Any) -> Step:
         raise InvalidRequest(f"{where}: unknown step {verb!r}{_suggest(verb, STEPS)}")
     kind = STEPS[verb]
     _check_names(f"{where} ({verb})", values, kind.__struct_encode_fields__, "field")
-    if "kind" in values and kind is Inject and values["kind"] not in _list_faults():
-        raise InvalidRequest(
-            f"{where} (fault): unknown kind {values['kind']!r}{_suggest(values['kind'], _list_faults())}"
-        )
+    known = _list_faults() if kind is Inject else list_kinds()
+    for name in _list_named_kinds(values):
+        if name not in known:
+            raise InvalidRequest(f"{where} ({verb}): unknown kind {name!r}{_suggest(name, known)}")
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
         raise InvalidRequest(f"{where} ({verb}): {error}") from error
+
+
+def _list_named_kinds(values: dict[str, Any]) -> list[Any]:
+    """List the kinds of faults or messages that a step names."""
+    several = values.get("kinds")
+    kinds = cast("list[Any]", several) if isinstance(several, list) else []
+    return [*kinds, values["kind"]] if values.get("kind") else kinds
 
 
 def _list_faults() -> list[str]:
