@@ -125,6 +125,7 @@ def test_the_option_prints_every_line():
         process.terminate()
         printed = process.stderr.read()
     assert [entry.line for entry in list_client_lines(ready) if entry.line not in printed] == []
+    assert "Create a mailbox" in printed
 
 
 def test_a_terminal_shows_the_lines_after_the_ready_line():
@@ -138,3 +139,4 @@ def test_a_terminal_shows_the_lines_after_the_ready_line():
                 shown += terminal.readline()
             process.terminate()
     assert list_client_lines(ready)[0].line in shown
+    assert "Create a mailbox" not in shown  # the sample mailboxes exist

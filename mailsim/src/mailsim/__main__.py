@@ -22,7 +22,7 @@ import msgspec
 import uvloop
 
 from mailsim.app import ResettableApp
-from mailsim.client_lines import explain_clients
+from mailsim.client_lines import explain_clients, explain_first_steps
 from mailsim.clock import Clock
 from mailsim.connect_proxy import serve_proxy
 from mailsim.errors import InvalidRequest, SimulatorError
@@ -307,6 +307,8 @@ def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles, failure
         sys.stdout.write(describe_start(sim, str(tls_files.ca)) + "\n")
     sys.stdout.flush()
     if command.show_clients:
+        if not sim.registry.mailboxes:
+            sys.stderr.write(explain_first_steps(ready))
         sys.stderr.write(explain_clients(ready))
     if command.scenario is not None:
         _play_in_thread(MailSimulator(sim.base_urls["http"], "", "", {}), command.scenario, failures)

@@ -60,13 +60,19 @@ def list_client_lines(ready: Mapping[str, Any]) -> list[ClientLine]:
     return [ClientLine(client, line.format_map(values)) for client, line in _LINES.items()]
 
 
-def explain_clients(ready: Mapping[str, Any]) -> str:
-    """Say how to create a mailbox, get a token and point each client at the simulator."""
+def explain_first_steps(ready: Mapping[str, Any]) -> str:
+    """Say how to create a mailbox and get a token, to a user of a simulator without mailboxes."""
     post, address = "curl --json", '"address": "ann@example.com"'
-    lines = "".join(f"\n  {entry.client}\n    {entry.line}" for entry in list_client_lines(ready))
     return f"""\
 mailsim is ready; {ready["http"]}/ shows its state. Create a mailbox, then get a token for it:
   {post} '{{"provider": "gmail", {address}, "messages": 200}}' {ready["control"]}/mailboxes
   {post} '{{{address}}}' {ready["control"]}/google/tokens
+"""
+
+
+def explain_clients(ready: Mapping[str, Any]) -> str:
+    """Say how to point each client at the simulator."""
+    lines = "".join(f"\n  {entry.client}\n    {entry.line}" for entry in list_client_lines(ready))
+    return f"""\
 Point a client at it. On Node.js, set NODE_EXTRA_CA_CERTS={ready["ca"]}; httplib2 needs PySocks.{lines}
 """
