@@ -169,3 +169,24 @@ def test_attachment_ids_follow_the_id_type_and_belong_to_their_message(user, mes
     assert user.expect_error(404, f"{other}/attachments/{first['id']}")["code"] == "ErrorItemNotFound"
     assert user.expect_error(400, f"{message_path}/attachments/nonsense")["code"] == "ErrorInvalidIdMalformed"
     assert user.get(f"{message_path}/attachments/{first['id']}")["name"] == first["name"]
+
+
+@pytest.mark.parametrize(
+    "kind, part",
+    [
+        (
+            "alternative",
+            "Content-Type: text/calendar; method=REQUEST\r\n\r\nBEGIN:VCALENDAR\r\nEND:VCALENDAR",
+        ),
+        ("report", "Content-Type: message/delivery-status\r\n\r\nReporting-MTA: dns; mx.example.org"),
+    ],
+)
+def test_invitations_and_delivery_reports_are_no_attachments(user, kind, part):
+    """RFC 6047, section 2.4, and RFC 3464: these parts are for programs, in the place of a body."""
+    text = "Content-Type: text/plain\r\n\r\nHello"
+    parts = f"--b\r\n{text}\r\n--b\r\n{part}\r\n--b--\r\n"
+    head = f"From: a@example.org\r\nContent-Type: multipart/{kind}; boundary=b"
+    path = delivered(user, f"{head}\r\n\r\n{parts}".encode())
+    shown = user.get(path, **{"$expand": "attachments"})
+    assert (shown["hasAttachments"], shown["attachments"]) == (False, [])
+    assert [entry["attachments"] for entry in user.simulation.truth(user.address)] == [[]]
