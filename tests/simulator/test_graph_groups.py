@@ -51,3 +51,14 @@ def test_groups_need_their_own_permission_and_belong_to_one_tenant(
     assert other.get("/groups")["value"] == []
     id_ = reader.get("/groups")["value"][0]["id"]
     assert other.expect_error(404, f"/groups/{id_}/members")["code"] == "Request_ResourceNotFound"
+
+
+def test_groups_are_part_of_the_saved_state(start: Any) -> None:
+    sim = start()
+    sim.post("microsoft/groups", mail="all@example.com", members=["ann@example.com"])
+    saved = sim.control.get("state").content
+    sim.post("reset")
+    assert sim.get("microsoft/groups") == []
+    answer = sim.control.post("state", content=saved, headers={"content-type": "application/gzip"})
+    assert answer.status_code == 204
+    assert [group["mail"] for group in sim.get("microsoft/groups")] == ["all@example.com"]

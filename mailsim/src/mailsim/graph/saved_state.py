@@ -2,7 +2,13 @@
 
 from typing import Any
 
-from mailsim.entra.directory import EntraApplicationSettings, EntraUser, PlannedRefusal, SignInRefusal
+from mailsim.entra.directory import (
+    EntraApplicationSettings,
+    EntraGroup,
+    EntraUser,
+    PlannedRefusal,
+    SignInRefusal,
+)
 from mailsim.entra.grants import EntraAccessToken, EntraAuthorizationCode, EntraRefreshToken
 from mailsim.entra.signing import ClientCertificate, EntraSigner
 from mailsim.graph import filters, notifications, rule_matching
@@ -18,8 +24,9 @@ from mailsim.state.object_graph import SavedClass, describe
 from mailsim.state.saved_part import ProviderState, SavedPart
 
 _CLASSES = (
-    MicrosoftOptions, EntraUser, EntraApplicationSettings, SignInRefusal, PlannedRefusal, ClientCertificate,
-    EntraAuthorizationCode, EntraRefreshToken, EntraAccessToken, EntraSigner, GraphThrottle, RequestWindow,
+    MicrosoftOptions, EntraUser, EntraGroup, EntraApplicationSettings, SignInRefusal, PlannedRefusal,
+    ClientCertificate, EntraAuthorizationCode, EntraRefreshToken, EntraAccessToken, EntraSigner,
+    GraphThrottle, RequestWindow,
     filters.Comparison, filters.TextMatch, filters.AnyElement, filters.Negation, filters.Conjunction,
     filters.Disjunction, PushQueue, QueuedNotification, PushDelivery, LatePush, EndpointHealth,
     UploadSession, MessageDetails, OutlookProfile,
@@ -39,7 +46,7 @@ def make_state(graph: GraphContext) -> ProviderState:
         "entra": SavedPart(entra, ("options",), ("sim", "directory", "grants")),
         "entra.directory": SavedPart(
             entra.directory,
-            ("consents", "sessions", "refusals", "disabled", "_settings", "_users", "_count"),
+            ("consents", "sessions", "refusals", "disabled", "groups", "_settings", "_users", "_count"),
             ("registry",),
         ),
         "entra.grants": SavedPart(
