@@ -154,19 +154,19 @@ class MicrosoftControl:
     def _group_endpoints(self) -> tuple[ControlEndpoint, ...]:
         path, add = "/microsoft/groups", "Create or replace a group of the tenant of its domain"
         return (
-            ControlEndpoint("GET", path, "List groups", self.list_groups, list[EntraGroup]),
-            ControlEndpoint("POST", path, add, self.add_group, EntraGroup, EntraGroup, status=201),
-            ControlEndpoint("DELETE", path, "Delete a group", self.remove_group, query=GroupAddress),
+            ControlEndpoint("GET", path, "List groups", self.list_entra_groups, list[EntraGroup]),
+            ControlEndpoint("POST", path, add, self.add_entra_group, EntraGroup, EntraGroup, status=201),
+            ControlEndpoint("DELETE", path, "Delete a group", self.remove_entra_group, query=GroupAddress),
         )
 
-    async def list_groups(self, _call: ControlCall) -> list[EntraGroup]:
+    async def list_entra_groups(self, _call: ControlCall) -> list[EntraGroup]:
         return list(self.graph.entra.directory.groups.values())
 
-    async def add_group(self, call: ControlCall) -> EntraGroup:
+    async def add_entra_group(self, call: ControlCall) -> EntraGroup:
         self.graph.entra.directory.groups[call.body.mail.lower()] = call.body
         return call.body
 
-    async def remove_group(self, call: ControlCall) -> None:
+    async def remove_entra_group(self, call: ControlCall) -> None:
         if self.graph.entra.directory.groups.pop(call.query.mail.lower(), None) is None:
             raise NotFound(f"there is no group {call.query.mail}")
 
