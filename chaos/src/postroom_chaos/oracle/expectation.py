@@ -20,8 +20,6 @@ def expect(evidence: Evidence, mailbox: ObservedMailbox, message: RemoteMessage)
         return Expectation.FORBIDDEN
     if (by_person := _expect_by_sender(evidence, mailbox, message)) is not None:
         return by_person
-    if mailbox.provider == "outlook" and message.is_draft:  # Graph gives drafts no date
-        return Expectation.REQUIRED
     if mailbox.absent_before is not None and message.received_at < mailbox.absent_before:
         return Expectation.FORBIDDEN
     if mailbox.present_from is not None and message.received_at < mailbox.present_from:

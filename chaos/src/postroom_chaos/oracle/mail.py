@@ -111,10 +111,8 @@ def _compare_state(mailbox: ObservedMailbox, message: RemoteMessage, row: Row) -
         yield from compare("mail.folder", message.folders[0], row["provider_folder_id"])
         yield from compare("mail.categories", sorted(message.categories), sorted(row["categories"]))
         yield from compare("mail.importance", message.importance, row["importance"])
-        if not message.is_draft:  # Graph has whole seconds, and no date for drafts
-            yield from compare(
-                "mail.received", message.received_at.replace(microsecond=0), row["received_at"]
-            )
+        # Graph has whole seconds.
+        yield from compare("mail.received", message.received_at.replace(microsecond=0), row["received_at"])
     for flag in ("is_read", "is_flagged", "is_draft"):
         yield from compare("mail.flags", f"{flag}={getattr(message, flag)}", f"{flag}={row[flag]}")
     if message.has_clear_sender:
