@@ -8,6 +8,7 @@ import pytest
 import databases
 from postroom.cli import export
 from postroom.errors import OperatorError
+from postroom.flow import outbound
 
 OTHER = "00000000-0000-4000-8000-000000000002"
 
@@ -59,5 +60,6 @@ async def test_an_export_needs_a_directory_that_can_be_written(complaint, settin
 def test_parquet_needs_its_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     monkeypatch.delitem(sys.modules, "postroom.flow.outbound.parquet_files", raising=False)
+    monkeypatch.delattr(outbound, "parquet_files", raising=False)
     with pytest.raises(OperatorError, match=r"pip install 'postroom\[parquet\]'"):
         export.load_parquet_files()
