@@ -23,6 +23,8 @@ import structlog
 import databases
 from example_counts import examples
 from postroom.model import OrganizationId
+from postroom_chaos.launcher import Launcher
+from scenarios.postroom_process import environment
 
 
 def _stay_on_this_machine(event: str, arguments: tuple) -> None:
@@ -190,3 +192,11 @@ def move_clock(owner):
         await owner.execute("UPDATE clock_offset SET ahead = ahead + %s * interval '1 second'", [seconds])
 
     return move
+
+
+@pytest.fixture(scope="session")
+def launcher():
+    """Starts commands without importing everything again."""
+    launcher = Launcher(environment())
+    yield launcher
+    launcher.end()

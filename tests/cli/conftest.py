@@ -2,15 +2,7 @@
 
 import pytest
 
-from postroom_chaos.launcher import Launcher
 from scenarios.postroom_process import environment
-
-
-@pytest.fixture(scope="session")
-def launcher():
-    launcher = Launcher(environment())
-    yield launcher
-    launcher.end()
 
 
 @pytest.fixture

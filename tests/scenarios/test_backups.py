@@ -5,7 +5,6 @@ import shutil
 
 import pytest
 
-from cli.conftest import launcher  # noqa: F401  a fixture of these tests, too
 from databases import session
 from postroom.model import ProviderName
 from scenarios.mirror_check import assert_mirrors
@@ -14,7 +13,7 @@ from scenarios.postroom_process import environment as command_environment
 
 
 @pytest.fixture
-def run(sim, launcher, organization, tmp_path):  # noqa: F811
+def run(sim, launcher, organization, tmp_path):
     """Run one command on a home and a database."""
 
     def run_command(home, url, *arguments, code=0):

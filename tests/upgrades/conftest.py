@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import launcher  # noqa: F401  a fixture of these tests, too
 from databases import session
 from postroom.store import roles
 from postroom.store.embedded import binaries

@@ -10,12 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from cli.conftest import environment
 from databases import session
 from flow.simulated_world import KEYS, TOPIC
 from postroom.store.schema_migrations import migrate
 from scenarios.mirror_check import assert_mirrors
-from scenarios.postroom_process import PATIENCE, PostroomProcess
+from scenarios.postroom_process import PATIENCE, PostroomProcess, environment
 from upgrades.conftest import restore
 from upgrades.recorded_provider import Conversation, RecordedProvider, serve
 
