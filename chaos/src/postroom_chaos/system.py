@@ -209,7 +209,7 @@ async def _start(
     for program in system.programs.values():
         program.start()
     key, link, _ = await asyncio.gather(
-        system.run_command("api-keys", "create", "chaos", *(f"--scope={scope}" for scope in _SCOPES)),
+        _create_api_key(system),
         system.run_command("members", "add", "operator@example.com", "--role", "admin"),
         wait_until_ready(session, web_url),
     )
@@ -223,6 +223,17 @@ async def _start(
     system.webhook = answer
     system.secrets.append(answer["secret"])
     return system
+
+
+async def _create_api_key(system: System) -> str:
+    arguments = ("create", "chaos", *(f"--scope={scope}" for scope in _SCOPES))
+    try:
+        return await system.run_command("api-keys", *arguments)
+    except ActionFailed:
+        if len(system.versions) == 1:
+            raise
+        # The name of the command in earlier versions.
+        return await system.run_command("keys", *arguments)
 
 
 async def _configure_simulator(control: SimulatorControl, push_url: str) -> None:
