@@ -147,25 +147,25 @@ async def test_keys_reject_assign_skip_comment_and_undo(queue, owner, database_u
     async with browsing(database_url, tmp_path, **DESKTOP) as (page, _, complaints):
         await page.goto(f"/documents/{first}")
         clerk = Clerk(page)
-        await expect(page.locator("#field-supplier")).to_be_focused()
+        await has_arrived(page, first)
         await clerk.press("Escape", "Shift+?")
         await expect(page.get_by_role("heading", name="Keys")).to_be_visible()
         assert await list_grave_problems(page) == []
         await clerk.press("Escape", "s")
-        await expect(page).to_have_url(url_of(second))
+        await has_arrived(page, second)
         await clerk.press("Escape", "p")
-        await expect(page).to_have_url(url_of(first))
+        await has_arrived(page, first)
         await clerk.press("Escape", "c", *"why", "Enter")
         await expect(page.locator(".comment")).to_contain_text("why")
         await clerk.press("Escape", "r", *"twice", "Enter")
-        await expect(page).to_have_url(url_of(second))
+        await has_arrived(page, second)
         await expect(page.locator(".bar .last")).to_have_text("Rejected: bill.pdf")
         await clerk.press("Escape", "z")
-        await expect(page).to_have_url(url_of(first))
+        await has_arrived(page, first)
         await clerk.press("Escape", "a", "ArrowDown", "Enter")
         await expect(page.locator(".state.assigned")).to_have_text("Assigned to you")
         await clerk.press("Control+Enter")
-        await expect(page).to_have_url(url_of(second))
+        await has_arrived(page, second)
         await page.emulate_media(color_scheme="dark")
         await page.set_viewport_size(PHONE["viewport"])
         assert await list_grave_problems(page) == []
@@ -177,8 +177,10 @@ async def test_keys_reject_assign_skip_comment_and_undo(queue, owner, database_u
     assert third
 
 
-def url_of(document):
-    return re.compile(f"/documents/{document}(#comments)?$")
+async def has_arrived(page, document):
+    """Wait until the document is open and has focused its first uncertain field, or the button."""
+    await expect(page).to_have_url(re.compile(f"/documents/{document}(#comments)?$"))
+    await expect(page.locator("[id^=field-]:focus, #confirm:focus")).to_have_count(1)
 
 
 async def test_viewer_finds_words_and_offers_them_for_the_focused_field(
