@@ -112,7 +112,7 @@ class MessageResource(msgspec.Struct, frozen=True):
     left_at: datetime | None
 
 
-class ContentResource(msgspec.Struct, frozen=True):
+class MessageContentResource(msgspec.Struct, frozen=True):
     """The text of a message, as far as the content policy of its mailbox stores it.
 
     `body_plain` is the text of the HTML if the message has no plain body; then `is_plain_from_html` is true.
@@ -138,7 +138,7 @@ class AttachmentResource(msgspec.Struct, frozen=True):
 
 class MessageDetail(msgspec.Struct, frozen=True):
     message: MessageResource
-    content: ContentResource | None
+    content: MessageContentResource | None
     attachments: list[AttachmentResource]
 
 
@@ -283,7 +283,7 @@ class DocumentPassword(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return "DocumentPassword(********)"
 
 
-class PageSplit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DocumentSplit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pages: Annotated[str, msgspec.Meta(max_length=200, description="The pages of each part, such as 1-2,3.")]
 
 
@@ -318,21 +318,21 @@ class RecordVersionResource(msgspec.Struct, frozen=True):
     changed_at: datetime
 
 
-class RecordReason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ChangeReason(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reason: Annotated[Text, msgspec.Meta(min_length=1)]
 
 
-class RecordCorrection(RecordReason, frozen=True, forbid_unknown_fields=True):
+class RecordCorrection(ChangeReason, frozen=True, forbid_unknown_fields=True):
     corrections: dict[Text, Text | TableRows | None] = {}
     override: Annotated[list[Text], msgspec.Meta(max_length=100)] = []
     order: Text | None = None
 
 
-class RecordMerge(RecordReason, frozen=True, forbid_unknown_fields=True):
+class RecordMerge(ChangeReason, frozen=True, forbid_unknown_fields=True):
     into: Annotated[UUID, msgspec.Meta(description="The record that is left.")]
 
 
-class RecordSplit(RecordReason, frozen=True, forbid_unknown_fields=True):
+class RecordSplit(ChangeReason, frozen=True, forbid_unknown_fields=True):
     document: Annotated[UUID, msgspec.Meta(description="Without one, the merge is undone.")] | None = None
 
 
@@ -366,7 +366,7 @@ class NewOrders(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     orders: Annotated[list[NewOrder], msgspec.Meta(max_length=5000)]
 
 
-class ImportedOrders(msgspec.Struct, frozen=True):
+class OrderImportResult(msgspec.Struct, frozen=True):
     new: int
     changed: int
     unchanged: int

@@ -25,21 +25,21 @@ from postroom.api_types import (
     DocumentDetail,
     DocumentPassword,
     DocumentResource,
+    DocumentSplit,
     EventBatch,
     FailedCheck,
     FailureResource,
     FeedEventResource,
     FolderResource,
-    ImportedOrders,
     LedgerEntryResource,
     MailboxResource,
     MailEventResource,
     MessageDetail,
     MessageResource,
     NewOrder,
+    OrderImportResult,
     OrderResource,
     OrganizationNames,
-    PageSplit,
     RecordResource,
     RecordVersionResource,
     RequestAccepted,
@@ -169,8 +169,8 @@ class Postroom:
         answer = self._fetch("POST", "/documents", content, pipeline=pipeline, file_name=file_name)
         return msgspec.json.decode(answer, type=list[DocumentResource])
 
-    def read_again(self, document: UUID | str) -> DocumentResource:
-        return self._send("POST", f"/documents/{document}/again", None, DocumentResource)
+    def retry_document(self, document: UUID | str) -> DocumentResource:
+        return self._send("POST", f"/documents/{document}/retry", None, DocumentResource)
 
     def unlock(self, document: UUID | str, password: str) -> DocumentResource:
         """Unlock an encrypted document with its password, and process it."""
@@ -180,7 +180,9 @@ class Postroom:
 
     def split(self, document: UUID | str, pages: str) -> list[DocumentResource]:
         """Split a PDF that holds several documents at these pages, such as 1-2,3; returns the parts."""
-        return self._send("POST", f"/documents/{document}/split", PageSplit(pages), list[DocumentResource])
+        return self._send(
+            "POST", f"/documents/{document}/split", DocumentSplit(pages), list[DocumentResource]
+        )
 
     def comments(self, document: UUID | str) -> Iterator[CommentResource]:
         return self._list(f"/documents/{document}/comments", CommentResource)
@@ -281,9 +283,9 @@ class Postroom:
     def order(self, order: UUID | str) -> OrderResource:
         return self._get(f"/orders/{order}", OrderResource)
 
-    def import_orders(self, kind: str, orders: Sequence[NewOrder]) -> ImportedOrders:
+    def import_orders(self, kind: str, orders: Sequence[NewOrder]) -> OrderImportResult:
         """Import orders by reference; an open order with the same reference gets the new values."""
-        return self._send("POST", "/orders", {"kind": kind, "orders": orders}, ImportedOrders)
+        return self._send("POST", "/orders", {"kind": kind, "orders": orders}, OrderImportResult)
 
     def close_order(self, order: UUID | str) -> OrderResource:
         return self._send("POST", f"/orders/{order}/close", None, OrderResource)
@@ -341,7 +343,7 @@ class Postroom:
     def replay_webhook(self, webhook: UUID | str, *, after: int) -> WebhookResource:
         return self._send("POST", f"/webhooks/{webhook}/replay", {"after": after}, WebhookResource)
 
-    def try_webhook(self, webhook: UUID | str) -> WebhookTestResult:
+    def test_webhook(self, webhook: UUID | str) -> WebhookTestResult:
         return self._send("POST", f"/webhooks/{webhook}/test", None, WebhookTestResult)
 
     # HTTP.

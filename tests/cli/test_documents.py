@@ -226,7 +226,7 @@ def test_record_is_linked_corrected_reopened_and_voided(run, refused, read_all, 
     assert "voided" in run("records", "list", "--all")
 
 
-def test_rejected_document_can_be_processed_again(run, refused, read_all):
+def test_rejected_document_can_be_retried(run, refused, read_all):
     run("documents", "add", "bill.pdf")
     read_all()
     [listed] = json.loads(run("documents", "list", "--json"))
@@ -236,10 +236,10 @@ def test_rejected_document_can_be_processed_again(run, refused, read_all):
         assert "rejected: private" in run("documents", "list", *asked)
     assert run("documents", "retry", "--state", "skipped") == "Queued: 1.\n"
     read_all()
-    assert run("documents", "reprocess", "--pipeline", "invoices") == "Queued: 1.\n"
-    for asked in ([], [listed["id"], "--state", "failed"]):
+    assert run("documents", "retry", "--state", "needs_review", "--pipeline", "invoices") == "Queued: 1.\n"
+    for asked in ([], ["--pipeline", "invoices"], [listed["id"], "--state", "failed"]):
         line = refused("documents", "retry", *asked)
-        assert line == "Give either a document or --state."
+        assert line == "Give either a document, or --state and optionally --pipeline."
 
 
 def test_document_is_commented_and_assigned(run, refused, read_all):

@@ -148,7 +148,7 @@ async def test_a_file_that_cannot_be_read_fails_with_its_reason_and_can_be_tried
     assert document.state is DocumentState.FAILED
     assert "damaged" in document.last_error
     async with document_room.transaction() as connection:
-        await review.read_again(connection, document_room.room.world.organization, document.id, actor="Ann")
+        await review.retry(connection, document_room.room.world.organization, document.id, actor="Ann")
     assert (await document_room.by_id(document.id)).state is DocumentState.QUEUED
     await document_room.work()
     assert await document_room.ledger_events(document) == [

@@ -92,7 +92,7 @@ async def test_a_machine_does_not_decide_about_a_reopened_record(document_room, 
     await do("reopen", document.record_id)
     async with document_room.transaction() as connection:
         organization = document_room.room.world.organization
-        await review.read_again(connection, organization, document.id, actor="Ann")
+        await review.retry(connection, organization, document.id, actor="Ann")
     await document_room.work()
     assert (await document_room.by_id(document.id)).state is DocumentState.NEEDS_REVIEW
     # A copy that arrives meanwhile makes no second record, neither by itself nor by a person.
@@ -342,7 +342,7 @@ async def test_what_a_machine_reads_meanwhile_does_not_undo_a_persons_decision(d
     await do("reopen", document.record_id)
     async with document_room.transaction() as connection:
         organization = document_room.room.world.organization
-        await review.read_again(connection, organization, document.id, actor="Ann")
+        await review.retry(connection, organization, document.id, actor="Ann")
     async with document_room.transaction() as connection:
         # A worker has read the document, and waits to commit what it read.
         await records.lock(connection)

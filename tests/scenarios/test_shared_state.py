@@ -188,7 +188,7 @@ async def test_a_document_that_failed_fails_the_message_until_a_person_has_it_re
     assert failed == [("failed", document.last_error)]
     assert await foreign_scheduler.claim(them, theirs, box.address) == [("processing",)], "they may try"
     async with document_room.transaction() as connection:
-        await review.read_again(connection, box.organization, document.id, actor="Ann")
+        await review.retry(connection, box.organization, document.id, actor="Ann")
     await document_room.work()
     assert (await document_room.document("contract-notes", damaged)).state is DocumentState.QUEUED
     await foreign_scheduler.fail(them, theirs)

@@ -126,14 +126,14 @@ async def test_review_is_confirmed_with_corrections_and_recorded_in_the_ledger(a
     assert decided["actor_id"] == made.json()["confirmed_by"]
 
 
-async def test_review_is_rejected_and_document_reprocessed(api, asked):
+async def test_review_is_rejected_and_document_retried(api, asked):
     review, document = await asked()
     rejected = await api.post(f"/reviews/{review}/reject", json={"reason": "a reminder"})
     assert (rejected.status_code, rejected.json()["decision"]) == (200, "rejected")
     shown = (await api.get(f"/documents/{document}")).json()["document"]
     assert (shown["state"], shown["skip_reason"]) == ("skipped", "rejected: a reminder")
-    assert (await api.post(f"/documents/{document}/again")).json()["state"] == "queued"
-    assert (await api.post(f"/documents/{document}/again")).status_code == 409
+    assert (await api.post(f"/documents/{document}/retry")).json()["state"] == "queued"
+    assert (await api.post(f"/documents/{document}/retry")).status_code == 409
 
 
 async def test_failed_document_is_dismissed(api, asked, owner):
@@ -174,7 +174,7 @@ async def test_writes_need_the_documents_scope(served, database, organization, a
         for path in (
             f"/reviews/{review}/confirm",
             f"/reviews/{review}/reject",
-            f"/documents/{document}/again",
+            f"/documents/{document}/retry",
             "/documents?pipeline=invoices&file_name=x",
             "/orders",
         ):
@@ -227,7 +227,7 @@ async def test_client_decides_reviews_uploads_files_and_imports_orders(served, d
             with pytest.raises(ApiError, match="decided"):
                 postroom.confirm(other)
             document = postroom.review(other).document_id
-            assert postroom.read_again(document).state == "queued"
+            assert postroom.retry_document(document).state == "queued"
             with pytest.raises(ApiError, match="The document is queued"):
                 postroom.reject_document(document, "no")
             document = postroom.review(third).document_id

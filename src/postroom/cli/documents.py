@@ -1,4 +1,4 @@
-"""`postroom documents`: add, list, show, confirm, reject, retry and reprocess documents.
+"""`postroom documents`: add, list, show, confirm, reject and retry documents.
 
 The command `export` is in `record_export`, `unlock` and `split` are in `document_files`, `assign` and
 `comment` in `collaboration`. `flow.documents` does the work.
@@ -271,45 +271,29 @@ def reject(
     epilog="""\b
 Examples:
   postroom documents retry 6f1c2a4e
-  postroom documents retry --state failed"""
+  postroom documents retry --state failed
+  postroom documents retry --state needs_review --pipeline invoices"""
 )
 def retry(
     document: Annotated[
         str | None, typer.Argument(metavar="DOCUMENT", help="ID, or start of the ID.")
     ] = None,
-    state: StateOption = None,
+    state: Annotated[DocumentState | None, typer.Option(help="All documents in this state.")] = None,
+    pipeline: Annotated[
+        str | None, typer.Option(metavar="NAME", help="With --state: only documents of this pipeline.")
+    ] = None,
     actor: ActorOption = "command line",
 ) -> ExitCode:
-    """Retry failed, skipped or unreviewed documents.
+    """Retry documents that failed, were skipped or need review.
 
-    Either one document, or all in a state.
+    Either one document, or all in a state, for example after you changed their pipeline.
     """
-    return _requeue(document, state, None, actor)
-
-
-@group.command(
-    epilog="""\b
-Examples:
-  postroom documents reprocess --pipeline invoices --state needs_review"""
-)
-def reprocess(
-    pipeline: Annotated[str, typer.Option(metavar="NAME", help="Pipeline whose documents to process again.")],
-    state: Annotated[
-        DocumentState, typer.Option(help="Only documents in this state.")
-    ] = DocumentState.NEEDS_REVIEW,
-    actor: ActorOption = "command line",
-) -> ExitCode:
-    """Process the documents of a changed pipeline again."""
-    return _requeue(None, state, pipeline, actor)
-
-
-def _requeue(document: str | None, state: DocumentState | None, pipeline: str | None, actor: str) -> ExitCode:
     from postroom.cli import startup
     from postroom.flow.documents import review
     from postroom.store import documents
 
-    if (document is None) == (state is None):
-        raise PermanentError("Give either a document or --state.")
+    if (document is None) == (state is None) or (document and pipeline):
+        raise PermanentError("Give either a document, or --state and optionally --pipeline.")
 
     async def queue(connection: "Connection", organization: "OrganizationId") -> int:
         if document is not None:
@@ -318,7 +302,7 @@ def _requeue(document: str | None, state: DocumentState | None, pipeline: str | 
             listed = await documents.list_summaries(connection, state=state, pipeline=pipeline, limit=100_000)
             document_ids = [summary.id for summary in listed]
         for document_id in document_ids:
-            await review.read_again(connection, organization, document_id, actor=actor)
+            await review.retry(connection, organization, document_id, actor=actor)
         return len(document_ids)
 
     count = startup.run_in_transaction(queue)

@@ -55,7 +55,7 @@ _PAGES: Final = re.compile(r"Pages (\S+) have")
 MAX_FORM_BYTES: Final = 2**20
 MAX_FORM_FIELDS: Final = 10_000
 ACTIONS: Final = frozenset(
-    {"confirm", "reject", "again", "unlock", "split", "checks", "comment", "assign", "undo"}
+    {"confirm", "reject", "retry", "unlock", "split", "checks", "comment", "assign", "undo"}
 )
 
 
@@ -116,7 +116,7 @@ async def document_page(
 def _suggest_split(document: Document, checks: Sequence[StoredCheck], pages: int) -> str | None:
     """The pages at which a document could be split; empty if only a person knows; None if it cannot be."""
     if (
-        document.state not in review.REPROCESSABLE
+        document.state not in review.RETRYABLE
         or document.media_type != PDF
         or pages < 2
         or document.needs_password
@@ -230,7 +230,7 @@ async def _list_checks(
 
 
 async def decide(context: DocumentPagesContext, request: Request) -> Response:
-    """Confirm, reject or reprocess the document, then open the next one that needs review."""
+    """Confirm, reject or retry the document, then open the next one that needs review."""
     visitor = get_visitor(request)
     document: UUID = request.path_params["document"]
     action: str = request.path_params["action"]
@@ -260,13 +260,13 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
                         actor=visitor.actor,
                         reason=reason,
                     )
-                case "again":
-                    await review.read_again(connection, visitor.organization, document, actor=visitor.actor)
+                case "retry":
+                    await review.retry(connection, visitor.organization, document, actor=visitor.actor)
                 case _:
                     raise HTTPException(404)
     except PermanentError as error:
         return await _respond_to_error(context, request, form, error)
-    target = f"/documents/{document}" if action == "again" else f"/documents/next?after={document}"
+    target = f"/documents/{document}" if action == "retry" else f"/documents/next?after={document}"
     return RedirectResponse(target, 303)
 
 

@@ -115,7 +115,7 @@ async def test_a_file_that_two_pipelines_accept_is_one_document(database, organi
         ("failed", ("queued", "invoices", ["invoices", "notes"])),
     ],
 )
-async def test_a_document_is_read_again_only_for_a_pipeline_that_has_not_seen_it(
+async def test_a_document_is_retried_only_for_a_pipeline_that_has_not_seen_it(
     database, organization, owner, store_message, state, after
 ):
     first, second = await store_message("m1"), await store_message("m2")

@@ -81,7 +81,7 @@ async def _decide(
             reason = reason or "not for this pipeline"
             await review.reject(connection, context, organization, document, actor=actor, reason=reason)
         case BulkAction.RETRY:
-            await review.read_again(connection, organization, document, actor=actor)
+            await review.retry(connection, organization, document, actor=actor)
         case BulkAction.DISMISS:
             found = await documents.get(connection, document)
             if found is None:

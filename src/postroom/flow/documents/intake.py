@@ -64,11 +64,11 @@ async def record_arrivals(
 ) -> list[DocumentIntake]:
     """Create documents for arrivals and enqueue the new ones. Shared by mail, uploads and folders.
 
-    A document that other pipelines skipped is read again for those that have not seen it.
+    A document that other pipelines skipped is retried for those that have not seen it.
     """
     taken = await documents.add_arrivals(connection, arrivals)
     for document in sorted({each.document for each in taken if each.is_unseen}):
-        await review.read_again(connection, organization, document, actor=route.MACHINE)
+        await review.retry(connection, organization, document, actor=route.MACHINE)
     new = {each.document: arrival for each, arrival in zip(taken, arrivals, strict=True) if each.is_new}
     await work.enqueue(
         connection, [WorkRequest(organization, WorkKind.PROCESS_DOCUMENT, str(document)) for document in new]

@@ -23,7 +23,7 @@ from postroom.store.records import ExtractionRow, Record, RecordState
 from postroom.store.reviews import Decision
 from postroom.store.work import WorkRequest
 
-REPROCESSABLE = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
+RETRYABLE = frozenset({DocumentState.FAILED, DocumentState.SKIPPED, DocumentState.NEEDS_REVIEW})
 
 
 async def confirm(
@@ -107,7 +107,7 @@ async def reject(
     """Reject a document: it does not belong to this pipeline. Also dismisses a failed one."""
     found = await _lock_document(connection, document)
     reopened = await record_changes.get_reopened(connection, found)
-    if reopened and found.state in REPROCESSABLE:
+    if reopened and found.state in RETRYABLE:
         await _reject_reopened(
             connection, context, reopened, DocumentCase(organization, found, actor), reason
         )
@@ -137,16 +137,13 @@ async def _reject_reopened(
     await record_changes.void(connection, context, change)
 
 
-async def read_again(
-    connection: Connection, organization: OrganizationId, document: UUID, *, actor: str
-) -> None:
-    """Queue a document again that ended without a record."""
+async def retry(connection: Connection, organization: OrganizationId, document: UUID, *, actor: str) -> None:
+    """Queue a document that ended without a record again."""
     found = await _lock_document(connection, document)
-    moved = await documents.change_state(connection, document, among=REPROCESSABLE, to=DocumentState.QUEUED)
+    moved = await documents.change_state(connection, document, among=RETRYABLE, to=DocumentState.QUEUED)
     if moved is None:
         raise PermanentError(
-            f"The document is {found.state}. Only documents without a record can be reprocessed: reopen it"
-            " first."
+            f"The document is {found.state}. Only documents without a record can be retried: reopen it first."
         )
     await reviews.withdraw(connection, document)
     await route.publish_state(connection, moved)

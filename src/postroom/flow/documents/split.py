@@ -76,7 +76,7 @@ async def _load(
         pages = ",".join(part.pages for part in parts)
         if pages != format_ranges(ranges):
             raise PermanentError(f"The document was already split, into the pages {pages}.")
-    elif document.state not in review.REPROCESSABLE:
+    elif document.state not in review.RETRYABLE:
         raise PermanentError(
             f"The document is {document.state}. Only documents without a record can be split."
         )

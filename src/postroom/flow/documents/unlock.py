@@ -47,4 +47,4 @@ async def unlock(
             raise PermanentError("Another person has already entered the password of this document.")
         entry = NewLedgerEntry("DOCUMENT_UNLOCKED", "document", str(document_id), actor_id=actor)
         await ledger.append_entries(connection, organization, [entry])
-        await review.read_again(connection, organization, document_id, actor=actor)
+        await review.retry(connection, organization, document_id, actor=actor)

@@ -10,10 +10,10 @@ import msgspec
 
 from postroom.api_types import (
     AttachmentResource,
-    ContentResource,
     FolderResource,
     MailboxResource,
     MailEventResource,
+    MessageContentResource,
     MessageResource,
     ThreadResource,
 )
@@ -192,10 +192,10 @@ async def get_message(connection: Connection, message: int) -> MessageResource |
     return await fetch_one(connection, MessageResource, MESSAGE + " WHERE id = %(id)s", {"id": message})
 
 
-async def get_content(connection: Connection, message: int) -> ContentResource | None:
+async def get_content(connection: Connection, message: int) -> MessageContentResource | None:
     return await fetch_one(
         connection,
-        ContentResource,
+        MessageContentResource,
         "SELECT headers, body_plain, body_html FROM message_contents WHERE message_id = %(id)s",
         {"id": message},
     )

@@ -9,7 +9,7 @@ from postroom.store import api_keys
 from postroom.web.api.operations import ApiCall, NoParameters, Operation, not_found, require_found
 
 
-async def get_key(call: ApiCall[NoParameters, NoParameters, None]) -> ApiKeyResource:
+async def get_api_key(call: ApiCall[NoParameters, NoParameters, None]) -> ApiKeyResource:
     """Show the API key of this call: its scopes, when it expires, and whether its calls are recorded."""
     actor = call.caller.actor
     if not actor.startswith(ACTOR_PREFIX):
@@ -21,4 +21,4 @@ async def get_key(call: ApiCall[NoParameters, NoParameters, None]) -> ApiKeyReso
     )
 
 
-OPERATIONS = [Operation("GET", "/key", get_key, Scope.READ, "API keys")]
+OPERATIONS = [Operation("GET", "/key", get_api_key, Scope.READ, "API keys")]

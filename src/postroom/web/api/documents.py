@@ -1,4 +1,4 @@
-"""API operations on documents: list, get, download, upload, unlock, split, reprocess and reject."""
+"""API operations on documents: list, get, download, upload, unlock, split, retry and reject."""
 
 from dataclasses import asdict
 from datetime import datetime
@@ -12,7 +12,7 @@ from postroom.api_types import (
     DocumentDetail,
     DocumentPassword,
     DocumentResource,
-    PageSplit,
+    DocumentSplit,
     Rejection,
     ResultPage,
 )
@@ -114,12 +114,12 @@ async def upload_document(call: ApiCall[NoParameters, UploadQuery, bytes]) -> li
     return [document for document in uploaded if document is not None]
 
 
-async def read_document_again(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentResource:
-    """Reprocess a document that failed, was skipped or needs review."""
+async def retry_document(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentResource:
+    """Retry a document that failed, was skipped or needs review."""
     caller, document = call.caller, call.path.document
     async with call.transaction() as connection:
         await _get_document(connection, document)
-        await flow.read_again(connection, caller.organization, document, actor=caller.actor)
+        await flow.retry(connection, caller.organization, document, actor=caller.actor)
         return await _get_document(connection, document)
 
 
@@ -144,7 +144,7 @@ async def unlock_document(call: ApiCall[DocumentPath, NoParameters, DocumentPass
         return await _get_document(connection, document)
 
 
-async def split_document(call: ApiCall[DocumentPath, NoParameters, PageSplit]) -> list[DocumentResource]:
+async def split_document(call: ApiCall[DocumentPath, NoParameters, DocumentSplit]) -> list[DocumentResource]:
     """Split a PDF that holds several documents, and get the documents of its parts.
 
     Every page belongs to one part. The original must have no record. It is marked completed and
@@ -197,9 +197,9 @@ OPERATIONS = [
         get_document_content,
         Scope.READ,
         "Documents",
-        answers="application/octet-stream",
+        media_type="application/octet-stream",
     ),
-    Operation("POST", "/documents/{document}/again", read_document_again, Scope.DOCUMENTS, "Documents", 202),
+    Operation("POST", "/documents/{document}/retry", retry_document, Scope.DOCUMENTS, "Documents", 202),
     Operation(
         "POST",
         "/documents/{document}/unlock",

@@ -13,7 +13,9 @@ class LedgerQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     entity_id: Name | None = None
 
 
-async def list_ledger(call: ApiCall[NoParameters, LedgerQuery, None]) -> ResultPage[LedgerEntryResource]:
+async def list_ledger_entries(
+    call: ApiCall[NoParameters, LedgerQuery, None],
+) -> ResultPage[LedgerEntryResource]:
     """List the entries of the audit trail, newest first."""
     below, query = paging.parse_number_cursor(call.query), call.query
     async with call.transaction() as connection:
@@ -27,4 +29,4 @@ async def list_ledger(call: ApiCall[NoParameters, LedgerQuery, None]) -> ResultP
     return paging.build_page(rows, query, lambda row: row.id)
 
 
-OPERATIONS = [Operation("GET", "/ledger", list_ledger, Scope.LEDGER, "Ledger")]
+OPERATIONS = [Operation("GET", "/ledger", list_ledger_entries, Scope.LEDGER, "Ledger")]

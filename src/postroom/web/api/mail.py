@@ -289,10 +289,10 @@ OPERATIONS = [
     Operation("GET", "/messages", search_messages, Scope.READ, "Mail"),
     Operation("GET", "/messages/{message}", get_message, Scope.READ, "Mail"),
     Operation(
-        "GET", "/messages/{message}/raw", get_raw_message, Scope.READ, "Mail", answers="message/rfc822"
+        "GET", "/messages/{message}/raw", get_raw_message, Scope.READ, "Mail", media_type="message/rfc822"
     ),
     Operation("GET", "/messages/{message}/attachments", list_attachments, Scope.READ, "Mail"),
     Operation(
-        "GET", "/messages/{message}/attachments/{part}", get_attachment, Scope.READ, "Mail", answers=_BYTES
+        "GET", "/messages/{message}/attachments/{part}", get_attachment, Scope.READ, "Mail", media_type=_BYTES
     ),
 ]

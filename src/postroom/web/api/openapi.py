@@ -20,19 +20,6 @@ Authenticate with an API key (`postroom api-keys create`): `Authorization: Beare
 `next` as `cursor` to get the next page. Responses carry an `ETag`; send it as `If-None-Match` to get 304 for
 an unchanged response. A write with an `Idempotency-Key` is executed once, however often it is sent. Errors
 are problem documents (RFC 9457)."""
-# Schema names are published and must not change with the classes. The suffix `Resource` is stripped.
-_PUBLISHED_NAMES: Final[Mapping[str, str]] = {
-    "DocumentDetail": "WholeDocument",
-    "EventBatch": "Events",
-    "MessageDetail": "WholeMessage",
-    "ProblemResource": "ProblemAnswer",
-    "ReplayRequest": "Replay",
-    "RequestAccepted": "Accepted",
-    "ResultPage": "Page",
-    "SyncRequest": "SyncWish",
-    "WebhookTestResult": "Tried",
-    "WebhookWithSecret": "MadeWebhook",
-}
 _REFERENCE: Final = "#/components/schemas/"
 
 
@@ -47,7 +34,7 @@ class ProblemResource(msgspec.Struct, frozen=True, rename={"kind": "type"}):
 
 
 def build_document(operations: Sequence[Operation], *, url: str) -> dict[str, Any]:
-    results = [operation.answer for operation in operations if operation.answer is not Response]
+    results = [operation.result_type for operation in operations if operation.result_type is not Response]
     bodies = [operation.types[2] for operation in operations if operation.body == "json"]
     inputs = [operation.types[number] for operation in operations for number in (0, 1)]
     types = [ProblemResource, *(type_ for type_ in [*results, *bodies] if type_ is not type(None))]
@@ -80,9 +67,9 @@ def build_document(operations: Sequence[Operation], *, url: str) -> dict[str, An
 
 
 def publish_name(name: str) -> str:
-    """The schema name of a class; of a generic class such as `ResultPage_MailboxResource_`, of every part."""
-    parts = name.split("_")
-    return "_".join(_PUBLISHED_NAMES.get(part) or part.removesuffix("Resource") for part in parts)
+    """The schema name of a class: `Mailbox` for `MailboxResource`, `MailboxPage` for a page of them."""
+    item = re.fullmatch(r"ResultPage[\[_](\w+?)[\]_]", name)
+    return f"{publish_name(item[1])}Page" if item else name.removesuffix("Resource")
 
 
 def _publish_names(schema: Any) -> Any:
@@ -96,17 +83,12 @@ def _publish_names(schema: Any) -> Any:
         if key == "$ref":
             published[key] = _REFERENCE + publish_name(value.removeprefix(_REFERENCE))
         elif key == "title" and isinstance(value, str):
-            published[key] = _publish_title(value)
+            published[key] = publish_name(value)
         elif key == "description" and isinstance(value, str):
             published[key] = cleandoc(value)
         else:
             published[key] = _publish_names(value)
     return published
-
-
-def _publish_title(title: str) -> str:
-    """The title of a generic class reads `ResultPage[MailboxResource]`."""
-    return re.sub(r"\w+", lambda name: publish_name(name[0]), title)
 
 
 def _describe_operation(
@@ -178,7 +160,7 @@ def _describe_headers(operation: Operation) -> list[dict[str, Any]]:
             "The `ETag` that the change is based on. Another version is answered with 412.",
             {"type": "string"},
         )
-    if operation.answer is Response:
+    if operation.result_type is Response:
         headers["Range"] = ("The range of bytes to send.", {"type": "string"})
     return [
         {"name": name, "in": "header", "required": False, "description": words, "schema": schema}
@@ -187,24 +169,24 @@ def _describe_headers(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _describe_responses(operation: Operation, schemas: Mapping[str, Any]) -> dict[str, Any]:
-    if operation.answer is Response:
-        content: dict[str, Any] | None = {operation.answers: {}}
-    elif operation.answer is type(None):
+    if operation.result_type is Response:
+        content: dict[str, Any] | None = {operation.media_type: {}}
+    elif operation.result_type is type(None):
         content = None
     else:
-        content = {"application/json": {"schema": schemas[_type_key(operation.answer)]}}
+        content = {"application/json": {"schema": schemas[_type_key(operation.result_type)]}}
     done = {"description": operation.summary} | ({"content": content} if content else {})
-    status = "204" if operation.answer is type(None) else str(operation.status)
-    answers: dict[str, Any] = {status: done}
+    status = "204" if operation.result_type is type(None) else str(operation.status)
+    responses: dict[str, Any] = {status: done}
     if not operation.writes:
-        answers["304"] = {"description": "Not modified."}
-    if operation.answer is Response:
-        answers["206"] = done | {"description": "The requested range."}
-        answers["416"] = {"description": "The range is not satisfiable."}
+        responses["304"] = {"description": "Not modified."}
+    if operation.result_type is Response:
+        responses["206"] = done | {"description": "The requested range."}
+        responses["416"] = {"description": "The range is not satisfiable."}
     problems = {
         each: {"$ref": "#/components/responses/Problem"} for each in _list_problem_statuses(operation)
     }
-    return answers | problems
+    return responses | problems
 
 
 def _list_problem_statuses(operation: Operation) -> list[str]:

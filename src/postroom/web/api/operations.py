@@ -114,7 +114,7 @@ def require_found(found: ResultT | None, what: str) -> ResultT:
 class Operation:
     """One row of an operations table.
 
-    `answers` is the media type of the response; functions that return bytes build the response themselves. A
+    `media_type` is that of the response; functions that return bytes build the response themselves. A
     body of type `bytes` is a file. `matched` says that the operation respects `If-Match`. `secret_body` says
     that not even a digest of the body may be stored.
     """
@@ -125,7 +125,7 @@ class Operation:
     scope: Scope
     tag: str
     status: int = 200
-    answers: str = "application/json"
+    media_type: str = "application/json"
     matched: bool = False
     secret_body: bool = False
 
@@ -139,7 +139,7 @@ class Operation:
         return path, query, body
 
     @cached_property
-    def answer(self) -> Any:
+    def result_type(self) -> Any:
         return get_type_hints(self.call, include_extras=True)["return"]
 
     @property

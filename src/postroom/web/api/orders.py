@@ -6,7 +6,7 @@ from uuid import UUID
 
 import msgspec
 
-from postroom.api_types import ImportedOrders, NewOrders, OrderResource, ResultPage
+from postroom.api_types import NewOrders, OrderImportResult, OrderResource, ResultPage
 from postroom.flow.documents import orders as flow
 from postroom.flow.documents.orders import OrderRequest
 from postroom.model import Scope
@@ -40,7 +40,7 @@ async def get_order(call: ApiCall[OrderPath, NoParameters, None]) -> OrderResour
         return await _get_order(connection, call.path.order)
 
 
-async def import_orders(call: ApiCall[NoParameters, NoParameters, NewOrders]) -> ImportedOrders:
+async def import_orders(call: ApiCall[NoParameters, NoParameters, NewOrders]) -> OrderImportResult:
     """Import orders, identified by their reference.
 
     An open order with the same reference gets the new values.
@@ -52,7 +52,7 @@ async def import_orders(call: ApiCall[NoParameters, NoParameters, NewOrders]) ->
             connection, routing, caller.organization, call.body.kind, requests, actor=caller.actor
         )
     distinct = len({request.reference for request in requests})
-    return ImportedOrders(new, changed, distinct - new - changed)
+    return OrderImportResult(new, changed, distinct - new - changed)
 
 
 async def close_order(call: ApiCall[OrderPath, NoParameters, None]) -> OrderResource:

@@ -7,9 +7,9 @@ from uuid import UUID
 import msgspec
 
 from postroom.api_types import (
+    ChangeReason,
     RecordCorrection,
     RecordMerge,
-    RecordReason,
     RecordResource,
     RecordSplit,
     RecordVersionResource,
@@ -66,7 +66,7 @@ async def list_record_versions(
         return ResultPage(await views.list_record_versions(connection, call.path.record), None)
 
 
-async def reopen_record(call: ApiCall[RecordPath, NoParameters, RecordReason]) -> RecordResource:
+async def reopen_record(call: ApiCall[RecordPath, NoParameters, ChangeReason]) -> RecordResource:
     """Have a confirmed or voided record reviewed again. The review of its first document is then open.
 
     `If-Match` rejects the call if the record changed meanwhile.
@@ -99,7 +99,7 @@ async def correct_record(call: ApiCall[RecordPath, NoParameters, RecordCorrectio
         return await _get_record(connection, change.record)
 
 
-async def void_record(call: ApiCall[RecordPath, NoParameters, RecordReason]) -> RecordResource:
+async def void_record(call: ApiCall[RecordPath, NoParameters, ChangeReason]) -> RecordResource:
     """Void a record that should not exist. Its documents are skipped, and its order is open again.
 
     `If-Match` rejects the call if the record changed meanwhile.

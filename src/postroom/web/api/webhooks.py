@@ -89,7 +89,7 @@ async def replay_webhook(call: ApiCall[WebhookPath, NoParameters, ReplayRequest]
     return _to_resource(await _get_webhook(call))
 
 
-async def try_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> WebhookTestResult:
+async def test_webhook(call: ApiCall[WebhookPath, NoParameters, None]) -> WebhookTestResult:
     """Send a `webhook.test` event now."""
     error = await flow.send_test(call.context.deliver, call.caller.organization, await _get_webhook(call))
     return WebhookTestResult(error is None, error)
@@ -120,6 +120,6 @@ OPERATIONS = [
     Operation("PATCH", "/webhooks/{webhook}", change_webhook, Scope.WEBHOOKS, "Webhooks"),
     Operation("DELETE", "/webhooks/{webhook}", remove_webhook, Scope.WEBHOOKS, "Webhooks"),
     Operation("POST", "/webhooks/{webhook}/replay", replay_webhook, Scope.WEBHOOKS, "Webhooks", 202),
-    Operation("POST", "/webhooks/{webhook}/test", try_webhook, Scope.WEBHOOKS, "Webhooks"),
+    Operation("POST", "/webhooks/{webhook}/test", test_webhook, Scope.WEBHOOKS, "Webhooks"),
     Operation("GET", "/webhooks/{webhook}/deliveries", list_deliveries, Scope.WEBHOOKS, "Webhooks"),
 ]
