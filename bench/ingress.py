@@ -195,7 +195,7 @@ class Load:
 
 
 class Connection(asyncio.Protocol):
-    """One kept-alive connection with at most one request under way."""
+    """One kept-alive connection with at most one request in flight."""
 
     def __init__(self, load: Load, idle: Callable[["Connection"], None]) -> None:
         self.load, self.idle = load, idle

@@ -63,7 +63,7 @@ class Deliveries:
                 self.stored.setdefault(notification.payload, time.perf_counter())
 
     async def deliver(self, seconds: float, per_second: float) -> None:
-        """At random moments to random mailboxes, whatever else goes on."""
+        """At random moments to random mailboxes, whatever else happens."""
         async with aiohttp.ClientSession() as client, asyncio.TaskGroup() as tasks:
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:

@@ -301,7 +301,7 @@ class Postroom:
     def follow(
         self, after: int | None = None, *, wait: float = 25, entity_type: str | None = None
     ) -> Iterator[FeedEventResource]:
-        """Yield every event after a position, for ever. A position too old raises ApiError (`reset`)."""
+        """Yield every event after a position, forever. A position too old raises ApiError (`reset`)."""
         while True:
             batch = self.events(after, wait=wait, entity_type=entity_type)
             yield from batch.data
@@ -382,7 +382,7 @@ class Postroom:
                     problem = _read_problem(error)
                 kind = problem.type.rpartition(":")[2]
                 failure = ApiError(error.code, kind, problem.detail, problem.checks)
-                retryable = error.code in {429, 503} or problem.type.endswith(":under-way")
+                retryable = error.code in {429, 503} or problem.type.endswith(":in-progress")
                 wait = _retry_delay(error.headers, attempt)
             except (OSError, http.client.HTTPException) as error:
                 failure = ApiError(

@@ -40,7 +40,7 @@ Step = Callable[[Lease], Awaitable[StepResult | None]]
 
 @dataclass(frozen=True)
 class WorkHandler:
-    """How one kind of work is run. Without `max_attempts` it is never parked: it backs off and goes on."""
+    """How one kind of work is run. Without `max_attempts` it is never parked: it backs off and retries."""
 
     step: Step
     max_attempts: int | None = None

@@ -1,4 +1,4 @@
-"""Mail that is broken, or made to break its reader: nothing raises, takes for ever or vanishes."""
+"""Mail that is broken, or made to break its reader: nothing raises, hangs or vanishes."""
 
 import base64
 import json

@@ -297,7 +297,7 @@ async def some_scope(mailbox) -> str:
 
 
 def spoiled(contract, live: dict[str, str]) -> str:
-    """A place in a listing that the provider does not know (any more)."""
+    """A place in a listing that the provider does not know, or no longer."""
     return '{"page":"nonsense"}' if is_gmail(contract) else next(iter(live.values()))[:-9]
 
 

@@ -31,7 +31,7 @@ async def cancel_step(box: MirroredMailbox, moment: int) -> None:
 
 
 async def overtake_step(box: MirroredMailbox, moment: int) -> None:
-    """A worker that loses its lease when its step has waited so often, and goes on beside the next one."""
+    """A worker that loses its lease when its step has waited so often, and keeps running beside the next."""
     if lease := await _claim(box):
         reached = asyncio.Event()
         step = asyncio.ensure_future(_tried(box, lease, sync.run(box.context, lease), moment, reached.set))

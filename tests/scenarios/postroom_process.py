@@ -39,7 +39,7 @@ def server_launcher() -> Launcher:
 class PostroomProcess:
     """One `postroom …` that runs until it is stopped. Its output is kept.
 
-    `held`: where it never goes on, see `paused_program.py`.
+    `held`: where it stays paused, see `paused_program.py`.
     """
 
     def __init__(self, folder: Path, *arguments: str, held: Any = None, **settings: str) -> None:

@@ -15,7 +15,7 @@ from postroom.vault import LedgerHeads
 from scenarios.postroom_process import PostroomProcess, children, running_in, wait_until
 from web.sign_in_support import open_signed_in_client
 
-# Nothing of these is heeded: with them nothing would start, or nothing would be read.
+# The demo ignores all of these: with them it would not start, or read nothing.
 YOURS = {
     "POSTROOM_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
     "POSTROOM_QUEUE": "sqs:http://127.0.0.1:1/1/yours",
@@ -83,7 +83,7 @@ def compared(client):
 
 
 def is_complete(client):
-    """Nothing of either mailbox is under way, missing or twice."""
+    """No message of either mailbox is in transit, missing or duplicated."""
     found = compared(client)
     return len(found) == 2 and all(row[0] >= 200 and row[2:] == [0, 0, 0, 0] for row in found)
 

@@ -1,4 +1,4 @@
-"""A document whose analysis misbehaves is for a person, and the worker goes on with the next one."""
+"""A document whose analysis misbehaves needs review, and the worker continues with the next one."""
 
 import asyncio
 from dataclasses import replace

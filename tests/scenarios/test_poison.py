@@ -136,7 +136,7 @@ async def test_a_document_that_kills_its_workers_fails_and_the_others_are_read(w
 
 
 @pytest.mark.parametrize("provider", usually(ProviderName.GMAIL))
-async def test_a_worker_that_stalls_ends_itself_and_its_work_goes_on(
+async def test_a_worker_that_stalls_exits_and_its_work_continues(
     room, sim, database_url, owner, tmp_path, provider
 ):
     box = await room.mailbox(provider, messages=12, days=20)

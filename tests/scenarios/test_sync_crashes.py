@@ -54,7 +54,7 @@ def worker(sim, database_url, tmp_path):
 async def killed_again_and_again(
     box, owner, worker, *, messages: int, kills: int, most_seconds: float
 ) -> None:
-    """Workers are killed when they have come so far and a moment more, then one may go on to the end."""
+    """Workers are killed when they have come so far and a moment more, then one may run to the end."""
     dice = random.Random(f"{box.address} {kills}")
     for goal in sorted(dice.sample(range(1, messages * 9 // 10), kills)):
         with worker() as program:

@@ -88,7 +88,7 @@ async def test_a_provider_that_asks_for_long_patience_is_left_alone_so_long(room
         WHERE kind = 'sync' RETURNING 1
         """
     )
-    # Requests for other folders may still be under way, and are logged when they end; none begins later.
+    # Requests for other folders may still be in flight, and are logged when they end; none begins later.
     failed_at = datetime.fromisoformat(box.sim.get("clock")["now"])
     with pytest.raises(TransientError):
         await box.sync()
@@ -149,7 +149,7 @@ async def test_clocks_may_disagree_by_five_minutes(room, provider, seconds):
     assert await box.one("SELECT health FROM mailboxes") == "active"
 
 
-async def test_a_consent_withdrawn_in_the_middle_stops_the_sync_and_a_reconnect_goes_on(room, provider):
+async def test_a_consent_withdrawn_in_the_middle_stops_the_sync_and_a_reconnect_continues_it(room, provider):
     box = await room.mailbox(provider, messages=MORE_THAN_A_PAGE[provider], days=20)
     box.context = replace(box.context, slice_seconds=0)
     await box.sync_once()

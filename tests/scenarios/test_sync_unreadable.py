@@ -1,4 +1,4 @@
-"""Messages that a provider names before it returns them: none is lost, none is a failure for ever."""
+"""Messages that a provider names before it returns them: none is lost, none stays a failure forever."""
 
 import pytest
 

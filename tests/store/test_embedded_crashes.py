@@ -124,7 +124,7 @@ def test_a_kill_while_the_database_is_made_leaves_nothing_half_made(tmp_path):
         assert not any(home.inside.root.glob("new-*"))
 
 
-def test_a_hung_server_is_an_error_after_a_bounded_wait_and_works_again_when_it_goes_on(home):
+def test_a_hung_server_is_an_error_after_a_bounded_wait_and_works_again_when_it_resumes(home):
     url = home.attach().url
     assert answers(url)
     postmaster = home.postmaster()

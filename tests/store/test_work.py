@@ -170,7 +170,7 @@ async def test_claim_skips_rows_locked_by_another_claim(database, organization):
         )
     async with database.engine() as first, database.engine() as second:
         taken = await claim(first, batch=10)
-        async with asyncio.timeout(30):  # it would wait for ever otherwise
+        async with asyncio.timeout(30):  # it would wait forever otherwise
             others = await claim(second, batch=10)
     assert len({lease.id for lease in [*taken, *others]}) == 20
 

@@ -376,7 +376,7 @@ async def test_interrupted_write_is_not_repeated(api, monkeypatch, move_clock):
         patched.setattr(idempotency_keys, "store_response", cut_off)
         first = await api.post("/webhooks", json={"url": "https://x.example/"}, headers=key)
     assert (first.status_code, first.headers["content-type"]) == (500, "application/problem+json")
-    for seconds, kind in ((0, "under-way"), (301, "outcome-unknown"), (80_000, "outcome-unknown")):
+    for seconds, kind in ((0, "in-progress"), (301, "outcome-unknown"), (80_000, "outcome-unknown")):
         await move_clock(seconds)
         again = await api.post("/webhooks", json={"url": "https://x.example/"}, headers=key)
         assert (again.status_code, again.json()["type"]) == (409, f"urn:postroom:problem:{kind}")

@@ -245,11 +245,11 @@ async def test_ledger_verification_is_for_admins_and_runs_once_at_a_time(
             connection, organization, [NewLedgerEntry("sync_started", "mailbox", "x")]
         )
     await seal_ledger(database, tmp_path, organization)
-    begun, go_on = threading.Event(), threading.Event()
+    begun, proceed = threading.Event(), threading.Event()
 
     def check(_key, _signature, _signed):
         begun.set()
-        return go_on.wait(60)
+        return proceed.wait(60)
 
     made = app.create(site, routes=ledger_routes(LedgerPagesContext(site, check, LedgerHeads(tmp_path))))
     async with httpx2.AsyncClient(
@@ -262,7 +262,7 @@ async def test_ledger_verification_is_for_admins_and_runs_once_at_a_time(
         first = asyncio.create_task(client.post("/ledger/verify"))
         assert await asyncio.to_thread(begun.wait, 60)
         second = await client.post("/ledger/verify")
-        go_on.set()
+        proceed.set()
         assert (second.status_code, "already running" in second.text) == (409, True)
         assert "The ledger is intact" in (await first).text
         assert "The ledger is intact" in (await client.post("/ledger/verify")).text

@@ -16,7 +16,7 @@ import aiohttp
 Result = TypeVar("Result")
 PATIENCE_SECONDS: Final = 120.0
 RETRY_SECONDS: Final = 0.5
-MAX_REJECTIONS: Final = 5  # of a sign-in, which a person would not repeat for ever
+MAX_REJECTIONS: Final = 5  # of a sign-in, which a person would not repeat forever
 _HEADING: Final = re.compile(r"<h1>[^<]*</h1>\s*<p[^>]*>[^<]*</p>")
 
 

@@ -65,7 +65,7 @@ class MailSimulator:
         Path(path).write_bytes(self.control("GET", "state"))
 
     def load(self, path: str | Path) -> None:
-        """Replace the simulation by a saved one: tokens, cursors and subscriptions go on working."""
+        """Replace the simulation with a saved one: tokens, cursors and subscriptions keep working."""
         self.control("POST", "state", Path(path).read_bytes(), media="application/gzip")
 
     def play(self, path: str | Path) -> None:

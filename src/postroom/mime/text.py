@@ -35,7 +35,7 @@ _ALIASES = {
     "ansi": "cp1252",
     "default": "utf-8",
 }
-# Looking up any other name searches the disk, and Python remembers each name for ever.
+# Looking up any other name searches the disk, and Python remembers each name forever.
 _CODECS = {module.name for module in iter_modules(encodings.__path__)} | {
     name.replace(".", "_") for name in aliases
 }

@@ -19,7 +19,7 @@ from postroom.store.database import Connection
 class LeaverAction(StrEnum):
     """What happens to the mailbox of a user who leaves. Stored mail always stays."""
 
-    KEEP = "keep"  # go on as long as the provider allows it
+    KEEP = "keep"  # keep syncing as long as the provider allows it
     PAUSE = "pause"
     DISCONNECT = "disconnect"
 

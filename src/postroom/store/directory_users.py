@@ -20,7 +20,7 @@ class DirectoryUserState(StrEnum):
     LEAVING = "leaving"  # no longer selected; the action on leavers is due
     PAUSED = "paused"
     DISCONNECTED = "disconnected"
-    KEPT = "kept"  # left, and goes on
+    KEPT = "kept"  # left, and still synced
     SKIPPED = "skipped"  # selected, but not connected; the reason says why
 
 

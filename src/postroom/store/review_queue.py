@@ -1,4 +1,4 @@
-"""The review queue of a member: documents that need review, oldest first, and what they decided lately.
+"""The review queue of a member: documents that need review, oldest first, and what they decided recently.
 
 A document that is assigned to another member is not in the queue.
 """
@@ -86,7 +86,7 @@ async def get_position(connection: Connection, member: MemberId, document: UUID)
 
 
 async def count_recent(connection: Connection, actor: str) -> int:
-    """How many documents the person decided lately."""
+    """How many documents the person decided recently."""
     cursor = await connection.execute(
         """
         SELECT count(DISTINCT document_id) FROM reviews JOIN documents ON documents.id = document_id

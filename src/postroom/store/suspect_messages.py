@@ -41,7 +41,7 @@ async def list_parked(connection: Connection, mailbox: MailboxId) -> set[str]:
 
 
 async def start(connection: Connection, mailbox: MailboxId, lease: Lease, key: str) -> None:
-    """Record that this lease handles a message now. The one before it is handled, and no suspect any more."""
+    """Record that this lease handles a message now. The one before it is handled and no longer a suspect."""
     await finish(connection, mailbox)
     await connection.execute(
         """

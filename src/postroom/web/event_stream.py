@@ -169,7 +169,7 @@ class EventStreams:
                 signal.set()
 
     async def listen(self) -> None:
-        """Read new events, for ever, for the organizations that have clients."""
+        """Read new events, forever, for the organizations that have clients."""
         async for payload in self._database.listen(FEED_CHANNEL, every_seconds=HEARTBEAT_SECONDS):
             organizations = (
                 {*self._streams, *self._listeners} if payload is None else {OrganizationId(UUID(payload))}

@@ -28,7 +28,7 @@ class ReviewDesk:
     """The surroundings of a review: where it is in the visitor's queue, and what others did."""
 
     queue: QueuePosition
-    decided: int  # by the visitor, lately
+    decided: int  # by the visitor, recently
     recent: RecentDecision | None
     comments: Sequence[Comment]
     reviewers: Sequence[Member]

@@ -178,7 +178,7 @@ def _build_handlers(
     ledger_keys: LedgerKeys,
     ledger_heads: LedgerHeads,
 ) -> Mapping[WorkKind, WorkHandler]:
-    """None of them gives up: a sync that fails, for example, backs off and goes on from its cursor."""
+    """None of them gives up: a sync that fails, for example, backs off and continues from its cursor."""
     database, audit_seconds = syncing.database, settings.audit_days * 86400
     garbage = BlobGcContext(database, syncing.blobs, settings.blob_grace_hours * 3600)
     periods, pipelines = _build_retention_periods(settings), directories.connect.pipelines

@@ -107,7 +107,7 @@ async def test_a_killed_ocr_process_is_replaced_and_the_page_read(readers):
     reading = asyncio.create_task(
         readers.read(sample_files.encoded(sample_files.picture(PAGE), "JPEG", quality=80))
     )
-    while not readers.ocr_processes[0].pending:  # noqa: ASYNC110  # of what goes on inside there is no event
+    while not readers.ocr_processes[0].pending:  # noqa: ASYNC110  # nothing signals what happens inside
         await asyncio.sleep(0.005)
     os.kill(first, signal.SIGKILL)
     assert right((await reading).transcript.text) > 0.9

@@ -44,7 +44,7 @@ async def until(condition):
 
 
 async def slow_reading(readers):
-    """A reading under way, and the child that does it."""
+    """A file being read, and the child that reads it."""
     await readers.read(GOOD)
     zygote = readers.zygote.process.pid
     task = asyncio.create_task(readers.page_image(SLOW, page=0, width=900))

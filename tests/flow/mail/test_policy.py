@@ -41,7 +41,7 @@ async def set_policy(mirror, policy):
     await policies.remove_disallowed(mirror.database, PIPELINES, mirror.organization, mirror.mailbox, batch=1)
 
 
-async def go_on(mirror, move_clock):
+async def run_to_the_end(mirror, move_clock):
     """What a worker does some time later."""
     await move_clock(policies.TAKEOVER_SECONDS + 1)
     async with mirror.database.engine() as connection:
@@ -168,7 +168,7 @@ async def test_a_lowering_that_was_cut_short_is_brought_to_its_end(mirror, move_
         await work.delete_by_subject(
             connection, str(mirror.mailbox)
         )  # as a disconnect does, which keeps the mail
-    await go_on(mirror, move_clock)
+    await run_to_the_end(mirror, move_clock)
     assert (await mirror.rows(BODIES))[0] == (0, 0, 0, 1)
     assert await mirror.rows(NAMES) == []
 
@@ -178,7 +178,7 @@ async def test_what_is_allowed_again_meanwhile_stays(mirror, move_clock):
     await mirror.settle()
     await change(mirror, ContentPolicy.METADATA)
     await change(mirror, ContentPolicy.FULL)
-    await go_on(mirror, move_clock)
+    await run_to_the_end(mirror, move_clock)
     assert (await mirror.rows(BODIES))[0] == (1, 1, 1, 1)
 
 

@@ -107,7 +107,7 @@ async def test_deleted_mail_and_old_changes_and_names_go_each_after_its_time(
     mailbox = await make_mailbox(organization)
     live = await message(owner, organization, mailbox, days_ago=100)
     await message(owner, organization, mailbox, days_ago=100, deleted_days_ago=50)
-    lately = await message(owner, organization, mailbox, days_ago=100, deleted_days_ago=5)
+    recently = await message(owner, organization, mailbox, days_ago=100, deleted_days_ago=5)
     async with database.transaction(organization) as connection:
         await ledger.append_entries(
             connection,
@@ -116,7 +116,7 @@ async def test_deleted_mail_and_old_changes_and_names_go_each_after_its_time(
         )
     await move_clock(20 * 86_400)
     await retain(deleted_messages=30, mail_events=60, personal_values=10)
-    assert await ids(owner) == [live, lately]
+    assert await ids(owner) == [live, recently]
     assert await rows("mail_events") == 0
     assert await rows("ledger_personal") == 0
     proof = await sealed()

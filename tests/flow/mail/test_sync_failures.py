@@ -122,7 +122,7 @@ async def test_trying_again_does_not_bring_a_deleted_message_back(mirror, delete
 
 
 async def test_a_message_that_comes_back_is_fetched_whole(mirror, deleted):
-    """What was missing of it is not tried again any more."""
+    """Its missing parts are no longer retried."""
     mirror.remote.items[deleted] = mirror.gone
     mirror.remote.change(deleted, is_read=True)
     await mirror.settle()
@@ -154,7 +154,7 @@ async def test_a_message_that_the_database_refuses_fails_alone(mirror, move_cloc
     assert [is_open for _, _, _, is_open in await mirror.rows(found)] == [False] * 3
 
 
-async def test_a_lost_grant_stops_the_sync_and_it_goes_on_from_its_cursor(mirror):
+async def test_a_lost_grant_stops_the_sync_and_it_continues_from_its_cursor(mirror):
     for age in range(1, 8):
         mirror.remote.deliver(age=age * DAY)
     mirror.remote.before = lambda call: (

@@ -1,4 +1,4 @@
-"""A message over which workers crash is handled alone and then parked; the others go on."""
+"""A message over which workers crash is handled alone and then parked; the others are synced."""
 
 from datetime import timedelta
 
@@ -63,7 +63,7 @@ async def test_a_retried_message_that_kills_again_is_parked_again_at_once(mirror
     assert await mirror.one("SELECT count(*) FROM ledger WHERE event_type = 'MESSAGE_PARKED'") == 2
 
 
-async def test_a_parked_message_that_is_deleted_is_no_failure_any_more(mirror, move_clock):
+async def test_a_parked_message_that_is_deleted_is_no_longer_a_failure(mirror, move_clock):
     key = await park_one(mirror, move_clock)
     mirror.remote.delete(key)
     await mirror.settle()

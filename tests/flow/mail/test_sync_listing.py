@@ -1,4 +1,4 @@
-"""Listings go on where they stopped, let new mail pass, and settle only what they covered."""
+"""Listings continue where they stopped, let new mail pass, and settle only what they covered."""
 
 import asyncio
 from dataclasses import replace
@@ -14,7 +14,7 @@ from postroom.model import FolderRole, MailboxHealth, RemoteFolder
 DAY = timedelta(days=1)
 
 
-async def test_a_listing_goes_on_at_the_page_where_it_stopped(mirror):
+async def test_a_listing_continues_at_the_page_where_it_stopped(mirror):
     for age in range(1, 10):
         mirror.remote.deliver(age=age * DAY)
 

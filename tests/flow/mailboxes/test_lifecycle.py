@@ -136,7 +136,7 @@ async def test_an_expired_secret_of_an_application_is_its_own_alert(world, app_o
 
 async def test_a_new_secret_is_given_once_for_all_mailboxes_of_an_application(world, app_only, owner):
     first, second = await app_only(), await app_only()
-    # What the first had is worth nothing any more.
+    # The first one's grant is now worthless.
     await owner.execute("UPDATE credentials SET sealed_grant = '\\x00', access_expires_at = postroom_now()")
     await app_only(address=second.address)
     await world.source(first, world.another_process()).get_token()
@@ -356,7 +356,7 @@ async def test_a_provider_that_is_away_does_not_keep_a_mailbox_connected(world, 
     assert await credentials_left(owner) == 0
 
 
-async def test_a_mailbox_whose_provider_has_no_settings_any_more_is_disconnected_all_the_same(
+async def test_a_mailbox_whose_provider_has_no_settings_left_is_disconnected_all_the_same(
     world, provider, owner
 ):
     mailbox = await world.connected(provider)

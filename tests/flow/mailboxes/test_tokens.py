@@ -101,7 +101,7 @@ async def test_a_refused_token_is_replaced_once_however_many_complain(world, pro
     await world.remote(mailbox).check()
 
 
-async def test_a_call_goes_on_when_the_token_of_another_process_ended_too(world, provider):
+async def test_a_call_continues_when_the_token_of_another_process_expired_too(world, provider):
     """What this process holds has ended, and so has what another put in the database."""
     mailbox = await world.connected(provider)
     await world.remote(mailbox).check()
@@ -114,7 +114,7 @@ async def test_a_call_goes_on_when_the_token_of_another_process_ended_too(world,
     assert (await health_of(world, mailbox)).health is MailboxHealth.ACTIVE
 
 
-async def test_a_call_goes_on_when_its_token_ended_early(world, provider):
+async def test_a_call_continues_when_its_token_expired_early(world, provider):
     mailbox = await world.connected(provider)
     await world.remote(mailbox).check()
     world.sim.post(f"mailboxes/{mailbox.address}/expire-tokens")
@@ -413,7 +413,7 @@ async def test_a_deleted_client_at_google_is_the_operators_fault(world, leave):
     assert (await world.ledger_events()).count("APPLICATION_REFUSED") == 1
 
 
-async def test_after_a_reconnect_it_goes_on(world, provider):
+async def test_after_a_reconnect_it_continues(world, provider):
     address = world.person(provider)
     mailbox = (await world.login(provider, address)).mailbox
     world.sim.post(f"mailboxes/{address}/revoke")

@@ -342,7 +342,7 @@ async def test_three_days_of_failure_disable_it_with_a_notice_and_a_replay_bring
 
 
 @pytest.mark.parametrize("after", [0, 1])
-async def test_a_replay_that_is_ordered_while_deliveries_are_under_way_is_not_lost(
+async def test_a_replay_requested_during_deliveries_is_not_lost(
     add, publish, step, receiver, database, organization, after
 ):
     webhook, _ = await add()

@@ -133,9 +133,7 @@ async def test_a_key_that_is_needed_or_seals_or_is_not_there_is_not_forgotten(
     assert list(keys.list_all()) == [new, old]
 
 
-async def test_a_key_is_forgotten_once_no_write_with_it_can_be_under_way(
-    database, connect, organization, keys
-):
+async def test_a_key_is_forgotten_once_no_write_can_still_use_it(database, connect, organization, keys):
     await connect(organization, keys)
     older = keys.first()
     old = keys.add()

@@ -173,7 +173,7 @@ async def _check_state(sources: Sources, webhook: ObservedWebhook) -> list[Viola
         webhook.organization,
         webhook.id,
     )
-    found = [] if rows else [Violation("webhooks.state", subject, "is not stored any more")]
+    found = [] if rows else [Violation("webhooks.state", subject, "is no longer stored")]
     found += [
         Violation("webhooks.state", subject, f"was disabled: {row['disabled_because']}")
         for row in rows

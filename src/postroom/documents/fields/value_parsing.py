@@ -197,7 +197,7 @@ def _match_labelled_iban(line: TextLine, found: re.Match[str]) -> tuple[str, int
 
 
 def _match_iban(text: str) -> tuple[str, int] | None:
-    """Return the IBAN without spaces and its length in the text, which may go on with similar characters."""
+    """Return the IBAN without spaces and its length in the text, where similar characters may follow it."""
     wanted = iban_length(text[:2])
     code, length = "", 0
     for place, sign in enumerate(text, start=1):

@@ -112,7 +112,7 @@ def split(content: bytes, limits: FileLimits, ranges: Sequence[PageRange]) -> li
     """Return each range of pages as a PDF of its own. The ranges must contain every page.
 
     The file ID follows from the content and the pages. Otherwise equal pages of two files, split in the same
-    second, could give the same bytes and thereby one document, which is a part of only one of them.
+    second, could give the same bytes and so one document, which is a part of only one of them.
     """
     document = open_document(content, limits)
     if ranges[-1].last != len(document):

@@ -316,7 +316,7 @@ def _check_size(size: int, limits: FileLimits) -> None:
 
 @contextmanager
 def _sealed_file(content: bytes) -> Generator[int]:
-    """A memory file that no process can change any more."""
+    """A memory file that no process can change from now on."""
     with _memory_file() as file:
         write_all(file, content)
         seals = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL

@@ -81,7 +81,7 @@ async def import_orders(
 async def close_order(
     connection: Connection, organization: OrganizationId, order: UUID, *, actor: str | None = None
 ) -> None:
-    """Close an open order: no document is expected any more."""
+    """Close an open order: no document is expected for it."""
     if not await orders.close_order(connection, order):
         raise PermanentError("Only an open order can be closed.")
     await ledger.append_entries(

@@ -167,7 +167,7 @@ async def undo(
     found = await _lock_document(connection, document)
     decision = await review_queue.find_recent(connection, actor, document=document)
     if decision is None:
-        raise PermanentError("There is nothing to undo: you did not decide about this document lately.")
+        raise PermanentError("Nothing to undo: you have not decided about this document recently.")
     record = await records.get(connection, found.record_id) if found.record_id else None
     if record:
         if len(await documents.list_by_record(connection, record.id)) > 1:

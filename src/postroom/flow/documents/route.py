@@ -192,7 +192,7 @@ async def _follow_merges(connection: Connection, record: Record) -> Record:
 async def identify_earlier_records(connection: Connection, context: RouteContext, pipeline: str) -> None:
     """Add the identifiers of records that an earlier version confirmed without them.
 
-    There may be many; in batches, so that the event loop and the extension of leases go on.
+    There may be many: in batches, so that the event loop keeps running and leases are extended.
     """
     kinds = list(context.identities)
     if not await records.has_unidentified(connection, pipeline, kinds):

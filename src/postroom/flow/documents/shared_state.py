@@ -151,7 +151,7 @@ def _get_shared_pipeline(context: SharedStateContext, name: str) -> _SharedPipel
 async def _find_foreign_id(
     context: SharedStateContext, pipeline: Pipeline, mailbox: Mailbox, message: SharedMessage
 ) -> str:
-    """Find the ID that the other scheduler uses; our own if the provider has no other any more."""
+    """Find the ID that the other scheduler uses; our own if the provider no longer has another."""
     ours = message.provider_message_id
     if pipeline.shared_state_ids == "immutable":
         return ours

@@ -23,6 +23,6 @@ The health of a mailbox (`MailboxHealth`):
                        └── grant lost ───────────────────▶ token_refresh_failed ── reconnect ──┘
 
 Each has a cause (`HealthCause`). Only a reconnect ends `token_refresh_failed`; until then neither syncs nor
-renewals run. In the other states both go on. Paused and disconnected are times on the row, independent of
+renewals run. In the other states both continue. Paused and disconnected are times on the row, independent of
 the health.
 """

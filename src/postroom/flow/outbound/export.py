@@ -2,7 +2,7 @@
 
 The initial range has everything that is stored. Each later one has the rows that its events name, as they
 are when the file is written; a change after that has an event in a later range. The file of `events` is
-written first and thereby fixes the range. A process that is killed after it leaves files of the range
+written first and so fixes the range. A process that is killed after it leaves files of the range
 missing, and the next one adds them. Every mail event is in exactly one file: its feed event names its
 revision.
 """

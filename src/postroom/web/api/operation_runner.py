@@ -119,7 +119,10 @@ def _replay_response(
         )
     if stored.status is None:
         raise ApiProblem(
-            409, "under-way", "The first request with this idempotency key is still running.", retry_after="1"
+            409,
+            "in-progress",
+            "The first request with this idempotency key is still running.",
+            retry_after="1",
         )
     body = sealed_values.unseal(sealer, purpose, (stored.body or b"").decode())
     if body is None:

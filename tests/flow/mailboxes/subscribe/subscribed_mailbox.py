@@ -82,7 +82,7 @@ class SubscribedMailbox:
         return await self.work_off(**changed)
 
     async def move(self, seconds: float) -> None:
-        """Both clocks go on together."""
+        """Both clocks advance together."""
         await asyncio.to_thread(self.sim.move_clock, seconds)
         await self.owner.execute(
             "UPDATE clock_offset SET ahead = ahead + %s * interval '1 second'", [seconds]
