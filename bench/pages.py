@@ -107,6 +107,11 @@ _FILL = (
     FROM documents
     """,
     "ALTER TABLE arrivals ENABLE TRIGGER index_arrival",
+    """
+    INSERT INTO transcripts (organization_id, document_id, method, pages, text, words)
+    SELECT organization_id, id, 'plain', 1, concat_ws(' ', supplier, number, amount, 'EUR Gesamtbetrag'), '[]'
+    FROM documents
+    """,
     "VACUUM ANALYZE",
 )
 _DOCUMENTS = "SELECT id FROM documents WHERE organization_id = %(o)s"
@@ -124,7 +129,7 @@ CASES: tuple[tuple[ListDefinition, dict[str, str], str], ...] = (
     (
         DOCUMENTS,
         {"sort": "-amount"},
-        f"{_DOCUMENTS} ORDER BY coalesce(amount::float8, '-infinity') DESC, id DESC LIMIT 50",
+        f"{_DOCUMENTS} ORDER BY amount_key DESC, id DESC LIMIT 50",
     ),
     (
         DOCUMENTS,
@@ -136,18 +141,37 @@ CASES: tuple[tuple[ListDefinition, dict[str, str], str], ...] = (
         {"q": "rechnung"},
         f"{_DOCUMENTS} AND search @@ prefix_query('rechnung') ORDER BY created_at DESC LIMIT 50",
     ),
+    (
+        DOCUMENTS,
+        {"q": "gesamtbetrag", "state": "needs_review"},
+        f"""
+        {_DOCUMENTS} AND state = 'needs_review' AND EXISTS (
+            SELECT FROM transcripts
+            WHERE document_id = documents.id AND search @@ prefix_query('gesamtbetrag')
+        ) ORDER BY created_at DESC LIMIT 50
+        """,
+    ),
     (RECORDS, {}, f"{_RECORDS} ORDER BY confirmed_at DESC, id DESC LIMIT 50"),
+    (
+        RECORDS,
+        {"q": "rechnung"},
+        f"""
+        {_RECORDS} AND EXISTS (
+            SELECT FROM documents WHERE record_id = records.id AND search @@ prefix_query('rechnung')
+        ) ORDER BY confirmed_at DESC LIMIT 50
+        """,
+    ),
     (
         RECORDS,
         {"kind": "contract-note"},
         f"{_RECORDS} AND kind = 'contract-note' ORDER BY confirmed_at DESC, id DESC LIMIT 50",
     ),
     (RECORDS, {"sort": "due"}, f"{_RECORDS} ORDER BY coalesce(due, ''), id LIMIT 50"),
-    (RECORDS, {"sort": "name"}, f"{_RECORDS} ORDER BY lower(coalesce(supplier, '')), id LIMIT 50"),
+    (RECORDS, {"sort": "name"}, f"{_RECORDS} ORDER BY name_key, id LIMIT 50"),
     (
         RECORDS,
         {"min": "99000"},
-        f"{_RECORDS} AND coalesce(amount::float8, '-infinity') >= 99000 ORDER BY confirmed_at DESC LIMIT 50",
+        f"{_RECORDS} AND amount_key >= 99000 ORDER BY confirmed_at DESC LIMIT 50",
     ),
     (
         SUPPLIERS,
@@ -170,6 +194,15 @@ CASES: tuple[tuple[ListDefinition, dict[str, str], str], ...] = (
         """
         SELECT message_id FROM message_contents
         WHERE organization_id = %(o)s AND search @@ prefix_query('rare4711') LIMIT 50
+        """,
+    ),
+    (
+        MESSAGES,
+        {"q": "subject"},
+        f"""
+        {_MESSAGES} AND EXISTS (
+            SELECT FROM message_contents WHERE message_id = messages.id AND search @@ prefix_query('subject')
+        ) ORDER BY received_at DESC LIMIT 50
         """,
     ),
 )

@@ -162,7 +162,7 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
     """Read what the URL asks for."""
     definition, params = lists.definition, request.query_params
     choices = await lists.choices(connection)
-    query = parse_query(definition, params, choices)
+    query = await list_reading.search(connection, parse_query(definition, params, choices))
     rows, behind = await list_reading.read_page(connection, query, PAGE_SIZE)
     chosen = _describe_query(query)
     shown = definition.list_columns(is_trade=query.is_trade)
@@ -173,7 +173,7 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
         _build_headings(definition, shown, query, chosen),
         _place_below(shown),
         rows,
-        await list_reading.count(connection, query, PAGE_SIZE),
+        await list_reading.count(connection, query, len(rows)),
         await _build_tabs(connection, definition, query, chosen, choices),
         _build_filters(definition, query, choices),
         chosen.get("sort", ""),
@@ -334,6 +334,7 @@ async def export(lists: ListPages, request: Request) -> Response:
     definition = lists.definition
     async with lists.site.database.transaction(get_visitor(request).organization) as connection:
         query = parse_query(definition, request.query_params, await lists.choices(connection))
+        query = await list_reading.search(connection, query)
         rows = await list_reading.read_all(connection, query)
     if len(rows) > list_reading.MAX_EXPORTED:
         return pages.render_page(request, "list_too_long.html", 413, limit=list_reading.MAX_EXPORTED)

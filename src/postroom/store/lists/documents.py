@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from postroom.store.lists.document_filters import AMOUNT_FILTERS, DATE_FILTERS, DUE_FILTER
 from postroom.store.lists.list_definition import (
     FilterChoice,
     ListColumn,
@@ -80,7 +81,12 @@ DOCUMENTS: Final = ListDefinition(
     ),
     filters=(
         ListFilter(
-            "q", "Search", "documents.id IN (SELECT matching_documents(prefix_query(%(q)s)))", "search"
+            "q", "Search",
+            "(documents.search @@ prefix_query(%(q)s) OR (SELECT search @@ prefix_query(%(q)s)"
+            " FROM transcripts WHERE document_id = documents.id))",
+            "search",
+            search="SELECT some_matching_documents(prefix_query(%(q)s), %(at_most)s)",
+            found="documents.id = ANY(%(found)s)",
         ),
         ListFilter(
             "state", "State", "documents.state = %(state)s", choices=STATES,
@@ -88,36 +94,18 @@ DOCUMENTS: Final = ListDefinition(
         ),
         ListFilter("kind", "Kind", "documents.kind = %(kind)s"),
         ListFilter("pipeline", "Pipeline", "documents.pipeline = %(pipeline)s"),
-        ListFilter(
-            "due", "Due", "false",
-            choices=(
-                FilterChoice(
-                    "overdue", "Overdue",
-                    "coalesce(documents.due, '') > '' AND coalesce(documents.due, '')"
-                    " < to_char(postroom_now(), 'YYYY-MM-DD')",
-                ),
-                FilterChoice(
-                    "week", "Within 7 days",
-                    "coalesce(documents.due, '') BETWEEN to_char(postroom_now(), 'YYYY-MM-DD')"
-                    " AND to_char(postroom_now() + interval '7 days', 'YYYY-MM-DD')",
-                ),
-            ),
-        ),
-        ListFilter("from", "Dated from", "coalesce(documents.dated, '') >= %(from)s", "day"),
-        ListFilter("until", "Dated until", "coalesce(documents.dated, '') BETWEEN '1' AND %(until)s", "day"),
-        ListFilter(
-            "min", "Amount from", "coalesce(documents.amount::float8, '-infinity') >= %(min)s", "amount"
-        ),
-        ListFilter("max", "Amount to", "coalesce(documents.amount::float8, 'infinity') <= %(max)s", "amount"),
+        DUE_FILTER,
+        *DATE_FILTERS,
+        *AMOUNT_FILTERS,
     ),
     tabs="state",
     tab_condition="documents.state = chosen.value",
     sorts=(
         ListSort("created", "documents.created_at", "moment", is_descending=True),
-        ListSort("supplier", "lower(coalesce(documents.supplier, ''))"),
+        ListSort("supplier", "documents.name_key"),
         ListSort("date", "coalesce(documents.dated, '')", is_descending=True),
         ListSort("due", "coalesce(documents.due, '')"),
-        ListSort("amount", "coalesce(documents.amount::float8, '-infinity')", "number", is_descending=True),
+        ListSort("amount", "documents.amount_key", "number", is_descending=True),
     ),
     totals=ListTotals(
         "'Needs review'", "documents.amount", "documents.currency", "documents.state = 'needs_review'"

@@ -46,12 +46,19 @@ class FilterChoice:
 
 @dataclass(frozen=True, slots=True)
 class ListFilter:
-    """A filter. `otherwise` applies while nothing is chosen; the choice `all` lifts it."""
+    """A filter. `otherwise` applies while nothing is chosen; the choice `all` lifts it.
+
+    `search` selects the ids of matches by an index, at most `%(at_most)s`; `found` is the condition of rows
+    that have one of them, `%(found)s`. The condition of a search has no EXISTS, for which the planner
+    might read everything first: it is tested row by row.
+    """
 
     name: LiteralString
     label: str
     condition: LiteralString
     shape: FilterShape = "choice"
+    search: LiteralString = ""
+    found: LiteralString = ""
     choices: Sequence[FilterChoice] = ()
     otherwise: LiteralString = ""
     default_label: str = "All"
@@ -88,7 +95,7 @@ class ListTotals:
 class ListDefinition:
     """A list: its table, the joins of the shown rows, and what can be shown and asked."""
 
-    name: str
+    name: LiteralString  # also that of the table in all SQL
     title: str
     noun: tuple[str, str]
     table: LiteralString
@@ -129,6 +136,14 @@ class ListQuery:
     sort: ListSort
     is_descending: bool
     after: ListPosition | None = None
+    found: Sequence[UUID | int] | None = None  # what the search found, if it is little
+
+    @property
+    def search(self) -> ListFilter | None:
+        """The filter that searches, if words are given."""
+        return next(
+            (each for each in self.definition.filters if each.search and each.name in self.values), None
+        )
 
     @property
     def is_trade(self) -> bool:

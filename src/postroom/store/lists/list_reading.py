@@ -1,12 +1,13 @@
 """Read a list: a page of rows by key, all rows for an export, and how many there are.
 
-A page costs the same however many rows there are: it starts behind the last row of the one before. Rows are
-counted and added up only up to a limit; beyond it, the number is the planner's estimate.
+A page costs the same however many rows there are: it starts behind the last row of the one before, and only
+its own rows are joined. Few matches of a search are found by their index; if there are many, the list is
+walked in its order. Rows are counted and added up only up to a limit; beyond it, the number is an estimate.
 """
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Final, LiteralString
 
@@ -24,6 +25,9 @@ from postroom.store.lists.list_definition import (
 
 MAX_COUNTED: Final = 1_000
 MAX_EXPORTED: Final = 100_000
+# So many matches of a search are sorted faster than they are met in the order of a long list.
+MAX_FOUND: Final = 1_000
+SAMPLE: Final = 250  # rows that are tested to estimate how many match
 
 _TYPES: Final[Mapping[SortShape, LiteralString]] = {
     "moment": "timestamptz",
@@ -53,6 +57,16 @@ class ListCount:
     totals: Sequence[ListTotal]
 
 
+async def search(connection: Connection, query: ListQuery) -> ListQuery:
+    """Find the rows that match the words of a query, if they are few. Later reads then take only these."""
+    if query.search is None:
+        return query
+    values = {query.search.name: query.values[query.search.name], "at_most": MAX_FOUND + 1}
+    cursor = await connection.execute(query.search.search, values, prepare=False)
+    rows = await cursor.fetchall()
+    return query if len(rows) > MAX_FOUND else replace(query, found=[id_ for (id_,) in rows])
+
+
 async def read_page(
     connection: Connection, query: ListQuery, limit: int
 ) -> tuple[list[ListRow], ListPosition | None]:
@@ -70,6 +84,15 @@ async def read_all(connection: Connection, query: ListQuery) -> list[ListRow]:
 
 
 async def _read_rows(connection: Connection, query: ListQuery, limit: int) -> list[ListRow]:
+    statement, values = build_statement(query, limit)
+    async with connection.cursor(row_factory=dict_row) as cursor:
+        # Planned for these values: a rare state and a common one are found by different indexes.
+        await cursor.execute(statement, values, prepare=False)
+        return [dict(row) for row in await cursor.fetchall()]
+
+
+def build_statement(query: ListQuery, limit: int) -> tuple[LiteralString, Mapping[str, Any]]:
+    """The statement that reads so many rows, and its values. Only those rows are joined."""
     definition = query.definition
     columns: list[LiteralString] = [
         column.value + " AS " + column.name for column in definition.list_columns(is_trade=query.is_trade)
@@ -77,27 +100,56 @@ async def _read_rows(connection: Connection, query: ListQuery, limit: int) -> li
     columns += definition.links
     select = ", ".join([definition.id + " AS id", query.sort.expression + " AS position", *columns])
     conditions, values = _build_conditions(query)
+    name, order = definition.name, _order(query)
     statement = (
-        "SELECT " + select + " FROM " + definition.table + " " + definition.joins  # noqa: S608  # of literals
-        + _where([*conditions, *_start_behind(query, values)]) + _order(query) + " LIMIT %(limit)s"
+        "SELECT " + select + " FROM (SELECT " + name + ".* FROM " + definition.table  # noqa: S608  # of literals
+        + _where([*conditions, *_start_behind(query, values)]) + order + " LIMIT %(limit)s) AS " + name
+        + " " + definition.joins + order
     )  # fmt: skip
-    async with connection.cursor(row_factory=dict_row) as cursor:
-        # Planned for these values: a rare state and a common one are found by different indexes.
-        await cursor.execute(statement, {**values, "limit": limit}, prepare=False)
-        return [dict(row) for row in await cursor.fetchall()]
+    return statement, {**values, "limit": limit}
 
 
-async def count(connection: Connection, query: ListQuery, page_size: int) -> ListCount:
-    """Count the rows and add up comparable amounts: of all rows, or of the page if there are too many."""
+async def count(connection: Connection, query: ListQuery, shown: int) -> ListCount:
+    """Count the rows and add up comparable amounts: of all rows, or if too many, of the shown ones."""
     conditions, values = _build_conditions(query)
-    rows, totals = await _add_up(connection, query, _where(conditions), values, MAX_COUNTED + 1)
-    if rows <= MAX_COUNTED:
-        return ListCount(rows, is_estimate=False, totals=totals)
+    estimate = await _estimate_search(connection, query)
+    if estimate is None:
+        rows, totals = await _add_up(connection, query, _where(conditions), values, MAX_COUNTED + 1)
+        if rows <= MAX_COUNTED:
+            return ListCount(rows, is_estimate=False, totals=totals)
+        estimate = max(await _estimate(connection, query, _where(conditions), values), rows)
+    totals: list[ListTotal] = []
     if query.definition.totals:
         page = _where([*conditions, *_start_behind(query, values)]) + _order(query)
-        _, totals = await _add_up(connection, query, page, values, page_size)
-    estimate = await _estimate(connection, query, _where(conditions), values)
-    return ListCount(max(estimate, rows), is_estimate=True, totals=totals)
+        _, totals = await _add_up(connection, query, page, values, shown)
+    return ListCount(max(estimate, shown), is_estimate=True, totals=totals)
+
+
+async def _estimate_search(connection: Connection, query: ListQuery) -> int | None:
+    """Estimate the matches of a common word by their share of the list's first rows; None for a short list.
+
+    Under row-level security the planner has no statistics of words.
+    """
+    if query.search is None or query.found is not None:
+        return None
+    searched = query.search.name
+    others = replace(query, values={name: query.values[name] for name in query.values if name != searched})
+    conditions, values = _build_conditions(others)
+    rows = await _estimate(connection, others, _where(conditions), values)
+    if rows <= MAX_COUNTED:
+        return None
+    name = query.definition.name
+    cursor = await connection.execute(
+        "SELECT count(*), count(*) FILTER (WHERE " + query.search.condition + ") FROM (SELECT "  # noqa: S608  # of literals
+        + name + ".* FROM " + query.definition.table + _where(conditions) + _order(query)
+        + " LIMIT %(sample)s) AS " + name,
+        {**values, searched: query.values[searched], "sample": SAMPLE},
+        prepare=False,
+    )  # fmt: skip
+    row = await cursor.fetchone()
+    assert row is not None, "an aggregate has a row"
+    tested, matching = row
+    return round(rows * matching / max(tested, 1))
 
 
 async def count_choices(
@@ -171,6 +223,10 @@ def _build_conditions(query: ListQuery) -> tuple[list[LiteralString], dict[str, 
         if value is None or value == ALL:
             if each.otherwise and value is None:
                 conditions.append(each.otherwise)
+            continue
+        if query.found is not None and each.search:
+            conditions.append(each.found)
+            values["found"] = query.found
             continue
         conditions.append(each.find_condition(value))
         values[each.name] = value

@@ -39,7 +39,13 @@ MESSAGES: Final = ListDefinition(
     ),
     links=("mailbox_id",),
     filters=(
-        ListFilter("q", "Search", "messages.id IN (SELECT matching_messages(prefix_query(%(q)s)))", "search"),
+        ListFilter(
+            "q", "Search",
+            "(SELECT search @@ prefix_query(%(q)s) FROM message_contents WHERE message_id = messages.id)",
+            "search",
+            search="SELECT some_matching_messages(prefix_query(%(q)s), %(at_most)s)",
+            found="messages.id = ANY(%(found)s)",
+        ),
         ListFilter("mailbox", "Mailbox", "messages.mailbox_id = %(mailbox)s::uuid"),
         ListFilter(
             "attachments", "Attachments", "false",

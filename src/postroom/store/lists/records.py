@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from postroom.store.lists.document_filters import AMOUNT_FILTERS, DATE_FILTERS, DUE_FILTER
 from postroom.store.lists.list_definition import (
     FilterChoice,
     ListColumn,
@@ -51,7 +52,17 @@ RECORDS: Final = ListDefinition(
     ),
     links=("order_id",),
     filters=(
-        ListFilter("q", "Search", "records.id IN (SELECT matching_records(prefix_query(%(q)s)))", "search"),
+        # A record is found by the text of its documents and the names they came with.
+        ListFilter(
+            "q", "Search",
+            "(SELECT bool_or(documents.search @@ prefix_query(%(q)s)"
+            " OR transcripts.search @@ prefix_query(%(q)s))"
+            " FROM documents LEFT JOIN transcripts ON document_id = documents.id"
+            " WHERE documents.record_id = records.id)",
+            "search",
+            search="SELECT some_matching_documents(prefix_query(%(q)s), %(at_most)s)",
+            found="records.id IN (SELECT record_id FROM documents WHERE documents.id = ANY(%(found)s))",
+        ),
         ListFilter(
             "state", "State", "records.state = %(state)s",
             choices=(
@@ -71,35 +82,20 @@ RECORDS: Final = ListDefinition(
                 FilterChoice("missing", "Without an order", "order_id IS NULL"),
             ),
         ),
-        ListFilter(
-            "due", "Due", "false",
-            choices=(
-                FilterChoice(
-                    "overdue", "Overdue",
-                    "coalesce(due, '') > '' AND coalesce(due, '') < to_char(postroom_now(), 'YYYY-MM-DD')",
-                ),
-                FilterChoice(
-                    "week", "Within 7 days",
-                    "coalesce(due, '') BETWEEN to_char(postroom_now(), 'YYYY-MM-DD')"
-                    " AND to_char(postroom_now() + interval '7 days', 'YYYY-MM-DD')",
-                ),
-            ),
-        ),
+        DUE_FILTER,
         ListFilter("supplier", "Supplier", "supplier_id = %(supplier)s", "uuid"),
-        ListFilter("from", "Dated from", "coalesce(dated, '') >= %(from)s", "day"),
-        ListFilter("until", "Dated until", "coalesce(dated, '') BETWEEN '1' AND %(until)s", "day"),
-        ListFilter("min", "Amount from", "coalesce(amount::float8, '-infinity') >= %(min)s", "amount"),
-        ListFilter("max", "Amount to", "coalesce(amount::float8, 'infinity') <= %(max)s", "amount"),
+        *DATE_FILTERS,
+        *AMOUNT_FILTERS,
     ),
     tabs="kind",
     tab_condition="records.kind = chosen.value",
     sorts=(
         ListSort("confirmed", "records.confirmed_at", "moment", is_descending=True),
-        ListSort("name", "lower(coalesce(supplier, ''))"),
+        ListSort("name", "name_key"),
         ListSort("number", "coalesce(number, '')"),
         ListSort("date", "coalesce(dated, '')", is_descending=True),
         ListSort("due", "coalesce(due, '')"),
-        ListSort("amount", "coalesce(amount::float8, '-infinity')", "number", is_descending=True),
+        ListSort("amount", "amount_key", "number", is_descending=True),
     ),
     totals=ListTotals(
         "CASE WHEN kind <> 'contract-note' THEN 'Confirmed' WHEN fields->>'direction' = 'buy' THEN 'Bought'"
