@@ -136,8 +136,8 @@ def test_document_is_added_processed_corrected_and_exported(run, refused, read_a
     right = ("--set", "gross=7.50", "--set", f"lines={lines}")
     _confirm_despite_the_sum(run, refused, name, right)
     _assert_correction_is_shown(run, name, shown_as_read["gross"]["value"], database_url)
-    assert "does not need a review" in refused("documents", "confirm", name)
-    assert "does not need a review" in refused("documents", "reject", name)
+    assert "does not need review" in refused("documents", "confirm", name)
+    assert "does not need review" in refused("documents", "reject", name)
     assert "Only documents without a record" in refused("documents", "retry", name)
     read_all()
 

@@ -1,4 +1,4 @@
-"""A Postroom that connects mailboxes at the simulator, in this process: desk, tokens, logins."""
+"""A Postroom that connects mailboxes at the simulator, in this process: contexts, tokens, logins."""
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager

@@ -74,7 +74,7 @@ async def test_an_encrypted_invoice_is_recorded_once_its_password_is_given(
                 "DOCUMENT_COMPLETED",
                 "DOCUMENT_ARCHIVED",
             ]
-            with pytest.raises(PermanentError, match="needs no password"):
+            with pytest.raises(PermanentError, match="does not need a password"):
                 await give_password(document_room, document, PASSWORD)
     assert PASSWORD not in repr(await read_all_rows(owner))
 

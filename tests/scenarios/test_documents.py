@@ -298,7 +298,7 @@ async def test_what_is_unsure_waits_for_a_person_who_confirms_it(strict, box):
         "DOCUMENT_COMPLETED",
         "DOCUMENT_ARCHIVED",
     ]
-    with pytest.raises(PermanentError, match="does not need a review"):
+    with pytest.raises(PermanentError, match="does not need review"):
         await strict.confirm(document)
 
 

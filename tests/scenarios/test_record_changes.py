@@ -97,8 +97,8 @@ async def test_a_machine_does_not_decide_about_a_reopened_record(document_room, 
     assert (await document_room.by_id(document.id)).state is DocumentState.NEEDS_REVIEW
     # A copy that arrives meanwhile makes no second record, neither by itself nor by a person.
     [copy] = await document_room.read(bill("R-1", "119.00", remark="copy"))
-    assert await get_open_review(document_room, copy) == "record Xenon_GmbH-R_1 is reviewed again"
-    with pytest.raises(PermanentError, match=r"is reviewed again\. Decide about it first"):
+    assert await get_open_review(document_room, copy) == "record Xenon_GmbH-R_1 is under review"
+    with pytest.raises(PermanentError, match=r"is under review\. Decide that review first"):
         await document_room.confirm(copy)
     await document_room.confirm(document)
     assert await document_room.confirm(copy) == document.record_id
@@ -331,8 +331,8 @@ async def test_of_two_people_who_change_a_record_at_once_one_gets_a_conflict(doc
         await wait_for_lock(document_room, 2)
     results = await asyncio.gather(first, second, return_exceptions=True)
     [problem] = [each for each in results if isinstance(each, PermanentError)]
-    assert "changed meanwhile" in str(problem)
-    assert "version 2. Reload it and decide again." in str(problem)
+    assert "has changed" in str(problem)
+    assert "version 2. Reload it and try again." in str(problem)
     changes, _, _ = await list_changes(document_room, document.record_id)
     assert len(changes) == 2
 

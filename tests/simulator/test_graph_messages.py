@@ -19,7 +19,7 @@ DEFAULT = {
     "isReadReceiptRequested", "isRead", "isDraft", "webLink", "inferenceClassification", "body", "sender",
     "from", "toRecipients", "ccRecipients", "bccRecipients", "replyTo", "flag",
 }  # fmt: skip
-DESK = {"emailAddress": {"name": "desk@example.org", "address": "desk@example.org"}}
+FRONT_OFFICE = {"emailAddress": {"name": "desk@example.org", "address": "desk@example.org"}}
 
 
 def message_bytes(html: str | None = None, text: str | None = None, **headers: str) -> bytes:
@@ -120,8 +120,8 @@ def test_the_preview_is_the_first_255_characters_on_one_line(user: MicrosoftUser
         ({"X_Priority": "5"}, "importance", "low"),
         ({"List_Unsubscribe": "<mailto:x@example.org>"}, "inferenceClassification", "other"),
         ({"Disposition_Notification_To": "ann@example.org"}, "isReadReceiptRequested", True),
-        ({"Reply_To": "desk@example.org"}, "replyTo", [DESK]),
-        ({"Sender": "desk@example.org"}, "sender", DESK),
+        ({"Reply_To": "desk@example.org"}, "replyTo", [FRONT_OFFICE]),
+        ({"Sender": "desk@example.org"}, "sender", FRONT_OFFICE),
         ({"Date": "no date at all"}, "sentDateTime", "2026-03-02T09:00:00Z"),
         ({"Date": "Sat, 31 Jan 2026 23:30:00 -0130"}, "sentDateTime", "2026-02-01T01:00:00Z"),
     ],

@@ -133,7 +133,7 @@ def test_a_hung_server_is_an_error_after_a_bounded_wait_and_works_again_when_it_
         error = home.attach(wait_seconds=2).answer["error"]
     finally:
         os.kill(postmaster, signal.SIGCONT)
-    assert "does not answer" in error
+    assert "does not respond" in error
     assert str(postmaster) in error
     assert answers(home.attach().url)
 

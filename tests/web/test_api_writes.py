@@ -155,7 +155,7 @@ async def test_failed_document_that_is_queued_meanwhile_is_not_dismissed(api, as
             await asyncio.sleep(0.01)
     refused = await dismissal
     assert refused.status_code == 409
-    assert refused.json()["detail"] == "The document is queued; it does not need a review."
+    assert refused.json()["detail"] == "The document is queued; it does not need review."
     assert (await api.get(f"/documents/{document}")).json()["document"]["state"] == "queued"
 
 

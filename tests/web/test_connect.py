@@ -259,8 +259,8 @@ _names = st.sampled_from(
 
 
 @pytest.mark.hypothesis
-def test_no_oauth_parameters_cause_a_500(desk_url):
-    with httpx2.Client(base_url=desk_url.url, trust_env=False, timeout=30) as client:
+def test_no_oauth_parameters_cause_a_500(app_url):
+    with httpx2.Client(base_url=app_url.url, trust_env=False, timeout=30) as client:
 
         @settings(max_examples=examples(150), deadline=None, suppress_health_check=list(HealthCheck))
         @given(
@@ -276,11 +276,11 @@ def test_no_oauth_parameters_cause_a_500(desk_url):
             if fresh:  # a state that is good, and everything else nonsense
                 begun = client.get(
                     "/oauth/gmail/authorize",
-                    headers={"cookie": "; ".join(["postroom_browser=" + "A" * 43, desk_url.session])},
+                    headers={"cookie": "; ".join(["postroom_browser=" + "A" * 43, app_url.session])},
                 )
                 [state] = parse_qs(urlsplit(begun.headers["location"]).query)["state"]
                 given_parameters = [*given_parameters, ("state", state)]
-            cookies = "; ".join([*filter(None, [cookie]), *([desk_url.session] if member else [])])
+            cookies = "; ".join([*filter(None, [cookie]), *([app_url.session] if member else [])])
             answer = client.get(path, params=given_parameters, headers={"cookie": cookies} if cookies else {})
             assert answer.status_code in {303, 400, 401, 404, 503}, (answer.status_code, given_parameters)
             for name, value in given_parameters:
@@ -291,7 +291,7 @@ def test_no_oauth_parameters_cause_a_500(desk_url):
 
 
 @pytest.fixture
-def desk_url(sim, tmp_path, database_url):
+def app_url(sim, tmp_path, database_url):
     """A `postroom serve` of its own, whose output is checked at the end for what must not be in it."""
     from scenarios.postroom_process import PostroomProcess
 

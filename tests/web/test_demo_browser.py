@@ -25,7 +25,7 @@ from web.test_connect_browser import agree
 pytestmark = needs_browser
 ADDRESS = "ann@example.com"
 PATIENCE = 180_000
-PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
+PHONE, DESKTOP = {"width": 390, "height": 844}, {"width": 1280, "height": 900}
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ async def page(sim, database_url, tmp_path):
         link = server.line("Sign in (single use, valid for one hour): ")
         async with async_playwright() as playwright:
             browser = await playwright.chromium.launch(**launch_options())
-            page = await browser.new_page(viewport=DESK, base_url=given["public_url"])
+            page = await browser.new_page(viewport=DESKTOP, base_url=given["public_url"])
             page.set_default_timeout(PATIENCE)
             await page.goto(link)
             await page.get_by_role("button", name="Sign in as").click()
@@ -83,7 +83,7 @@ async def usable(page):
     assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), page.url
     found = (await Axe().run(page)).response["violations"]
     assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == [], page.url
-    await page.set_viewport_size(DESK)
+    await page.set_viewport_size(DESKTOP)
 
 
 async def connected(page):

@@ -50,7 +50,7 @@ async def test_page_corrects_reopens_and_voids_a_record(visitor, api, confirm):
     # The other person saw an earlier version.
     stale = await visitor.post(f"{path}/record/void", data={"reason": "gone", "version": "1"})
     assert stale.status_code == 409
-    assert "changed meanwhile" in stale.text
+    assert "has changed" in stale.text
     page = (await visitor.get(path)).text
     assert "Corrected by" in page
     data = {"reason": "wrong date", "version": get_version(page)}
@@ -117,7 +117,7 @@ async def test_outdated_change_through_the_api_is_a_conflict(api, confirm):
     change = {"corrections": {"number": "R-7"}, "reason": "misread"}
     assert (await api.post(f"{path}/correct", json=change, headers={"if-match": etag})).status_code == 200
     late = await api.post(f"{path}/void", json={"reason": "gone"}, headers={"if-match": etag})
-    assert (late.status_code, late.json()["type"]) == (412, "urn:postroom:problem:changed-meanwhile")
+    assert (late.status_code, late.json()["type"]) == (412, "urn:postroom:problem:precondition-failed")
     assert (await api.post(f"{path}/void", json={})).status_code == 400
     assert (await api.post(f"{path}/void", json={"reason": "gone"})).json()["state"] == "voided"
     again = await api.post(f"{path}/void", json={"reason": "gone"})

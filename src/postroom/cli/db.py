@@ -156,7 +156,7 @@ Examples:
 def recovered() -> None:
     """Recover from commits that the database lost.
 
-    After a failover, or after `postroom db restore`, Postroom does this by itself. Run it if you restored
+    After a failover, or after `postroom db restore`, Postroom does this automatically. Run it if you restored
     the server's files, for example from a snapshot of its disk. All ids and feed positions move ahead, so
     that none is issued twice. Programs that follow the feed start over. Every mailbox is synced now and
     audited within an hour, and the ledger records it.

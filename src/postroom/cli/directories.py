@@ -37,19 +37,25 @@ DomainOption = Annotated[
     list[str] | None, typer.Option("--domain", metavar="DOMAIN", help="Select addresses of a domain.")
 ]
 MatchOption = Annotated[
-    list[str] | None, typer.Option("--match", metavar="PATTERN", help="Select addresses: sales-*@*.")
+    list[str] | None,
+    typer.Option("--match", metavar="PATTERN", help="Select addresses that match, such as sales-*@*."),
 ]
 ExcludeOption = Annotated[
-    list[str] | None, typer.Option("--exclude", metavar="PATTERN", help="Do not select addresses.")
+    list[str] | None, typer.Option("--exclude", metavar="PATTERN", help="Exclude addresses that match.")
 ]
 DirectoryPolicyOption = Annotated[ContentPolicy, typer.Option(help="Content policy.")]
 LeaversOption = Annotated[
     Literal["keep", "pause", "disconnect"],
-    typer.Option(help="What happens to the mailbox of a user who leaves. Mail stays."),
+    typer.Option(help="Action for the mailbox of a user who leaves; stored mail stays."),
 ]
 MaxLeaversOption = Annotated[
     int,
-    typer.Option(min=0, max=100, metavar="PERCENT", help="Stop and ask if more users than this leave."),
+    typer.Option(
+        min=0,
+        max=100,
+        metavar="PERCENT",
+        help="Stop and ask for confirmation if a larger share of the users leaves.",
+    ),
 ]
 AdminOption = Annotated[
     str | None, typer.Option(metavar="ADDRESS", help="Gmail: administrator who may read the directory.")
@@ -175,10 +181,12 @@ def sync(
     *,
     confirm_leavers: Annotated[
         int | None,
-        typer.Option(min=1, metavar="COUNT", help="Let up to this many users leave, although it is many."),
+        typer.Option(
+            min=1, metavar="COUNT", help="Allow up to this many users to leave, even above the limit."
+        ),
     ] = None,
 ) -> None:
-    """Sync a directory now instead of at its next time. A worker does it."""
+    """Sync a directory now instead of at the scheduled time. A worker runs the sync."""
 
     async def act(context: MailboxCommandContext) -> None:
         from postroom.flow.mailboxes import directories

@@ -48,7 +48,7 @@ def export(
 ) -> None:
     """Export messages, mail events, documents and records to Parquet files, each row once.
 
-    Run it again to add what has changed: it continues where the newest complete file ends, also after a
+    Run it again to add what has changed: it continues where the newest complete file ends, even after a
     crash.
     """
     del form  # there is one

@@ -29,7 +29,7 @@ def mcp(
     max_characters: Annotated[
         int,
         typer.Option(
-            min=2000, max=200_000, metavar="COUNT", help="Maximum number of characters in an answer."
+            min=2000, max=200_000, metavar="COUNT", help="Maximum number of characters in a response."
         ),
     ] = 20_000,
 ) -> None:

@@ -130,7 +130,7 @@ def correct(
 ) -> None:
     """Correct fields of a confirmed record, or its order.
 
-    The checks of the corrected fields are computed again, and Postroom learns from the corrections.
+    The corrected fields are checked again, and Postroom learns from the corrections.
     """
     from postroom.flow.documents import record_changes
 

@@ -73,8 +73,8 @@ Examples:
 def create(mailbox: MailboxOrAllArgument = None, *, json: JsonOption = False) -> ExitCode:
     """Create missing subscriptions.
 
-    Checks the public URL and the push handshake first. Workers do this on their own. This command shows at
-    once whether it works, and needs no running worker. Exit code 1 if anything failed.
+    Checks the public URL and the push handshake first. Workers do this automatically. This command needs
+    no running worker, and shows immediately whether it works. Exit code 1 if anything failed.
     """
     return _run_command(lambda context: _create(context, mailbox, json=json))
 

@@ -31,7 +31,7 @@ def make_mapping(denied: str) -> ErrorMapping:
             case 403:
                 return OperatorError(denied)
             case 404:
-                return NotFound("The directory does not have it")
+                return NotFound("The directory does not have this item")
             case status if status >= 500:
                 return ProviderServerError(f"The directory returned a server error (status {status}).")
             case status:

@@ -35,7 +35,7 @@ from postroom.web import records as record_pages
 from postroom.web.document_context import DocumentPagesContext, get_document
 from postroom.web.field_views import RejectedDecision
 from postroom.web.records import RecordView
-from postroom.web.review_view import ReviewDesk
+from postroom.web.review_view import ReviewPanel
 from postroom.web.sessions import get_visitor, member_route
 
 STATE_NAMES: Final[Mapping[DocumentState, str]] = {
@@ -136,7 +136,7 @@ async def _load_page(
     extraction = await records.get_newest_extraction(connection, document.id)
     history = await reviews.list_by_document(connection, document.id)
     view = await record_pages.load_view(connection, document)
-    desk = await review_view.load_desk(connection, get_visitor(request), document)
+    panel = await review_view.load_panel(connection, get_visitor(request), document)
     open_review = next((review for review in history if review.decision is None), None)
     correcting = _is_correcting(request, view)
     choices = shown = conflict = None
@@ -166,22 +166,22 @@ async def _load_page(
         "correcting": correcting,
         "choices": choices,
         "conflict": conflict,
-        "desk": desk,
+        "panel": panel,
         "reviews": history,
         "open_review": open_review,
         "sheets": [
             (number, layout[0], layout[1], [field for field in fields if field.page == number])
             for number, layout in enumerate(layouts)
         ],
-        "people": await _find_people(connection, history, view, desk),
+        "people": await _find_people(connection, history, view, panel),
     }
 
 
 async def _find_people(
-    connection: Connection, history: Sequence[Review], view: RecordView | None, desk: ReviewDesk
+    connection: Connection, history: Sequence[Review], view: RecordView | None, panel: ReviewPanel
 ) -> dict[str, str]:
     """The names of those who decided, changed the record, or commented, by actor."""
-    actors = [review.actor_id for review in history] + [comment.actor_id for comment in desk.comments]
+    actors = [review.actor_id for review in history] + [comment.actor_id for comment in panel.comments]
     actors += [version.actor_id for version in view.versions] if view else []
     return {**await actor_names.find_names(connection, actors), MACHINE: "Postroom"}
 

@@ -1,4 +1,4 @@
-"""What the review desk shows beside the fields: queue, conflict, comments, assignment, what can be undone."""
+"""What the review page shows beside the fields: queue, conflict, comments, assignment, what can be undone."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ _MAX_PAGES: Final = 20  # of the other document
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewDesk:
+class ReviewPanel:
     """The surroundings of a review: where it is in the visitor's queue, and what others did."""
 
     queue: QueuePosition
@@ -65,10 +65,10 @@ class RecordConflict:
     pages: int
 
 
-async def load_desk(connection: Connection, visitor: SessionMember, document: Document) -> ReviewDesk:
+async def load_panel(connection: Connection, visitor: SessionMember, document: Document) -> ReviewPanel:
     """The surroundings of a review of this document by the visitor."""
     everyone = await members.list_all(connection)
-    return ReviewDesk(
+    return ReviewPanel(
         await review_queue.get_position(connection, visitor.member, document.id),
         await review_queue.count_recent(connection, visitor.actor),
         await review_queue.find_recent(connection, visitor.actor),

@@ -47,7 +47,9 @@ async def assign(
     if found is None:
         raise NotFound("There is no such document.")
     if found.state is not DocumentState.NEEDS_REVIEW:
-        raise PermanentError(f"The document is {found.state}. Only one that needs review can be assigned.")
+        raise PermanentError(
+            f"The document is {found.state}. Only documents that need review can be assigned."
+        )
     member = await members.get(connection, assignee) if assignee else None
     if assignee and member is None:
         raise PermanentError("There is no such member. Choose another one.")

@@ -202,7 +202,7 @@ async def split(
         raise PermanentError(f"It is the only document of record {record.name}. Correct the record instead.")
     extraction = await records.get_newest_extraction(connection, moved.id)
     if extraction is None:
-        raise PermanentError("The document has no values. Process it again.")
+        raise PermanentError("The document has no values. Retry it first.")
     corrections = await reviews.get_corrections(connection, moved.id)
     right = {name: correction.right_value for name, correction in corrections.items()}
     read = {**value_checks.get_read_values(extraction), **right}
@@ -266,8 +266,8 @@ async def _load(connection: Connection, change: RecordChange, states: Collection
         raise NotFound("There is no such record.")
     if change.version not in (None, record.version):
         raise PermanentError(
-            f"Record {record.name} changed meanwhile: it is {record.state}, version {record.version}."
-            " Reload it and decide again."
+            f"Record {record.name} has changed: it is now {record.state}, version {record.version}."
+            " Reload it and try again."
         )
     if record.state not in states:
         raise PermanentError(f"Record {record.name} is {record.state}. {_ADVICE[record.state]}")

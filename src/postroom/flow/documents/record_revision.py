@@ -26,7 +26,7 @@ async def revise_record(
 ) -> Record:
     """Store `after` as the next version of a record and return it. Call `records.lock` first."""
     if not await record_versions.store_version(connection, before, after, note, fingerprint=fingerprint):
-        raise PermanentError(f"Record {before.name} changed meanwhile. Reload it and decide again.")
+        raise PermanentError(f"Record {before.name} has changed. Reload it and try again.")
     version = before.version + 1
     await route.publish_record(connection, before.id, after.state.value, kind=before.kind, version=version)
     payload: dict[str, JsonValue] = {"version": version, "state": after.state.value, "reason": note.reason}

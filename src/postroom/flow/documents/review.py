@@ -87,7 +87,7 @@ async def _confirm_new(
     if known.record:
         await value_checks.require_same_values(connection, known.record, right)
     if known.resembles and known.resembles.state is RecordState.REOPENED:
-        raise PermanentError(f"Record {known.resembles.name} is reviewed again. Decide about it first.")
+        raise PermanentError(f"Record {known.resembles.name} is under review. Decide that review first.")
     open_orders = await orders.list_open_orders(connection, extracted.kind)
     match = order_links.choose_order(extracted.values, open_orders, shapes, order)
     return await route.confirm_record(
@@ -197,7 +197,7 @@ async def _load_case(
 ) -> tuple[DocumentCase, Pipeline, ExtractionRow]:
     found = await _lock_document(connection, document)
     if found.state is not DocumentState.NEEDS_REVIEW:
-        raise PermanentError(f"The document is {found.state}; it does not need a review.")
+        raise PermanentError(f"The document is {found.state}; it does not need review.")
     if found.needs_password:
         raise PermanentError("The document is encrypted. Enter its password first, or reject it.")
     pipeline = context.pipelines.get(found.pipeline)

@@ -168,7 +168,7 @@ async def look_up_record(
             if left.state is RecordState.CONFIRMED and left.id != except_record:
                 return RecordLookup(marks, record=left)
             if left.state is RecordState.REOPENED:
-                return RecordLookup(marks, conflict=f"record {left.name} is reviewed again", resembles=left)
+                return RecordLookup(marks, conflict=f"record {left.name} is under review", resembles=left)
         elif record.state is not RecordState.MERGED and found.conflict is None:
             words = ", ".join(
                 f"{name} {extracted.values[name]} instead of {other}" for name, other in instead.items()
@@ -270,7 +270,7 @@ async def route_document(
     """
     own = await lock_case(connection, case)
     if own and own.state is RecordState.REOPENED:
-        await reviews.request(connection, case.document.id, f"record {own.name} is reviewed again")
+        await reviews.request(connection, case.document.id, f"record {own.name} is under review")
         await finish_document(connection, case, DocumentState.NEEDS_REVIEW)
         return
     if extraction.skip_reason is not None:

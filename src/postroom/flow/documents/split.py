@@ -81,7 +81,7 @@ async def _load(
             f"The document is {document.state}. Only documents without a record can be split."
         )
     elif reopened := await record_changes.get_reopened(connection, document):
-        raise PermanentError(f"Record {reopened.name} is reviewed again. Decide about it first.")
+        raise PermanentError(f"Record {reopened.name} is under review. Decide that review first.")
     elif document.media_type != PDF:
         raise PermanentError("Only a PDF can be split.")
     elif document.needs_password:

@@ -38,7 +38,7 @@ async def unlock(
     if document is None:
         raise NotFound("There is no such document.")
     if not document.needs_password:
-        raise PermanentError("The document needs no password.")
+        raise PermanentError("The document does not need a password.")
     content = await read_blob(blobs, organization, document.sha256)
     blob = await blobs.put(organization, await sandbox.decrypt(content, password))
     async with database.transaction(organization) as connection:

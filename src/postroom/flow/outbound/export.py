@@ -87,7 +87,7 @@ class Export:
             is_readable and written != [(event.id, event.created_at) for event in stored]
         ):
             raise PermanentError(
-                f"The files go up to position {newest.last}, and the database has another history: it was"
+                f"The files end at position {newest.last}, but the database has a different history: it was"
                 " restored from an older backup. Export to an empty directory."
             )
 

@@ -91,7 +91,7 @@ def to_error(response: HttpResponse) -> PostroomError | None:
             )
         case 400:
             return OperatorError(
-                "Pub/Sub does not let this subscription be pulled from: it pushes. Remove its push endpoint"
+                "The Pub/Sub subscription delivers by push and cannot be pulled from. Remove its endpoint"
                 " (`gcloud pubsub subscriptions update NAME --push-endpoint=`), or set"
                 " POSTROOM_PUBSUB_DELIVERY to push."
             )

@@ -66,7 +66,7 @@ def start_or_join(
         lock = _wait_for_stop(database_home, say, deadline)
     if lock is None:
         raise DatabaseUnavailable(
-            f"The database server in {database_home.root} does not finish stopping. "
+            f"The database server in {database_home.root} is stuck while stopping. "
             f"Kill its supervisor, process {database_home.supervisor_lock.read_text('ascii')}."
         )
     try:
@@ -132,7 +132,7 @@ def _ensure_running(home: DatabaseHome, major: int, say: ReportProgress, deadlin
         starting = homes.take_lock(home.starting_lock, homes.EXCLUSIVE, deadline)
     if starting is None:
         raise DatabaseUnavailable(
-            f"Another process does not finish starting the database in {home.root}. Kill it and start again."
+            f"Another process is stuck starting the database in {home.root}. Kill it and start again."
         )
     try:
         _start_server(home, major, say, deadline)
@@ -149,7 +149,7 @@ def _start_server(home: DatabaseHome, major: int, say: ReportProgress, deadline:
             return
         if time.monotonic() > deadline:
             raise DatabaseUnavailable(
-                f"The database server in {home.root} does not answer ({fault}). See {home.log}; "
+                f"The database server in {home.root} does not respond ({fault}). See {home.log}; "
                 f"if it hangs, kill its processes {find_server_processes(home.data)} and start again."
             )
         time.sleep(0.02)

@@ -137,7 +137,7 @@ class ApiAuthenticator:
         if wait > 0:
             raise ApiProblem(
                 429,
-                "too-many",
+                "rate-limited",
                 "Rate limit exceeded. Retry after the delay in `Retry-After`.",
                 retry_after=str(int(wait) + 1),
             )

@@ -50,7 +50,7 @@ def require_if_match(request: Request, shown: object) -> None:
     if _changeable_part(etag) not in {_changeable_part(each) for each in _split_etags(header)}:
         raise ApiProblem(
             412,
-            "changed-meanwhile",
+            "precondition-failed",
             "The resource has changed since the version in `If-Match`. Fetch it again.",
         )
 

@@ -228,7 +228,7 @@ async def get_raw_message(call: ApiCall[MessagePath, NoParameters, None]) -> Res
     if mailbox is None or mailbox.policy is ContentPolicy.METADATA:
         raise ApiProblem(
             409,
-            "not-kept",
+            "not-stored",
             "The content policy of this mailbox is `metadata`: messages are neither stored nor fetched.",
         )
     if mailbox.disconnected_at is not None or found.deleted_at is not None:
@@ -259,7 +259,7 @@ async def get_attachment(call: ApiCall[AttachmentPath, NoParameters, None]) -> R
     if found is None:
         raise not_found("attachment")
     if found.sha256 is None:
-        raise ApiProblem(409, "not-kept", "The content policy does not store this attachment.")
+        raise ApiProblem(409, "not-stored", "The content policy does not store this attachment.")
     digest = bytes.fromhex(found.sha256)
     return await http_content.respond_with_blob(
         call, digest, found.media_type, found.file_name or "attachment"

@@ -71,7 +71,7 @@ class ApiHandler:
         except Exception as error:  # noqa: BLE001  clients get a problem document for every error
             log.error("request.failed", error=error)  # noqa: TRY400  our log takes the error itself, without its message
             return to_problem_response(
-                ApiProblem(500, "failed", "Internal error. The server's log has the details.")
+                ApiProblem(500, "internal-error", "Internal error. The server's log has the details.")
             )
 
     async def _run_once(
@@ -126,7 +126,9 @@ def _replay_response(
         )
     body = sealed_values.unseal(sealer, purpose, (stored.body or b"").decode())
     if body is None:
-        raise ApiProblem(409, "done", "This request already succeeded, but its response is no longer stored.")
+        raise ApiProblem(
+            409, "completed", "This request already succeeded, but its response is no longer stored."
+        )
     headers = {"idempotent-replay": "true"}
     return Response(body, stored.status, headers, media_type="application/json" if body else None)
 
@@ -245,5 +247,5 @@ def _to_error_response(error: PostroomError) -> Response:
         case _:
             log.warning("request.failed", error=error)
             return to_problem_response(
-                ApiProblem(500, "failed", "Internal error. The server's log has the details.")
+                ApiProblem(500, "internal-error", "Internal error. The server's log has the details.")
             )

@@ -2,11 +2,11 @@
 import { followTyping } from "./findings.js";
 import { openViewer } from "./viewer.js";
 
-const desk = document.querySelector(".desk");
+const root = document.querySelector(".review-page");
 const fields = [...document.querySelectorAll(".field[data-field]")];
 const form = document.getElementById("fields");
-if (desk.hasAttribute("data-open") && form) followTyping(desk, form);
-const viewer = openViewer(desk, { current: () => current, choose });
+if (root.hasAttribute("data-open") && form) followTyping(root, form);
+const viewer = openViewer(root, { current: () => current, choose });
 let current = null; // the input that was focused last, which a word of the page is offered for
 
 function show(name, { scroll = true } = {}) {
@@ -61,7 +61,7 @@ form?.addEventListener("keydown", (event) => {
 
 // One decision per page, however often the key is pressed.
 let isSent = false;
-for (const sent of document.querySelectorAll(".desk form[method=post]")) {
+for (const sent of document.querySelectorAll(".review-page form[method=post]")) {
   sent.addEventListener("submit", (event) => {
     if (isSent) event.preventDefault();
     isSent = true;
@@ -142,7 +142,7 @@ document.addEventListener("click", (event) => {
 });
 
 // A person with a keyboard starts at the first field to check; on a phone, the keyboard would cover the page.
-if (desk.hasAttribute("data-open") && matchMedia("(hover: hover)").matches) {
+if (root.hasAttribute("data-open") && matchMedia("(hover: hover)").matches) {
   const first = document.querySelector("[autofocus]") ?? toCheck()[0];
   if (first) focusField(first);
   else document.getElementById("confirm")?.focus();

@@ -1,8 +1,8 @@
 // Checks the values while a person types: the server answers with the findings as it would show them.
 const PAUSE = 350; // milliseconds without a key
 
-export function followTyping(desk, form) {
-  const address = `/documents/${desk.dataset.document}/checks`;
+export function followTyping(root, form) {
+  const address = `/documents/${root.dataset.document}/checks`;
   let waiting;
   let asked; // the request in progress
 

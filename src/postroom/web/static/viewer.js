@@ -5,12 +5,12 @@ const SVG = "http://www.w3.org/2000/svg";
 const STEPS = [0.5, 0.75, 1, 1.25, 1.5, 2, 3, 4];
 const SHARP = 1.3; // from this zoom on, pages are loaded at a higher resolution
 
-export function openViewer(desk, fields) {
+export function openViewer(root, fields) {
   const sheets = document.getElementById("sheets");
   const stage = sheets?.querySelectorAll(".sheet") ?? [];
   if (!stage.length) return undefined;
   const pages = [...stage];
-  const tools = desk.querySelector(".tools");
+  const tools = root.querySelector(".tools");
   tools.hidden = false;
   let scale = 1;
   let quarter = 0;
@@ -38,7 +38,7 @@ export function openViewer(desk, fields) {
   const turn = () => { quarter = (quarter + 1) % 4; apply(); };
   apply();
 
-  const thumbs = desk.querySelector(".thumbs");
+  const thumbs = root.querySelector(".thumbs");
   function toggleThumbs() {
     if (!thumbs) return;
     thumbs.hidden = !thumbs.hidden;
@@ -61,7 +61,7 @@ export function openViewer(desk, fields) {
     sheets.scrollBy({ top: box.top - pane.top - middle, left: box.left - pane.left - (pane.width - box.width) / 2, behavior: calm() });
   }
 
-  for (const link of desk.querySelectorAll(".thumbs a, .page-link")) {
+  for (const link of root.querySelectorAll(".thumbs a, .page-link")) {
     link.addEventListener("click", (event) => {
       event.preventDefault();
       scrollTo(document.querySelector(link.hash), "start");
@@ -69,7 +69,7 @@ export function openViewer(desk, fields) {
   }
   watchPages(pages, sheets, thumbs);
 
-  const boxes = [...desk.querySelectorAll("rect[data-field]")];
+  const boxes = [...root.querySelectorAll("rect[data-field]")];
   function showField(name, scroll) {
     for (const box of boxes) box.classList.toggle("shown", box.dataset.field === name);
     const box = boxes.find((each) => each.dataset.field === name);
@@ -77,9 +77,9 @@ export function openViewer(desk, fields) {
   }
   for (const box of boxes) box.addEventListener("click", () => fields.choose(box.dataset.field));
 
-  const text = addTextLayer(desk, pages, sheets, fields);
-  const search = addSearch(desk, text, scrollTo);
-  addComparison(desk);
+  const text = addTextLayer(root, pages, sheets, fields);
+  const search = addSearch(root, text, scrollTo);
+  addComparison(root);
   return {
     zoom, fit, turn, toggleThumbs, showField,
     focusSearch: search, withdrawOffer: text.withdrawOffer,
@@ -102,7 +102,7 @@ function watchPages(pages, root, thumbs) {
 }
 
 // Transparent text above the image: selectable, searchable, and a click offers a word for the focused field.
-function addTextLayer(desk, pages, sheets, fields) {
+function addTextLayer(root, pages, sheets, fields) {
   const offer = Object.assign(document.createElement("div"), { className: "offer", hidden: true });
   sheets.append(offer);
   const addButton = (act, ...content) => {
@@ -111,7 +111,7 @@ function addTextLayer(desk, pages, sheets, fields) {
     offer.append(button);
   };
   const layers = new Map(); // page number → elements of its words
-  const loaded = fetch(`/documents/${desk.dataset.document}/words`).then((response) => (response.ok ? response.json() : []));
+  const loaded = fetch(`/documents/${root.dataset.document}/words`).then((response) => (response.ok ? response.json() : []));
 
   async function build(page) {
     const number = Number(page.dataset.page);
@@ -201,16 +201,16 @@ function addTextLayer(desk, pages, sheets, fields) {
 }
 
 // Finds a phrase in the text of all pages; Enter goes to the next match, Shift+Enter back.
-function addSearch(desk, text, scrollTo) {
-  const input = desk.querySelector("#find");
-  const found = desk.querySelector("#found");
+function addSearch(root, text, scrollTo) {
+  const input = root.querySelector("#find");
+  const found = root.querySelector("#found");
   let matches = [];
   let at = -1;
 
   async function search() {
     const asked = input.value;
     const wanted = asked.trim().toLowerCase().split(/\s+/).filter(Boolean);
-    for (const mark of desk.querySelectorAll(".words .match")) mark.remove();
+    for (const mark of root.querySelectorAll(".words .match")) mark.remove();
     [matches, at] = [[], -1];
     found.textContent = "";
     if (!wanted.length) return;
@@ -265,7 +265,7 @@ function isMatch(words, first, wanted) {
 }
 
 // Shows the document of the existing record beside this one.
-function addComparison(desk) {
+function addComparison(root) {
   const other = document.getElementById("other");
   document.addEventListener("click", (event) => {
     const link = event.target.closest("[data-compare]");
@@ -273,7 +273,7 @@ function addComparison(desk) {
     event.preventDefault();
     other.hidden = !other.hidden;
     link.textContent = other.hidden ? "Show its document" : "Hide its document";
-    desk.classList.toggle("comparing", !other.hidden);
+    root.classList.toggle("comparing", !other.hidden);
     if (other.childElementCount) return;
     for (let page = 0; page < Number(link.dataset.pages); page += 1) {
       const figure = Object.assign(document.createElement("figure"), { className: "sheet" });

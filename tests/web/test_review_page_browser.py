@@ -1,4 +1,4 @@
-"""The review desk in a real browser: decisions by keyboard alone, viewer, checks while typing, uploads."""
+"""The review page in a real browser: decisions by keyboard alone, viewer, checks while typing, uploads."""
 
 import json
 import re
@@ -149,7 +149,7 @@ async def test_keys_reject_assign_skip_comment_and_undo(queue, owner, database_u
         clerk = Clerk(page)
         await has_arrived(page, first)
         await clerk.press("Escape", "Shift+?")
-        await expect(page.get_by_role("heading", name="Keys")).to_be_visible()
+        await expect(page.get_by_role("heading", name="Keyboard shortcuts")).to_be_visible()
         assert await list_grave_problems(page) == []
         await clerk.press("Escape", "s")
         await has_arrived(page, second)

@@ -1,4 +1,4 @@
-"""Requests of the review desk: the queue, the checks while a person types, comments, assignment and undo.
+"""Requests of the review page: the queue, the checks while a person types, comments, assignment and undo.
 
 The page itself and the decisions are in `documents`.
 """

@@ -1,4 +1,4 @@
-"""The review desk without a browser: queue, checks while typing, conflict, undo, comments, assignment."""
+"""The review page without a browser: queue, checks while typing, conflict, undo, comments, assignment."""
 
 import re
 
