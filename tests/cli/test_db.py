@@ -74,9 +74,34 @@ def test_commands_run_with_the_login_that_the_how_to_creates(postroom):
         assert postroom("db", "restore", "--replace", "file", **both).returncode == 0
 
 
-def find_login(done):
-    [check] = [each for each in json.loads(done.stdout) if each["name"] == "login"]
-    return check
+async def test_recovered_moves_positions_ahead_and_enqueues_the_recovery(
+    postroom, database_url, owner, organization
+):
+    await owner.execute("INSERT INTO feeds (organization_id, last_position) VALUES (%s, 7)", (organization,))
+    done = postroom("db", "recovered", POSTROOM_DATABASE_URL=database_url)
+    assert done.returncode == 0
+    assert done.stdout.startswith("Ids and feed positions moved ahead.")
+    cursor = await owner.execute("SELECT last_position, reset_position FROM feeds")
+    assert await cursor.fetchall() == [(1_000_000_007, 1_000_000_007)]
+    cursor = await owner.execute("SELECT kind, subject FROM work WHERE kind = 'recover'")
+    assert await cursor.fetchall() == [("recover", str(organization))]
+
+
+@pytest.mark.skipif(bool(databases.GIVEN), reason="needs an administrator of the server")
+def test_doctor_warns_if_processes_cannot_notice_a_failover(postroom):
+    with quick_home() as home, embedded.start_or_join(home.path) as handle:
+        settings = {"POSTROOM_DATABASE_URL": handle.url, "POSTROOM_PORT": "0"}
+        assert postroom("db", "migrate", **settings).returncode == 0
+        assert "failover" not in postroom("doctor", **settings).stdout
+        superuser = handle.url.replace("//postroom@", f"//{SUPERUSER}@")
+        ask(superuser, "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC")
+        [check] = [
+            each
+            for each in json.loads(postroom("doctor", "--json", **settings).stdout)
+            if each["name"] == "failover"
+        ]
+        assert check["state"] == "warn"
+        assert "postroom db recovered" in check["remedy"]
 
 
 def test_processes_of_an_embedded_database_do_not_log_in_as_its_owner(tmp_path):
@@ -89,3 +114,8 @@ def test_processes_of_an_embedded_database_do_not_log_in_as_its_owner(tmp_path):
         logins = "SELECT array_agg(DISTINCT usename::text) FROM pg_stat_activity WHERE application_name"
         assert ask(handle.url, f"{logins} ~ '^postroom (web|worker)'") == (["postroom_service"],)
         assert up.end() == 0
+
+
+def find_login(done):
+    [check] = [each for each in json.loads(done.stdout) if each["name"] == "login"]
+    return check

@@ -27,7 +27,7 @@ from postroom.flow.mailboxes import mailbox_health
 from postroom.flow.storage import blob_location, storage_limit
 from postroom.model import MailboxHealth, OrganizationId
 from postroom.store import blobs as stored_blobs
-from postroom.store import health, mailboxes, parked_work, roles, schema_migrations
+from postroom.store import health, mailboxes, number_source, parked_work, roles, schema_migrations
 from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import connect, is_pooled
 from postroom.store.embedded import binaries, server_account
@@ -206,6 +206,8 @@ def check_database(settings: Settings) -> Iterator[DoctorCheck]:
             if status.current:
                 yield from interrupts.run_async(_check_server_and_clock(settings, url))
                 yield interrupts.run_async(check_login(url))
+                if (failover := interrupts.run_async(check_failover(settings, url))) is not None:
+                    yield failover
                 if (pooler := interrupts.run_async(check_pooler(settings, url))) is not None:
                     yield pooler
                 yield interrupts.run_async(check_blobs(settings, url))
@@ -240,6 +242,19 @@ async def check_login(url: str) -> DoctorCheck:
     found = f"the database role {role} {risk}: row-level security does not bind it"
     remedy = "Let Postroom log in as a role that owns nothing; see docs/how-to/database.md."
     return DoctorCheck("login", DoctorCheckState.WARN, found, remedy)
+
+
+async def check_failover(settings: Settings, url: str) -> DoctorCheck | None:
+    """Check that processes notice a failover. None if they do."""
+    async with open_process_database(settings, url, "doctor") as opened, opened.engine() as engine:
+        if await number_source.can_identify_server(engine):
+            return None
+    found = "processes do not notice a failover: the owner of the schema may not identify the server"
+    remedy = (
+        "Grant it EXECUTE on pg_control_system(), or run `postroom db recovered` after each failover that "
+        "lost commits."
+    )
+    return DoctorCheck("failover", DoctorCheckState.WARN, found, remedy)
 
 
 async def check_pooler(settings: Settings, url: str) -> DoctorCheck | None:

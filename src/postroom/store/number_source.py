@@ -18,7 +18,8 @@ DO $$ BEGIN
     END IF;
 END $$;
 """
-# No schema yet, a role that is missing, or a standby: the first transaction reports it.
+# No schema yet, a role that is missing, or a standby: the first transaction reports it. A function that the
+# provider of the database withholds: `postroom doctor` reports it.
 _REPORTED_LATER = (
     errors.InsufficientPrivilege,
     errors.InvalidParameterValue,
@@ -41,3 +42,16 @@ async def move_ahead_on_new_server(connection: Connection, begin: bytes) -> None
 async def move_ahead(engine: Connection) -> None:
     """Move the numbers ahead. For a database that lost commits on the same server."""
     await engine.execute("SELECT move_numbers_ahead(true)")
+
+
+async def can_identify_server(engine: Connection) -> bool:
+    """Whether the owner of the schema may call the functions that identify server and timeline."""
+    cursor = await engine.execute("""
+        SELECT bool_and(has_function_privilege(proowner, needed, 'EXECUTE'))
+        FROM pg_proc, unnest(ARRAY[
+            'pg_control_system()', 'pg_current_wal_insert_lsn()', 'pg_walfile_name(pg_lsn)'
+        ]) AS needed
+        WHERE pg_proc.oid = 'current_server()'::regprocedure
+    """)
+    row = await cursor.fetchone()
+    return row is not None and bool(row[0])
