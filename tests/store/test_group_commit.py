@@ -29,9 +29,9 @@ def writes():
     return Writes()
 
 
-async def start_writing(group, *items):
+async def start_writing(group, *items, **since):
     """Begin to write the items, and return once they wait."""
-    tasks = [asyncio.create_task(group.write(item)) for item in items]
+    tasks = [asyncio.create_task(group.write(item, **since)) for item in items]
     await asyncio.sleep(0)
     return tasks
 
@@ -81,3 +81,59 @@ async def test_a_write_that_takes_too_long_is_not_answered(writes):
         await group.write("a")
     _, done = await writes.next_group()
     assert done.cancelled()
+
+
+LIMITED = WaitLimits(max_waiting=2, queue_seconds=1.5, write_seconds=60)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+async def test_items_that_waited_too_long_behind_a_write_are_never_written(writes, clock):
+    group = GroupCommit(writes.flush, limits=LIMITED, clock=clock)
+    await start_writing(group, "a")
+    _, done = await writes.next_group()
+    late = await start_writing(group, "b", "c")
+    clock.now += 1.6
+    done.set_result(None)
+    results = await asyncio.gather(*late, return_exceptions=True)
+    assert [str(result) for result in results] == ["Timed out waiting to write"] * 2
+    [later] = await start_writing(group, "d")
+    items, done = await writes.next_group()
+    done.set_result(None)
+    assert (items, await later) == (["d"], "written d"), "no empty group was written in between"
+
+
+async def test_the_time_before_an_item_is_handed_over_is_part_of_its_wait(writes, clock):
+    group = GroupCommit(writes.flush, limits=LIMITED, clock=clock)
+    with pytest.raises(TransientError, match="Timed out waiting to write"):
+        await group.write("a", waiting_since=clock.now - 1.6)
+    await start_writing(group, "b")
+    _, done = await writes.next_group()
+    [early] = await start_writing(group, "c", waiting_since=clock.now - 1)
+    [late] = await start_writing(group, "d", waiting_since=clock.now)
+    clock.now += 1
+    done.set_result(None)
+    items, done = await writes.next_group()
+    done.set_result(None)
+    assert (items, await late) == (["d"], "written d")
+    with pytest.raises(TransientError, match="Timed out waiting to write"):
+        await early
+
+
+async def test_items_beyond_a_full_queue_are_rejected_at_once(writes, clock):
+    group = GroupCommit(writes.flush, limits=LIMITED, clock=clock)
+    await start_writing(group, "a")
+    await writes.next_group()
+    await start_writing(group, "b", "c")
+    with pytest.raises(TransientError, match="Write queue is full"):
+        await group.write("d")

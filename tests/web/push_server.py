@@ -3,6 +3,7 @@
 import asyncio
 import secrets
 import socket
+import time
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from postroom.model import OrganizationId, ProviderName, Secret
 from postroom.providers import registry
 from postroom.providers.transport import open_client
 from postroom.web import app, push
+from postroom.web.push_admission import WAITING_SINCE
 from web.sign_in_support import build_site
 
 TOKEN = "shared-between-us"
@@ -78,8 +80,9 @@ class PushServer:
 
 @asynccontextmanager
 async def open_push_server(
-    database, *, trusted: tuple[str, ...] = (), settings=None
+    database, *, trusted: tuple[str, ...] = (), settings=None, waited_seconds: float | None = None
 ) -> AsyncGenerator[PushServer]:
+    """A web process. Pushes have waited for so long in the kernel, if that is given."""
     async with open_client() as client:
         providers = {
             ProviderName.OUTLOOK: registry.build_graph(client, MICROSOFT),
@@ -92,8 +95,13 @@ async def open_push_server(
                 push_routes=routes,
                 trusted_proxies=tuple(map(ip_network, trusted)),
             )
+
+            async def receive_late(scope, receive, send):
+                scope["state"][WAITING_SINCE] = time.monotonic() - waited_seconds
+                await application(scope, receive, send)
+
             async with (
-                serve(application) as url,
+                serve(application if waited_seconds is None else receive_late) as url,
                 httpx2.AsyncClient(
                     base_url=url,
                     trust_env=False,

@@ -2,13 +2,27 @@
 
 import asyncio
 import socket
+import sys
+import time
 from contextlib import asynccontextmanager
 
 import pytest
 import uvicorn
 
+from postroom.errors import TransientError
+from postroom.flow.mail.push import PushReceiver, ReceivedPush
+from postroom.flow.mail.push_rejections import PushRejections
+from postroom.model import Notification, ProviderName, Secret
 from postroom.web.connection_limits import ConnectionLimits
-from postroom.web.push_admission import MAX_WAIT_SECONDS, MIN_ADMITTED, PushAdmission, build_protocol
+from postroom.web.push_admission import (
+    MAX_WAIT_SECONDS,
+    MIN_ADMITTED,
+    PAUSE_SECONDS,
+    WAITING_SINCE,
+    PushAdmission,
+    build_protocol,
+)
+from web.push_server import insert_subscription, list_due_mailboxes, open_push_server
 
 PUSH = b"POST /webhooks/gmail?token=x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\nbody"
 
@@ -85,9 +99,18 @@ def test_a_slow_push_alone_does_not_shut_out_a_burst(admission, clock):
     assert count_admitted(admission) > 1000
 
 
+def test_time_in_the_kernel_is_part_of_the_wait(admission, clock):
+    run_pushes(admission, clock, count=1000, seconds=0.01)
+    for _ in range(MIN_ADMITTED):
+        admission.begin()
+    assert admission.has_room(waited_seconds=MAX_WAIT_SECONDS / 2)
+    assert not admission.has_room(waited_seconds=MAX_WAIT_SECONDS)
+
+
 async def respond(scope, _receive, send):
     status = 202 if scope["method"] == "POST" else 200
-    headers = [(b"content-length", b"0")]
+    since = str(scope["state"].get(WAITING_SINCE)).encode()
+    headers = [(b"content-length", b"0"), (b"waiting-since", since)]
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body"})
 
@@ -141,6 +164,24 @@ async def test_an_overloaded_server_rejects_pushes_at_once_and_serves_the_rest(a
         assert (await ask(first, PUSH))[0] == 202, "the same connection, as soon as there is room"
 
 
+def read_arrival(head):
+    return head.partition(b"waiting-since: ")[2].partition(b"\r\n")[0]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows how long bytes waited in the kernel")
+async def test_a_push_is_waiting_since_the_kernel_received_it(admission, clock):
+    async with connections(admission, 1) as [only]:
+        _, head = await ask(only, b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert read_arrival(head) == b"none", "other requests have no deadline"
+        stuck = [admission.begin() for _ in range(MIN_ADMITTED)]
+        clock.now += MAX_WAIT_SECONDS
+        assert (await ask(only, PUSH))[0] == 503
+        for number in stuck:
+            admission.end(number)
+        _, head = await ask(only, PUSH)  # the server does not read it while it pauses the connection
+        assert float(read_arrival(head)) < clock.now - PAUSE_SECONDS / 2
+
+
 async def test_a_push_is_counted_from_its_last_byte_to_its_response(admission):
     async with connections(admission, 2) as [first, second]:
         _, writer = second
@@ -149,3 +190,20 @@ async def test_a_push_is_counted_from_its_last_byte_to_its_response(admission):
         assert (await ask(first, PUSH[:30], PUSH[30:-2], PUSH[-2:]))[0] == 202
         assert (await ask(first, PUSH))[0] == 202
         assert admission.count_in_progress() == 0, "one is not whole, the others have ended"
+
+
+async def test_push_that_its_provider_has_given_up_is_not_stored(database, owner, organization, make_mailbox):
+    mailbox = await make_mailbox(organization, provider="outlook")
+    subscription = await insert_subscription(owner, organization, mailbox)
+    async with open_push_server(database, waited_seconds=MAX_WAIT_SECONDS) as server:
+        answer = await server.client.post(subscription.path, json={"value": [subscription.item("m")]})
+    assert answer.status_code == 503
+    assert int(answer.headers["retry-after"]) >= 1
+    known = Notification(
+        provider_subscription_id=subscription.provider_id, client_state=Secret(subscription.secret)
+    )
+    since = time.monotonic() - MAX_WAIT_SECONDS
+    late = ReceivedPush(ProviderName.OUTLOOK, None, "", [known], waiting_since=since)
+    with pytest.raises(TransientError):
+        await PushReceiver(database, PushRejections(database, organization)).accept(late)
+    assert await list_due_mailboxes(owner) == set()

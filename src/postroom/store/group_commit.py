@@ -5,9 +5,10 @@ While one flush runs, new items form the next group. There is no timer: a single
 
 import asyncio
 import math
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from postroom.errors import TransientError
 
@@ -25,6 +26,7 @@ class WaitLimits:
 
 
 NO_LIMITS = WaitLimits(max_waiting=2**63, queue_seconds=math.inf, write_seconds=None)
+_WAITED_TOO_LONG: Final = "Timed out waiting to write"
 
 
 class GroupCommit(Generic[Item, Result]):
@@ -41,21 +43,25 @@ class GroupCommit(Generic[Item, Result]):
         *,
         largest: int = 1000,
         limits: WaitLimits = NO_LIMITS,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._flush = flush
         self._largest = largest
         self._limits = limits
+        self._clock = clock
         self._waiting: list[tuple[Item, asyncio.Future[Result], float]] = []
         self._flushing: asyncio.Task[None] | None = None
         self._stuck = False
 
-    async def write(self, item: Item) -> Result:
-        """Return once the item's group has been written."""
+    async def write(self, item: Item, *, waiting_since: float | None = None) -> Result:
+        """Return once the item's group has been written. Its wait may have begun before this call."""
         if self._stuck or len(self._waiting) >= self._limits.max_waiting:
             raise TransientError("Write queue is full")
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[Result] = loop.create_future()
-        self._waiting.append((item, future, loop.time()))
+        since = self._clock() if waiting_since is None else waiting_since
+        if since < self._compute_earliest():
+            raise TransientError(_WAITED_TOO_LONG)
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future, since))
         if self._flushing is None or self._flushing.done():
             self._flushing = asyncio.create_task(self._flush_all())
         return await future
@@ -64,6 +70,8 @@ class GroupCommit(Generic[Item, Result]):
         while self._waiting:
             self._fail_expired()
             group, self._waiting = self._waiting[: self._largest], self._waiting[self._largest :]
+            if not group:
+                break
             flush = asyncio.ensure_future(self._flush([item for item, _, _ in group]))  # noqa: RUF006  waited for
             await asyncio.wait([flush], timeout=self._limits.write_seconds)
             if not flush.done():
@@ -98,11 +106,13 @@ class GroupCommit(Generic[Item, Result]):
             if not future.done():
                 future.set_exception(error)
 
+    def _compute_earliest(self) -> float:
+        """Items that have waited since before this time are not written."""
+        return self._clock() - self._limits.queue_seconds
+
     def _fail_expired(self) -> None:
-        earliest = asyncio.get_running_loop().time() - self._limits.queue_seconds
-        if self._waiting[0][2] >= earliest:
-            return
+        earliest = self._compute_earliest()
         for _, future, since in self._waiting:
             if since < earliest and not future.done():
-                future.set_exception(TransientError("Timed out waiting to write"))
+                future.set_exception(TransientError(_WAITED_TOO_LONG))
         self._waiting = [waiter for waiter in self._waiting if waiter[2] >= earliest]

@@ -7,6 +7,7 @@ never logged. It is verified and parsed by the provider's adapter and stored by 
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from postroom.logs import Log
 from postroom.model import OrganizationId, ProviderName, SubscriptionId
 from postroom.ports import Provider, PushReader, PushRequest
 from postroom.store.database import Database
+from postroom.web.push_admission import MAX_WAIT_SECONDS, WAITING_SINCE
 from postroom.web.throttle import Throttle
 
 MAX_VALIDATION_TOKEN: Final = 4096
@@ -35,7 +37,6 @@ KEY_RETRY_SECONDS: Final = 10
 # Pushes with at least this many commas, and so perhaps as many items, are verified one at a time: the source
 # of a flood is blocked after the first, and other requests are answered in between.
 LARGE_PUSH_COMMAS: Final = 100
-LARGE_PUSH_WAIT_SECONDS: Final = 1.5
 # Each item of a real push has more commas. A push that cannot be read is charged by them.
 COMMAS_PER_ITEM: Final = 10
 
@@ -147,7 +148,7 @@ class PushEndpoint:
         if body.count(b",") < LARGE_PUSH_COMMAS:
             return await self._receive(scope, body, source)
         try:
-            await asyncio.wait_for(self._large_push.acquire(), LARGE_PUSH_WAIT_SECONDS)
+            await asyncio.wait_for(self._large_push.acquire(), MAX_WAIT_SECONDS)
         except TimeoutError:
             return 503, RETRY_SECONDS
         try:
@@ -156,12 +157,20 @@ class PushEndpoint:
             self._large_push.release()
 
     async def _receive(self, scope: Scope, body: bytes, source: str) -> tuple[int, float | None]:
+        waiting_since: float = scope.get("state", {}).get(WAITING_SINCE) or time.monotonic()
+        if waiting_since < time.monotonic() - MAX_WAIT_SECONDS:
+            return 503, RETRY_SECONDS
         if self._throttle.is_blocked(source):  # by now: another push of this source was rejected meanwhile
             return 429, RETRY_SECONDS
         try:
             notifications = self._reader.read(_read_push(scope, body))
             push = ReceivedPush(
-                self._name, _read_subscription_id(scope), source, notifications, traces.current_traceparent()
+                self._name,
+                _read_subscription_id(scope),
+                source,
+                notifications,
+                traces.current_traceparent(),
+                waiting_since,
             )
             verdict = await self._receiver.accept(push)
         except PushUnverifiable as error:

@@ -3,17 +3,27 @@
 A provider gives up after three seconds, so a late answer is worth nothing, whatever it says. Under overload
 most of a push's time passes before our code sees it, so admission happens where bytes arrive: the server's
 protocol answers a push that would wait too long without parsing it. Other requests are not affected.
+
+Whatever was expected, no push is stored that has waited longer than allowed since the kernel received it: the
+time of its arrival is in its scope, and the endpoint and the group commit answer 503 once it is too long ago.
 """
 
+import asyncio
 import itertools
+import socket
+import struct
+import sys
 import time
 from collections.abc import Callable
 from typing import ClassVar, Final
 
+from postroom.flow.mail.push import RESPONSE_LIMITS
 from postroom.logs import Log
 from postroom.web.connection_limits import ConnectionLimits, LimitedProtocol
 
-MAX_WAIT_SECONDS: Final = 1.5
+MAX_WAIT_SECONDS: Final = RESPONSE_LIMITS.queue_seconds
+# The key for the time of a push's arrival, by the monotonic clock, in the state of its scope.
+WAITING_SINCE: Final = "waiting_since"
 # So many pushes are always admitted: together they form one write.
 MIN_ADMITTED: Final = 64
 # A connection is not read for this long after a rejection, or answering rejected senders would leave no time
@@ -24,6 +34,8 @@ _WEIGHT: Final = 0.02
 _LOG_SECONDS: Final = 1.0
 _PATHS: Final = (b"/webhooks/", b"/api/graph/")
 _FIRST_BYTES: Final = tuple(b"POST " + path for path in _PATHS)
+# Where the kernel's struct tcp_info has the milliseconds since the last data arrived.
+_LAST_DATA_RECEIVED: Final = 52
 _REJECTION: Final = b"HTTP/1.1 503 Service Unavailable\r\ncontent-length: 0\r\nretry-after: 5\r\n\r\n"
 
 log = Log()
@@ -44,13 +56,17 @@ class PushAdmission:
         self._rejected = 0
         self._logged_at = float("-inf")
 
-    def has_room(self) -> bool:
+    def has_room(self, waited_seconds: float = 0.0) -> bool:
+        """Whether a push that has waited for so long already can be stored in time."""
         in_progress = self.count_in_progress()
         if in_progress < MIN_ADMITTED:
             return True
         oldest, _ = next(iter(self._begun.values()))
         expected_seconds = max(in_progress * self._seconds_each, self._clock() - oldest)
-        return expected_seconds < MAX_WAIT_SECONDS
+        return waited_seconds + expected_seconds < MAX_WAIT_SECONDS
+
+    def compute_arrival(self, waited_seconds: float) -> float:
+        return self._clock() - waited_seconds
 
     def count_in_progress(self) -> int:
         return len(self._begun)
@@ -83,7 +99,7 @@ class PushAdmissionProtocol(LimitedProtocol):
     def data_received(self, data: bytes) -> None:
         if (
             data.startswith(_FIRST_BYTES)
-            and not self.admission.has_room()
+            and not self.admission.has_room(measure_kernel_wait(self.transport))
             and self.is_idle()
             and _is_whole_push(data)
         ):
@@ -95,6 +111,8 @@ class PushAdmissionProtocol(LimitedProtocol):
         """Count a push once it has arrived as a whole: a slow sender must not look like a slow server."""
         if self.push is None and self.url.startswith(_PATHS) and not self.cycle.response_complete:
             self.push = self.admission.begin()
+            waited_seconds = measure_kernel_wait(self.transport)
+            self.scope.setdefault("state", {})[WAITING_SINCE] = self.admission.compute_arrival(waited_seconds)
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -129,6 +147,19 @@ class PushAdmissionProtocol(LimitedProtocol):
 def build_protocol(admission: PushAdmission, limits: ConnectionLimits) -> type[PushAdmissionProtocol]:
     bound = {"admission": admission, "limits": limits}
     return type("BoundPushAdmissionProtocol", (PushAdmissionProtocol,), bound)
+
+
+def measure_kernel_wait(transport: asyncio.BaseTransport) -> float:
+    """Seconds for which the newest bytes of a connection have waited in the kernel. Only Linux knows."""
+    if sys.platform != "linux":
+        return 0.0
+    connected: socket.socket = transport.get_extra_info("socket")
+    try:
+        info = connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA_RECEIVED + 4)
+    except OSError:  # it is closed already
+        return 0.0
+    [milliseconds] = struct.unpack_from("I", info, _LAST_DATA_RECEIVED)
+    return milliseconds / 1000
 
 
 def _is_whole_push(data: bytes) -> bool:

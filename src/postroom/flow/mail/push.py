@@ -26,8 +26,9 @@ from postroom.store.group_commit import GroupCommit, WaitLimits
 from postroom.store.notifications import MailboxNotification, NotifiedMailbox, PushSubscription
 from postroom.store.work import WorkRequest
 
-# Graph waits three seconds for the response, Pub/Sub longer: the wait for a group commit, and the commit.
-RESPONSE_LIMITS: Final = WaitLimits(max_waiting=5000, queue_seconds=1.5, write_seconds=1.25)
+# Graph waits three seconds for the response, Pub/Sub longer: from the arrival of a push to the start of its
+# group commit, and the commit.
+RESPONSE_LIMITS: Final = WaitLimits(max_waiting=5000, queue_seconds=1.25, write_seconds=1.25)
 MAX_GROUP: Final = 1000
 # After this many notifications, other tasks of the process get a turn.
 VERIFIED_PER_TURN: Final = 100
@@ -39,13 +40,17 @@ log = Log()
 
 @dataclass(frozen=True, slots=True)
 class ReceivedPush:
-    """One push: its provider, the subscription in its URL, its source IP address, its notifications."""
+    """One push: its provider, the subscription in its URL, its source IP address, its notifications.
+
+    It arrived at `waiting_since` by the monotonic clock, or now.
+    """
 
     provider: ProviderName
     subscription: SubscriptionId | None
     source: str
     notifications: Sequence[Notification]
     trace: str | None = None
+    waiting_since: float | None = None
 
 
 @dataclass(slots=True)
@@ -112,7 +117,7 @@ class PushReceiver:
 
     async def accept(self, push: ReceivedPush) -> PushVerdict:
         """Store a push. Raises TransientError or DatabaseUnavailable if the provider must send it again."""
-        return await self._group.write(push)
+        return await self._group.write(push, waiting_since=push.waiting_since)
 
     def count_rejected(self, provider: ProviderName, source: str) -> None:
         """Count a push that its provider did not send. It concerns no subscription."""
