@@ -155,7 +155,7 @@ async def test_a_worker_whose_heartbeat_fails_ends_as_a_whole(database_url, owne
 
 
 async def test_each_failure_ends_as_the_table_says(database_url, owner, organization):
-    for kind in ("transient", "permanent", "bug", "operator"):
+    for kind in ("transient", "throttled", "permanent", "bug", "operator"):
         await add_work(owner, organization, kind, 1)
     async with workers(1, database_url) as [worker]:
         await until(owner, "SELECT count(*) = 3 FROM work WHERE due_at IS NULL")
@@ -167,7 +167,11 @@ async def test_each_failure_ends_as_the_table_says(database_url, owner, organiza
     # It waits until the operator acts, then continues. It may have been at it again when it was ended.
     assert (attempts <= 1, words, parked) == (True, "the secret has expired", False)
     cursor = await owner.execute(
-        "SELECT kind, attempts, last_error FROM work WHERE kind <> 'operator' ORDER BY kind"
+        "SELECT attempts, due_at > enqueued_at + interval '50 minutes' FROM work WHERE kind = 'throttled'"
+    )
+    assert await cursor.fetchall() == [(1, True)], "as long as the provider asked for"
+    cursor = await owner.execute(
+        "SELECT kind, attempts, last_error FROM work WHERE due_at IS NULL ORDER BY kind"
     )
     assert await cursor.fetchall() == [
         ("bug", 3, "ZeroDivisionError"),  # retried, then parked; a stranger's words are not kept

@@ -47,6 +47,10 @@ async def transient(_lease: Lease) -> StepResult:
     raise TransientError("the provider is busy", retry_after=0)
 
 
+async def throttled(_lease: Lease) -> StepResult:
+    raise TransientError("the provider limits the rate", retry_after=3600)
+
+
 async def operator(_lease: Lease) -> StepResult:
     print("tried operator", flush=True)
     raise OperatorError("the secret has expired")
@@ -95,6 +99,7 @@ def steps(database: Database, step_seconds: float, *, freezes: bool) -> dict[str
             "drain": drain,
             "tick": tick,
             "transient": transient,
+            "throttled": throttled,
             "operator": operator,
             "permanent": permanent,
             "bug": bug,

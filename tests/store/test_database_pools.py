@@ -155,7 +155,7 @@ async def test_a_suppressed_error_does_not_look_like_a_commit(database, organiza
 
 async def test_listening_catches_up_after_a_lost_connection(service_url, owner):
     """What was sent meanwhile is lost for good, so the listener must look by itself."""
-    async with databases.open_pools(service_url, pool_size=4, name=NAME) as database:
+    async with databases.open_pools(service_url, pool_size=4, name=NAME) as database, asyncio.timeout(60):
         heard = database.listen("postroom_work", every_seconds=3600)
         assert await anext(heard) is None
         await owner.execute("SELECT pg_notify('postroom_work', 'first')")
@@ -165,8 +165,7 @@ async def test_listening_catches_up_after_a_lost_connection(service_url, owner):
             [f"{NAME} listen"],
         )
         await owner.execute("SELECT pg_notify('postroom_work', 'lost')")
-        async with asyncio.timeout(60):
-            assert await anext(heard) is None
-            await owner.execute("SELECT pg_notify('postroom_work', 'second')")
-            assert await anext(heard) == "second"
+        assert await anext(heard) is None
+        await owner.execute("SELECT pg_notify('postroom_work', 'second')")
+        assert await anext(heard) == "second"
         await heard.aclose()

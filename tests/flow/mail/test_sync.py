@@ -62,6 +62,16 @@ async def test_a_draft_that_is_written_on_is_fetched_again(mirror):
     await mirror.assert_mirrors()
 
 
+async def test_a_draft_that_is_written_on_loses_the_attachments_that_were_removed(mirror):
+    key = mirror.remote.deliver(is_draft=True, files=[PDF, ("b.txt", "text/plain", b"removed later")])
+    await mirror.settle()
+    draft = mirror.remote.items[key]
+    draft.attachments = draft.attachments[:1]
+    mirror.remote.write(key, "Without the second file")
+    await mirror.sync()
+    await mirror.assert_mirrors()
+
+
 async def test_messages_with_attachments_are_taken_in_in_the_same_transaction(mirror):
     taken = []
 

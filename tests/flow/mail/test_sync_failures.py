@@ -25,6 +25,27 @@ async def test_a_poison_message_does_not_stop_the_mailbox(mirror):
     ]
 
 
+async def test_a_page_whose_write_failed_is_read_again(mirror, move_clock):
+    """No cursor passes what is not stored: neither that of the first listing nor that of the change feed."""
+    await mirror.owner.execute(
+        """
+        CREATE FUNCTION fail_write() RETURNS trigger LANGUAGE plpgsql
+        AS $$ BEGIN RAISE EXCEPTION 'canceled' USING ERRCODE = 'query_canceled'; END $$
+        """
+    )
+    for _ in range(2):
+        mirror.remote.deliver()
+        await mirror.owner.execute(
+            "CREATE TRIGGER fail_write BEFORE INSERT ON messages EXECUTE FUNCTION fail_write()"
+        )
+        with pytest.raises(TransientError):
+            await mirror.settle()
+        await mirror.owner.execute("DROP TRIGGER fail_write ON messages")
+        await move_clock(61)  # the lease of the run that failed
+        await mirror.settle()
+        await mirror.assert_mirrors()
+
+
 async def test_what_failed_is_tried_again_until_it_waits_for_a_person(mirror, move_clock):
     key = mirror.remote.deliver()
     mirror.remote.poison.add(key)
