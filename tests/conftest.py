@@ -69,14 +69,18 @@ def pytest_collection_finish():
 
 
 def pytest_configure(config):
-    """The first process of the run names the place of the embedded server; the others inherit it."""
-    if not hasattr(config, "workerinput"):
-        os.environ["TEST_SERVERS"] = str(databases.make_home())
+    """The first process of the run names the place of the embedded server; the others inherit it.
+
+    `scripts/mutants` names one for all its runs.
+    """
+    if "TEST_SERVERS" not in os.environ:
+        config.own_servers = databases.make_home()
+        os.environ["TEST_SERVERS"] = str(config.own_servers)
 
 
 def pytest_unconfigure(config):
-    if not hasattr(config, "workerinput"):
-        databases.remove_home(Path(os.environ["TEST_SERVERS"]))
+    if hasattr(config, "own_servers"):
+        databases.remove_home(config.own_servers)
 
 
 def pytest_collection_modifyitems(items):
