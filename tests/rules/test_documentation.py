@@ -1,6 +1,7 @@
 """Documentation is true: settings, commands, licence."""
 
 import re
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import typer
 
 from postroom.cli import app
 from postroom.config import PREFIX, Settings
+from rules.source_tree import list_tracked, relative
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -123,3 +125,45 @@ def test_every_page_is_listed():
     index, decisions = ROOT / "docs/README.md", ROOT / "docs/decisions/README.md"
     listed = links_of(index) | links_of(decisions)
     assert [page for page in PAGES if page not in {*listed, index, ROOT / "README.md"}] == []
+
+
+# Pages that explain the code. A name in backticks there is one of the code, or of the system below it.
+EXPLANATIONS = [
+    *(
+        ROOT / name
+        for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "docs/crash-points.md", "docs/schema.md")
+    ),
+    *ROOT.glob("docs/decisions/*.md"),
+]
+OF_LINUX = {"PR_SET_DUMPABLE", "PR_SET_PDEATHSIG"}
+
+
+@cache
+def names_of_the_code():
+    files = [path for path in list_tracked() if path.suffix not in {".md", ".npz", ".png", ".xz"}]
+    words = {word for path in files for word in re.findall(r"\w+", path.read_text())}
+    return words | {word for path in list_tracked() for word in re.findall(r"\w+", relative(path))} | OF_LINUX
+
+
+@pytest.mark.parametrize("page", EXPLANATIONS, ids=lambda page: page.stem)
+def test_names_in_explanations_exist(page):
+    named = re.findall(
+        r"`([A-Za-z_][\w./]*)(?:\(\))?`", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
+    )
+    assert [name for name in named if not set(re.findall(r"\w+", name)) <= names_of_the_code()] == []
+
+
+def test_architecture_lists_every_module_of_flow():
+    table = (ROOT / "ARCHITECTURE.md").read_text().partition("## Domains")[2].partition("## Due")[0]
+    listed, package = {}, ""
+    for first, *others in (
+        line.strip("|").split("|") for line in table.splitlines() if line.startswith("| ")
+    ):
+        package = first.strip(" `") or package
+        listed.setdefault(package, set()).update(re.findall(r"`(\w+)/?`", " ".join(others)))
+    modules = [path for path in (ROOT / "src/postroom/flow").glob("*/*") if not path.name.startswith("__")]
+    for path in modules:
+        assert path.stem in listed[f"flow/{path.parent.name}"], path
+    assert {name for names in listed.values() for name in names} - {"module"} <= {
+        path.stem for path in modules
+    }

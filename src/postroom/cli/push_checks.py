@@ -110,7 +110,7 @@ async def _wait_for_notification(engine: "Engine", mailbox: "Mailbox", began: "d
             found = await mailboxes.get(connection, mailbox.id)
         if found is not None and found.last_notified_at is not None and found.last_notified_at >= began:
             words = "was pulled" if engine.pull else "was pushed and verified"
-            return PushCheckResult(ok=True, words=f"a notification of the provider {words}")
+            return PushCheckResult(ok=True, words=f"a notification from the provider {words}")
         await asyncio.sleep(POLL_SECONDS)
         waited += POLL_SECONDS
     if engine.pull:

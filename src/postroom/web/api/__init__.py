@@ -1,6 +1,6 @@
 """The REST API under `/api/v1`: its routes, the OpenAPI document and the documentation page.
 
-Start with `operations` (what an operation is) and `mail` (a table of them); `handler` runs them.
+Start with `operations` (what an operation is) and `mail` (a table of them); `operation_runner` runs them.
 """
 
 from collections.abc import Sequence
