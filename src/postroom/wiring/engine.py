@@ -153,7 +153,6 @@ def _build_subscribe_context(
             ProviderName.GMAIL: settings.watch_renew_hours * 3600,
         },
         queues=queues,
-        may_sweep=True,
     )
 
 

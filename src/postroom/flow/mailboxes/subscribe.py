@@ -70,34 +70,24 @@ LOST: Final = "The provider had dropped the subscription. It is being recreated.
 
 @dataclass(frozen=True)
 class SubscribeContext:
-    """The dependencies of the step.
-
-    `queues`: where notifications are pulled from, by provider. `may_sweep`: without a public URL, sweeps
-    find new mail, and no subscription is created.
-    """
+    """The dependencies of the step. `queues`: where notifications are pulled from, by provider."""
 
     database: Database
     remote: Callable[[Mailbox], RemoteMailbox]
     public_url: str | None
     renewal_seconds: Mapping[ProviderName, float]  # between renewals
     queues: Mapping[ProviderName, str] = field(default_factory=dict[ProviderName, str])
-    may_sweep: bool = False
 
     @property
     def unpushed(self) -> frozenset[ProviderName]:
-        """The providers that cannot notify this Postroom."""
-        is_swept = self.may_sweep and self.public_url is None
-        return frozenset(ProviderName) - self.queues.keys() if is_swept else frozenset()
+        """The providers that cannot notify this Postroom: sweeps find their new mail."""
+        return frozenset() if self.public_url else frozenset(ProviderName) - self.queues.keys()
 
     def prefix(self, provider: ProviderName) -> str:
         """The prefix of this Postroom's notification URLs; the row's id follows."""
         if queue := self.queues.get(provider):
             return f"{queue}/"
-        if self.public_url is None:
-            raise OperatorError(
-                "Providers need a public URL to send notifications to. Set POSTROOM_PUBLIC_URL to the https"
-                " URL of the web process."
-            )
+        assert self.public_url, f"{provider} cannot notify this Postroom"
         return f"{self.public_url}/webhooks/{provider}/"
 
 

@@ -375,11 +375,13 @@ async def test_a_mailbox_or_folder_that_is_not_there_is_said_so(subscribed):
     )
 
 
-async def test_without_a_public_address_or_a_provider_the_error_says_what_to_set(subscribed):
-    [error] = await subscribed.run(public_url=None)
-    assert isinstance(error, OperatorError)
-    assert "POSTROOM_PUBLIC_URL" in str(error)
-    await subscribed.move(61)
+async def test_without_a_public_address_no_subscription_is_created(subscribed):
+    assert await subscribed.run(public_url=None) == []
+    assert (await subscribed.rows(), subscribed.remote_subscriptions()) == ([], [])
+    assert await subscribed.due_in() is None
+
+
+async def test_without_a_configured_provider_the_work_waits_for_the_operator(subscribed):
     unconfigured = AccessTokens(subscribed.database, {}, vault=None, sealer=None)
     [error] = await subscribed.run(remote=unconfigured.open_mailbox)
     assert isinstance(error, OperatorError)
