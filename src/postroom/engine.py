@@ -16,7 +16,7 @@ from postroom.flow.mail.pull import PullContext
 from postroom.flow.mail.sync import SyncContext
 from postroom.flow.mailboxes.connect import ConnectContext
 from postroom.flow.mailboxes.directories import DirectoryContext
-from postroom.flow.mailboxes.subscribe import SubscribeContext
+from postroom.flow.mailboxes.subscribe_context import SubscribeContext
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.flow.outbound.deliver import DeliverContext
 from postroom.model import OrganizationId, ProviderName, StepResult, WorkKind

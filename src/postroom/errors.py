@@ -13,6 +13,7 @@ PostroomError
 │   ├── ProviderUnreachable     no response from the provider: a network fault, or it is down
 │   ├── ProviderServerError     the provider responded with a server error or an unusable response
 │   ├── TokenRejected           the provider rejects access tokens that it has just issued
+│   ├── UrlUnreachable          the provider cannot reach our notification URL
 │   ├── RateLimitWait           the rate limit allows the next request only after a long wait
 │   ├── RateLimited             the provider asks to slow down; `all_mailboxes`: for all mailboxes together
 │   └── PushUnverifiable        a push cannot be verified right now; the provider should send it again
@@ -89,6 +90,10 @@ class ProviderServerError(TransientError):
 
 
 class TokenRejected(TransientError):
+    pass
+
+
+class UrlUnreachable(TransientError):
     pass
 
 

@@ -40,6 +40,7 @@ class WorkKind(StrEnum):
     """The kinds of work. Their values are stored in `work.kind`, and appear in metrics and on pages."""
 
     SUBSCRIBE = "subscribe"  # create or renew the push subscription of a mailbox
+    REMOVE_ORPHANS = "remove_orphans"  # remove subscriptions of applications that no row knows
     SYNC = "sync"  # mirror a mailbox from its cursors
     SYNC_DIRECTORY = "sync_directory"  # list a directory, and let users join and leave
     SYNC_DIRECTORY_USER = "sync_directory_user"  # connect the mailbox of a user who joins, or let it leave

@@ -101,8 +101,12 @@ class RemoteMailbox(Protocol):
         """Remove a subscription. Does nothing if it is already gone."""
         ...
 
+    async def find_subscription(self, subscription: RemoteSubscription) -> RemoteSubscription | None:
+        """A subscription as the provider has it; None if it is gone. At Gmail, it is assumed to exist."""
+        ...
+
     async def list_subscriptions(self) -> Sequence[RemoteSubscription]:
-        """List our subscriptions. Empty for Gmail, which cannot list them."""
+        """List our subscriptions, with an app-only token those of all mailboxes. Empty for Gmail."""
         ...
 
     async def list_folders(self) -> Sequence[RemoteFolder]:

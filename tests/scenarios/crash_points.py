@@ -226,6 +226,7 @@ WITHOUT_EFFECT = frozenset(
         "RemoteMailbox.push_interval_seconds",
         "RemoteMailbox.push_names_messages",
         "RemoteMailbox.check",
+        "RemoteMailbox.find_subscription",
         "RemoteMailbox.list_subscriptions",
         "RemoteMailbox.list_folders",
         "RemoteMailbox.get_current_cursor",
@@ -285,5 +286,14 @@ WITHOUT_EFFECT = frozenset(
 
 # Kinds of work that commit no effect of their own outside: all they do is in one transaction per batch.
 DATABASE_ONLY = frozenset(
-    {"apply_policy", "apply_retention", "audit", "index_file_names", "recover", "share_state", "unpack"}
+    {
+        "apply_policy",
+        "apply_retention",
+        "audit",
+        "index_file_names",
+        "recover",
+        "remove_orphans",  # by RemoteMailbox.unsubscribe; it commits nothing
+        "share_state",
+        "unpack",
+    }
 )

@@ -11,7 +11,7 @@ from flow.mailboxes.subscribe.subscribed_mailbox import RENEWAL_SECONDS
 from flow.simulated_world import TOPIC
 from postroom.errors import RateLimited, TransientError
 from postroom.flow.mailboxes import subscribe
-from postroom.flow.mailboxes.subscribe import SubscribeContext
+from postroom.flow.mailboxes.subscribe_context import SubscribeContext
 from postroom.model import ProviderName, WorkKind
 from postroom.store import work
 from postroom.store.work import WorkRequest

@@ -326,15 +326,12 @@ async def _check_mailbox(
     live = await _find_live(context, mailbox)
     words = f"active until {live.expires_at:%Y-%m-%d %H:%M} UTC" if live else "has no subscription"
     ok = live is not None
-    if live is not None and live.provider_subscription_id is not None:
+    if live is not None:
         try:
-            listed = await context.engine.remote(mailbox).list_subscriptions()
+            ok = await context.engine.remote(mailbox).find_subscription(live.remote_subscription) is not None
         except PostroomError as error:
             ok, words = False, str(error)
         else:
-            ok = live.provider_subscription_id in [
-                subscription.provider_subscription_id for subscription in listed
-            ]
             words = words if ok else "no longer exists at the provider; run `postroom subscriptions renew`"
     if ok and live is not None and can_push:
         push = await push_checks.check_push(context.engine, mailbox, live)

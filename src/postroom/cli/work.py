@@ -81,7 +81,8 @@ async def _work(settings: "Settings", url: str) -> None:
         await blob_location.require_same_location(opened, engine.blobs)
         folders = storage.build_watched_folders(settings, engine.pipelines)
         handlers = {**engine.handlers, **documents.build_handlers(engine, sandbox, folders, model)}
-        daily = blob_gc.keep_scheduled(opened, [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION])
+        kinds = [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION, WorkKind.REMOVE_ORPHANS]
+        daily = blob_gc.keep_scheduled(opened, kinds)
         audits = audit.keep_scheduled(opened, settings.audit_days * 86400)
         watched = watch.keep_scheduled(opened, engine.organization, list(folders))
         always = [audits, seal.keep_scheduled(opened), subscribe.keep_scheduled(opened), daily, watched]

@@ -40,6 +40,8 @@ GMAIL: Final = {
 }
 # Graph allows four concurrent requests per application and mailbox; one is left for other processes.
 GRAPH: Final = Quota(10_000, 600, 3, {})
+# Graph allows an application 25 pages of its list of subscriptions in 20 seconds, in a tenant.
+GRAPH_SUBSCRIPTION_LISTINGS: Final = Quota(25, 20, 1, {})
 
 # The Directory API allows 2,400 requests per minute for each user of a project.
 GOOGLE_DIRECTORY: Final = Quota(2_400, 60, 4, {})

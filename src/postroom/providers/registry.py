@@ -122,6 +122,7 @@ def build_graph(
         subscriptions,
         microsoft.api_url,
         rate_limits,
+        ProjectRateLimits(quotas.GRAPH_SUBSCRIPTION_LISTINGS, clock),
         Transport(client, directory_errors.make_mapping(graph_directory.DENIED), clock),
         ProjectRateLimits(quotas.MICROSOFT_DIRECTORY, clock),
     )

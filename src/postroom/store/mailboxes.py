@@ -207,6 +207,19 @@ async def list_app_only_ids(connection: Connection) -> set[MailboxId]:
     return {MailboxId(row[0]) for row in await cursor.fetchall()}
 
 
+async def list_one_per_application(connection: Connection) -> list[MailboxId]:
+    """One connected mailbox of each application that has a credential of its own."""
+    cursor = await connection.execute(
+        """
+        SELECT DISTINCT ON (provider, tenant_id, client_id) id
+        FROM mailboxes JOIN credentials ON mailbox_id = id
+        WHERE kind <> 'delegated' AND disconnected_at IS NULL
+        ORDER BY provider, tenant_id, client_id, id
+        """
+    )
+    return [MailboxId(row[0]) for row in await cursor.fetchall()]
+
+
 @dataclass(frozen=True, slots=True)
 class SyncPreconditions:
     """What a running sync checks before each commit: what it may store, and whether more was requested."""

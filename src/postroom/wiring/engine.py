@@ -20,10 +20,10 @@ from postroom.flow.mail import audit, file_name_index, policy, retention, sync
 from postroom.flow.mail.pull import PullContext
 from postroom.flow.mail.retention import RetentionPeriods
 from postroom.flow.mail.sync import SyncContext
-from postroom.flow.mailboxes import directory_sync, directory_user, subscribe
+from postroom.flow.mailboxes import directory_sync, directory_user, orphan_subscriptions, subscribe
 from postroom.flow.mailboxes.connect import ConnectContext
 from postroom.flow.mailboxes.directories import DirectoryContext
-from postroom.flow.mailboxes.subscribe import SubscribeContext
+from postroom.flow.mailboxes.subscribe_context import SubscribeContext
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.flow.outbound import deliver
 from postroom.flow.outbound.deliver import DeliverContext
@@ -185,6 +185,7 @@ def _build_handlers(
         WorkKind.SYNC_DIRECTORY: WorkHandler(partial(directory_sync.run, directories)),
         WorkKind.SYNC_DIRECTORY_USER: WorkHandler(partial(directory_user.run, directories)),
         WorkKind.SUBSCRIBE: WorkHandler(partial(subscribe.run, subscribing)),
+        WorkKind.REMOVE_ORPHANS: WorkHandler(partial(orphan_subscriptions.run, subscribing)),
         WorkKind.SYNC: WorkHandler(partial(sync.run, syncing)),
         WorkKind.AUDIT: WorkHandler(
             partial(audit.run, syncing, audit_seconds, repairs=settings.audit_repair)

@@ -10,7 +10,8 @@
     directory_user   the work that connects one user, or lets one leave
     invitations      links with which a person who is not a member connects one mailbox
     tokens           access tokens, refreshed by one process for all
-    subscribe        the push subscription: create, renew, recreate
+    subscribe        the push subscription: create, renew, recreate (its context: subscribe_context)
+    orphan_subscriptions  the daily work that removes subscriptions that no row knows
     mailbox_health   from an error to the health of a mailbox: cause, meaning, remedy
     push_silence     notice new mail that no push announced
     lifecycle        pause, resume, change the content policy, disconnect

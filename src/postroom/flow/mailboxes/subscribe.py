@@ -3,19 +3,22 @@
     none ──▶ pending ──▶ live ──(renewed in time)──▶ live
                 │          ├──(silent)──▶ moved to another URL, if that does not help: replaced
                 │          └──(gone)──▶ replaced: a new one is pending
-                └──(crash: does the provider list it?)──▶ live, or none
+                └──(crash: does the provider have it?)──▶ live, or none
 
 The row and its secret are committed before the request to the provider, and the row's id is part of the
-notification URL. So a subscription whose response was lost is found again, and one without a row is removed.
+notification URL. So a subscription whose response was lost is found again, and one without a row is removed:
+the account's listing shows both. With an application's own credential, the listing would contain the
+subscriptions of all its mailboxes, so the conflict that the provider reports shows the lost one, and
+`orphan_subscriptions` removes the others once a day.
 Every run renews, so to have a subscription checked, enqueue this work. Pushes are received in
 `flow.mail.push`.
 """
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
 from secrets import token_urlsafe
@@ -29,22 +32,27 @@ from postroom.errors import (
     NotFound,
     OperatorError,
     PermanentError,
+    RateLimited,
+    RateLimitWait,
     TransientError,
+    UrlUnreachable,
 )
 from postroom.flow.mailboxes import mailbox_health
+from postroom.flow.mailboxes.orphan_subscriptions import find_orphans, select_own
+from postroom.flow.mailboxes.subscribe_context import SubscribeContext, parse_subscription_id
 from postroom.logs import Log
 from postroom.model import (
+    CredentialKind,
     HealthCause,
     MailboxHealth,
     MailboxId,
-    ProviderName,
     RemoteSubscription,
     Secret,
     SubscriptionId,
     WorkKind,
 )
 from postroom.ports import RemoteMailbox, SubscriptionRequest
-from postroom.store import ledger, mailboxes, subscriptions, unannounced_messages, work
+from postroom.store import credentials, ledger, mailboxes, subscriptions, unannounced_messages, work
 from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import Connection
 from postroom.store.database import Database
@@ -66,35 +74,15 @@ REFUSED_SECONDS: Final = 6 * 3600.0
 CREATE_ATTEMPTS: Final = 3
 SCHEDULE_SECONDS: Final = 3600.0
 LOST: Final = "The provider had dropped the subscription. It is being recreated."
-
-
-@dataclass(frozen=True)
-class SubscribeContext:
-    """The dependencies of the step. `queues`: where notifications are pulled from, by provider."""
-
-    database: Database
-    remote: Callable[[Mailbox], RemoteMailbox]
-    public_url: str | None
-    renewal_seconds: Mapping[ProviderName, float]  # between renewals
-    queues: Mapping[ProviderName, str] = field(default_factory=dict[ProviderName, str])
-
-    @property
-    def unpushed(self) -> frozenset[ProviderName]:
-        """The providers that cannot notify this Postroom: sweeps find their new mail."""
-        return frozenset() if self.public_url else frozenset(ProviderName) - self.queues.keys()
-
-    def prefix(self, provider: ProviderName) -> str:
-        """The prefix of this Postroom's notification URLs; the row's id follows."""
-        if queue := self.queues.get(provider):
-            return f"{queue}/"
-        assert self.public_url, f"{provider} cannot notify this Postroom"
-        return f"{self.public_url}/webhooks/{provider}/"
+# After these errors, the provider has created nothing.
+REFUSALS: Final = (PermanentError, RateLimited, RateLimitWait, UrlUnreachable)
 
 
 async def run(context: SubscribeContext, lease: Lease) -> None:
     """Create or renew the subscription of one mailbox. The last commit also finishes the lease."""
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
+        credential = await credentials.load(connection, MailboxId(UUID(lease.subject)))
     if mailbox is None or mailbox.disconnected_at is not None or mailbox.has_lost_grant:
         async with work.fenced_transaction(context.database, lease) as connection:
             await work.finish(connection, [FinishedWork(lease)])
@@ -104,7 +92,8 @@ async def run(context: SubscribeContext, lease: Lease) -> None:
             await _finish_without_push(context, lease, mailbox)
             return
         remote, prefix = context.remote(mailbox), context.prefix(mailbox.provider)
-        await _SubscribeRun(context, lease, mailbox, remote, prefix).run()
+        is_app_only = credential is not None and credential.kind is not CredentialKind.DELEGATED
+        await _SubscribeRun(context, lease, mailbox, remote, prefix, is_app_only).run()
     except InvalidGrant as error:
         # Nothing to do until a reconnect, which enqueues this work again.
         await _finish_with_failure(context, lease, mailbox, HealthCause.CONSENT_LOST, error, again_after=None)
@@ -196,6 +185,7 @@ class _SubscribeRun:
     mailbox: Mailbox
     remote: RemoteMailbox
     prefix: str
+    is_app_only: bool
 
     async def run(self) -> None:
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
@@ -207,18 +197,23 @@ class _SubscribeRun:
                 return
         elif live is not None and await self._renew_live(live):
             return
-        if not await self._adopt_pending(rows):
-            await self._create(again=any(row.confirmed_at for row in rows))
+        pending = [row for row in rows if row.confirmed_at is None]
+        again = len(pending) < len(rows)
+        if self.is_app_only:
+            await self._remove_replaced(rows)
+            await self._create(pending, again=again)
+        elif not await self._adopt_pending(pending):
+            await self._create([], again=again)
 
     # A live subscription
 
     async def _renew_live(self, live: Subscription) -> bool:
         """Renew the live subscription. False, after recording it, if it is gone."""
-        if _parse_subscription_id(live.notification_url, self.prefix) is None:
+        if parse_subscription_id(live.notification_url, self.prefix) is None:
             await self._check_lease()
             await self.remote.unsubscribe(live.remote_subscription)
         elif (wait := _seconds_until_allowed(live)) > 0:
-            if await self._is_listed(live):
+            if await self.remote.find_subscription(live.remote_subscription):
                 await self._finish_later(wait)
                 return True
         else:
@@ -265,14 +260,6 @@ class _SubscribeRun:
         await self._mark_gone(live, successor=id_, is_silent=True)
         return False
 
-    async def _is_listed(self, live: Subscription) -> bool:
-        """Whether the provider lists it. One without an id (Gmail) is assumed to exist."""
-        wanted = live.provider_subscription_id
-        return wanted is None or wanted in [
-            remote_subscription.provider_subscription_id
-            for remote_subscription in await self.remote.list_subscriptions()
-        ]
-
     async def _mark_gone(
         self, live: Subscription, *, successor: SubscriptionId | None = None, is_silent: bool = False
     ) -> None:
@@ -296,26 +283,13 @@ class _SubscribeRun:
 
     # A pending subscription
 
-    async def _adopt_pending(self, rows: Sequence[Subscription]) -> bool:
+    async def _adopt_pending(self, pending: Sequence[Subscription]) -> bool:
         """Adopt a subscription that was requested before a crash; remove orphans."""
-        listed = [
-            subscription
-            for subscription in await self.remote.list_subscriptions()
-            if _parse_subscription_id(subscription.notification_url, self.prefix)
-        ]
-        pending = [row for row in rows if row.confirmed_at is None]
-        for row in pending:
-            found = next(
-                (
-                    subscription
-                    for subscription in listed
-                    if subscription.notification_url == row.notification_url
-                ),
-                None,
-            )
-            if found is not None:
+        listed = select_own(await self.remote.list_subscriptions(), self.prefix)
+        for found in listed:
+            if row := _find_by_url(pending, found):
                 await self._remove_orphans([subscription for subscription in listed if subscription != found])
-                await self._confirm(row.id, found, "SUBSCRIPTION_ADOPTED", discarding=pending)
+                await self._confirm(row.id, found, "SUBSCRIPTION_ADOPTED", discarding=_get_ids(pending))
                 return True
         await self._remove_orphans(listed)
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
@@ -323,30 +297,24 @@ class _SubscribeRun:
                 await subscriptions.discard_unconfirmed(connection, row.id)
         return False
 
+    async def _remove_replaced(self, rows: Sequence[Subscription]) -> None:
+        """Remove subscriptions that were replaced without asking the provider: the folder has changed."""
+        replaced = [row for row in rows if row.replaced_at and row.provider_subscription_id]
+        await self._remove_orphans([row.remote_subscription for row in replaced if row.seconds_left > 0])
+
     async def _remove_orphans(self, listed: Sequence[RemoteSubscription]) -> None:
-        """Remove subscriptions with our URL that belong to no row, or to a replaced row of this mailbox."""
-        owners = {
-            _parse_subscription_id(remote_subscription.notification_url, self.prefix): remote_subscription
-            for remote_subscription in listed
-        }
-        provider_ids = [subscription.provider_subscription_id or "" for subscription in listed]
-        async with self.context.database.engine() as engine:
-            rows = await subscriptions.find_secrets(
-                engine, [owner for owner in owners if owner], provider_ids
-            )
-        held = {
-            row.provider_subscription_id for row in rows if row.is_live and row.mailbox != self.mailbox.id
-        }
-        others = {row.id for row in rows if row.mailbox != self.mailbox.id}
-        for owner, remote_subscription in owners.items():
-            if owner not in others and remote_subscription.provider_subscription_id not in held:
-                await self._check_lease()
-                await self.remote.unsubscribe(remote_subscription)
-                log.info("subscription.orphan_removed", mailbox=self.mailbox.id)
+        """Remove subscriptions that belong to no row, or to a row of this mailbox."""
+        if not listed:
+            return
+        for orphan in await find_orphans(self.context, listed, self.prefix, mailbox=self.mailbox.id):
+            await self._check_lease()
+            await self.remote.unsubscribe(orphan)
+            log.info("subscription.orphan_removed", mailbox=self.mailbox.id)
 
     # A new subscription
 
-    async def _create(self, *, again: bool) -> None:
+    async def _create(self, pending: Sequence[Subscription], *, again: bool) -> None:
+        """Create a subscription, or adopt the pending one that the provider has created already."""
         id_, secret = SubscriptionId(uuid4()), Secret(token_urlsafe(48))
         url = f"{self.prefix}{id_}"
         async with work.fenced_transaction(self.context.database, self.lease) as connection:
@@ -362,39 +330,60 @@ class _SubscribeRun:
             try:
                 remote_subscription = await self.remote.subscribe(wanted)
             except AlreadyExists as existing:
-                if await self._adopt_equal(id_, existing.provider_id):
+                if await self._adopt_equal(id_, existing.provider_id, pending):
                     return
-            except NotFound as error:
-                raise PermanentError(
-                    "The provider cannot find this mailbox or its folder."
-                    " Check that both exist, then reconnect the mailbox."
-                ) from error
+            except REFUSALS as error:
+                async with work.fenced_transaction(self.context.database, self.lease) as connection:
+                    await subscriptions.discard_unconfirmed(connection, id_)
+                if isinstance(error, NotFound):
+                    raise PermanentError(
+                        "The provider cannot find this mailbox or its folder."
+                        " Check that both exist, then reconnect the mailbox."
+                    ) from error
+                raise
             else:
                 event = "SUBSCRIPTION_RECREATED" if again else "SUBSCRIPTION_CREATED"
-                await self._confirm(id_, remote_subscription, event, sync=again)
+                unused = _get_ids(pending)
+                await self._confirm(id_, remote_subscription, event, discarding=unused, sync=again)
                 return
         raise TransientError(
             "The provider reports an identical subscription but neither lists nor deletes it."
         )
 
-    async def _adopt_equal(self, id_: SubscriptionId, provider_id: str) -> bool:
-        """Adopt an equal subscription if a live row knows its secret; otherwise remove it."""
+    async def _adopt_equal(
+        self, id_: SubscriptionId, provider_id: str, pending: Sequence[Subscription]
+    ) -> bool:
+        """Adopt an equal subscription if a live or pending row knows its secret; otherwise remove it."""
         equal = RemoteSubscription(provider_id, "", None, await self._choose_expiry())
         async with self.context.database.engine() as engine:
             rows = await subscriptions.find_secrets(engine, [], [provider_id])
         holder = next((row for row in rows if row.is_live), None)
         if holder is None:
-            await self._check_lease()
-            await self.remote.unsubscribe(equal)
-            return False
+            return await self._adopt_lost(id_, equal, pending)
         try:
             remote_subscription = await self.remote.renew(equal, expires_at=equal.expires_at)
         except NotFound:
             return False
         await self._confirm(
-            id_, remote_subscription, "SUBSCRIPTION_ADOPTED", secret_sha256=holder.client_state_sha256
+            id_,
+            remote_subscription,
+            "SUBSCRIPTION_ADOPTED",
+            secret_sha256=holder.client_state_sha256,
+            discarding=_get_ids(pending),
         )
         return True
+
+    async def _adopt_lost(
+        self, id_: SubscriptionId, equal: RemoteSubscription, pending: Sequence[Subscription]
+    ) -> bool:
+        found = await self.remote.find_subscription(equal) if pending else None
+        if found and (row := _find_by_url(pending, found)):
+            unused = [id_, *_get_ids(pending)]
+            await self._confirm(row.id, found, "SUBSCRIPTION_ADOPTED", discarding=unused)
+            return True
+        await self._check_lease()
+        await self.remote.unsubscribe(equal)
+        return False
 
     # Writes
 
@@ -405,7 +394,7 @@ class _SubscribeRun:
         event: str,
         *,
         secret_sha256: bytes | None = None,
-        discarding: Sequence[Subscription] = (),
+        discarding: Sequence[SubscriptionId] = (),
         silent: Subscription | None = None,
         sync: bool = False,
     ) -> None:
@@ -419,8 +408,8 @@ class _SubscribeRun:
             left = await subscriptions.confirm(
                 connection, id_, remote_subscription, secret_sha256=secret_sha256
             )
-            for row in discarding:
-                await subscriptions.discard_unconfirmed(connection, row.id)
+            for unused in discarding:
+                await subscriptions.discard_unconfirmed(connection, unused)
             await self._append_entry(
                 connection, event, id_, expires_at=remote_subscription.expires_at.isoformat()
             )
@@ -472,11 +461,9 @@ def _seconds_until_allowed(live: Subscription) -> float:
     return MIN_RENEWAL_GAP_SECONDS - live.renewed_seconds_ago
 
 
-def _parse_subscription_id(url: str | None, prefix: str) -> UUID | None:
-    """Return the row id in one of our notification URLs."""
-    if url is None or not url.startswith(prefix):
-        return None
-    try:
-        return UUID(url.removeprefix(prefix))
-    except ValueError:
-        return None
+def _find_by_url(rows: Sequence[Subscription], found: RemoteSubscription) -> Subscription | None:
+    return next((row for row in rows if row.notification_url == found.notification_url), None)
+
+
+def _get_ids(rows: Sequence[Subscription]) -> list[SubscriptionId]:
+    return [row.id for row in rows]

@@ -98,6 +98,9 @@ class GmailMailbox:
         del subscription  # each account has exactly one
         await self.api.post("stop", "stop")
 
+    async def find_subscription(self, subscription: RemoteSubscription) -> RemoteSubscription:
+        return subscription
+
     async def list_subscriptions(self) -> Sequence[RemoteSubscription]:
         return ()
 

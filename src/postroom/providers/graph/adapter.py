@@ -26,7 +26,7 @@ from postroom.providers.graph.api import IMMUTABLE, GraphApi
 from postroom.providers.graph.directory import TenantDirectory
 from postroom.providers.graph.login import EntraLogin
 from postroom.providers.graph.push import GraphPush
-from postroom.providers.rate_limit import ProjectRateLimits
+from postroom.providers.rate_limit import MailboxRateLimit, ProjectRateLimits
 from postroom.providers.transport import HttpRequest, HttpResponse, Transport
 
 
@@ -38,6 +38,7 @@ class GraphProvider:
     subscriptions: Transport
     api_url: str
     rate_limits: ProjectRateLimits
+    listing_limits: ProjectRateLimits
     directory_transport: Transport
     directory_limits: ProjectRateLimits
     name: ProviderName = ProviderName.OUTLOOK
@@ -53,13 +54,15 @@ class GraphProvider:
         api = GraphApi(
             self.transport, f"{self.api_url}/v1.0", user_id, tokens, self.rate_limits.for_mailbox(user_id)
         )
-        return GraphMailbox(api, self.subscriptions, folder)
+        # One limit for all mailboxes: Graph counts the listings of an application.
+        return GraphMailbox(api, self.subscriptions, self.listing_limits.for_mailbox(""), folder)
 
 
 @dataclass(frozen=True)
 class GraphMailbox:
     api: GraphApi
     subscriptions: Transport
+    listing_limit: MailboxRateLimit
     folder: str | None
     push_interval_seconds: float = 0.0
     push_names_messages: bool = True
@@ -107,11 +110,19 @@ class GraphMailbox:
         except NotFound:
             return
 
+    async def find_subscription(self, subscription: RemoteSubscription) -> RemoteSubscription | None:
+        try:
+            response = await self._send("GET", f"subscriptions/{subscription.provider_subscription_id}")
+        except NotFound:
+            return None
+        return _to_subscription(response.read(wire.GraphSubscription))
+
     async def list_subscriptions(self) -> Sequence[RemoteSubscription]:
         subscriptions: list[RemoteSubscription] = []
         path: str | None = "subscriptions"
         while path is not None:
-            page = (await self._send("GET", path)).read(wire.GraphSubscriptions)
+            response = await self._send("GET", path, rate_limit=self.listing_limit)
+            page = response.read(wire.GraphSubscriptions)
             subscriptions.extend(_to_subscription(subscription) for subscription in page.value)
             path = page.next_link and self.api.relative(page.next_link)
         return subscriptions
@@ -121,13 +132,20 @@ class GraphMailbox:
         return f"users/{self.api.user_id}{inside}/messages"
 
     async def _send(
-        self, method: str, path: str, *, json: object = None, repeatable: bool = True
+        self,
+        method: str,
+        path: str,
+        *,
+        json: object = None,
+        repeatable: bool = True,
+        rate_limit: MailboxRateLimit | None = None,
     ) -> HttpResponse:
         api = self.api
         request = HttpRequest(
             method, f"{api.url}/{path}", headers={"Prefer": IMMUTABLE}, json=json, repeatable=repeatable
         )
-        return await self.subscriptions.send(request, tokens=api.tokens, rate_limit=api.rate_limit)
+        limit = rate_limit or api.rate_limit
+        return await self.subscriptions.send(request, tokens=api.tokens, rate_limit=limit)
 
     async def list_folders(self) -> Sequence[RemoteFolder]:
         return await listings.list_folders(self.api, self.folder)

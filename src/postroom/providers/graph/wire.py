@@ -18,8 +18,8 @@ from postroom.errors import (
     ProviderServerError,
     RateLimited,
     TokenRejected,
-    TransientError,
     UnsupportedByProvider,
+    UrlUnreachable,
 )
 from postroom.providers import oauth
 from postroom.providers.transport import HttpResponse
@@ -198,7 +198,7 @@ def to_error(response: HttpResponse) -> PostroomError | None:
     if response.status == 409 and (found := _EXISTING.search(message)):
         return AlreadyExists("Microsoft already has the same subscription", provider_id=found[1])
     if code in {"validationerror", "invalidrequest"} and "alidation" in message:
-        return TransientError("Microsoft could not validate the notification URL")
+        return UrlUnreachable("Microsoft could not validate the notification URL")
     return _request_error(response.status, code, message)
 
 

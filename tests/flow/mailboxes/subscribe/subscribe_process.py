@@ -11,7 +11,7 @@ from flow.mailboxes.subscribe.subscribed_mailbox import RENEWAL_SECONDS
 from postroom import worker
 from postroom.engine import WorkHandler
 from postroom.flow.mailboxes import subscribe
-from postroom.flow.mailboxes.subscribe import SubscribeContext
+from postroom.flow.mailboxes.subscribe_context import SubscribeContext
 from postroom.model import Secret, WorkKind
 from postroom.providers.transport import open_client
 from providers.conftest import Tokens, graph

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from postroom.errors import PostroomError
 from postroom.flow.mailboxes import subscribe
-from postroom.flow.mailboxes.subscribe import SubscribeContext
+from postroom.flow.mailboxes.subscribe_context import SubscribeContext
 from postroom.model import Grant, MailboxId, OrganizationId, ProviderName, WorkKind
 from postroom.ports import RemoteMailbox
 from postroom.store import work
@@ -55,6 +55,16 @@ class SubscribedMailbox:
             "renewal_seconds": RENEWAL_SECONDS,
         }
         return SubscribeContext(**given | changed)
+
+    async def set_app_only(self) -> None:
+        """Store an application's own credential. Requests keep the tokens of this object."""
+        await self.owner.execute(
+            """
+            INSERT INTO credentials (organization_id, mailbox_id, kind, tenant_id, client_id, ssm_parameter)
+            VALUES (%s, %s, 'app_secret', 'example.com', 'app', '/app')
+            """,
+            [self.organization, self.mailbox],
+        )
 
     async def wake(self, mailbox: UUID | None = None, organization: UUID | None = None) -> None:
         async with self.database.engine() as connection:

@@ -171,6 +171,7 @@ async def test_validation_that_fails_three_times_and_then_passes_leaves_one_subs
     for _ in range(3):
         [error] = await subscribed.run()
         assert isinstance(error, TransientError)
+        assert await subscribed.rows() == [], "the provider has created nothing"
         assert (await subscribed.health())[0] == "subscription_expired"
         await subscribed.move(61)
     subscribed.receiver.validates = True

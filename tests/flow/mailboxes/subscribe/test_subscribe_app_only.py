@@ -10,10 +10,11 @@ import databases
 from flow.simulated_world import TOPIC, SimulatedWorld, open_world
 from flow.simulated_world import settings as settings_of
 from postroom.errors import PermanentError
-from postroom.flow.mailboxes import connect, subscribe
+from postroom.flow.mailboxes import connect, orphan_subscriptions, subscribe
 from postroom.model import AppCredential, ContentPolicy, ProviderName, Secret, WorkKind
 from postroom.providers.transport import open_client
 from postroom.store import work
+from postroom.store.work import WorkRequest
 from postroom.wiring.engine import build_engine
 from scenarios.worker_pool import until
 from simulator.driver import running
@@ -128,6 +129,32 @@ async def test_another_folder_moves_the_subscription(app):
     await app.renewed_subscription()
     await app.connected(folder="Archive")
     assert "Archive" in (await app.renewed_subscription())["resource"]
+
+
+async def test_a_mailbox_of_an_application_is_subscribed_without_a_listing(app):
+    await app.connected()
+    app.world.sim.delete("requests")
+    await app.renewed_subscription()
+    assert app.world.sim.get("requests", endpoint="subscriptions.list") == []
+
+
+async def test_orphans_of_an_application_are_removed_once_a_day(app, owner):
+    kept = await app.connected()
+    kept_subscription = await app.renewed_subscription()
+    lost = AppOnly(app.world, owner, app.context, app.world.person(ProviderName.OUTLOOK))
+    forgotten = await lost.connected()
+    await lost.renewed_subscription()
+    await owner.execute("UPDATE mailboxes SET disconnected_at = now() WHERE id = %s", [forgotten.id])
+    await owner.execute("DELETE FROM subscriptions WHERE mailbox_id = %s", [forgotten.id])
+    organization = app.world.organization
+    async with app.world.database.engine() as connection:
+        request = WorkRequest(organization, WorkKind.REMOVE_ORPHANS, str(organization))
+        await work.enqueue(connection, [request])
+        claim = await work.claim(connection, [WorkKind.REMOVE_ORPHANS], batch=1, lease_seconds=60)
+    result = await orphan_subscriptions.run(app.context, claim.leases[0])
+    assert result.again_after == DAY
+    assert app.world.sim.get(f"mailboxes/{lost.address}")["subscriptions"] == []
+    assert app.world.sim.get(f"mailboxes/{kept.address}")["subscriptions"] == [kept_subscription]
 
 
 async def test_a_tenant_is_the_same_by_domain_and_by_id(app):

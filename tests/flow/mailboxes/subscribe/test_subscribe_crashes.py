@@ -119,7 +119,10 @@ async def test_killed_while_the_provider_is_asked(subscribed, database_url, hand
 
 
 @only_graph
-async def test_killed_between_the_provider_s_answer_and_the_commit(subscribed, database_url):
+@pytest.mark.parametrize("app_only", [False, True], ids=["delegated", "app-only"])
+async def test_killed_between_the_provider_s_answer_and_the_commit(subscribed, database_url, app_only):
+    if app_only:
+        await subscribed.set_app_only()
     await kill_before_commit(subscribed, database_url, "subscriptions.create")
     [made] = subscribed.remote_subscriptions()
     assert await subscribed.events() == []
@@ -128,6 +131,8 @@ async def test_killed_between_the_provider_s_answer_and_the_commit(subscribed, d
         "the same subscription, not another"
     )
     assert await subscribed.events() == ["SUBSCRIPTION_ADOPTED"]
+    listed = subscribed.calls("subscriptions.list")
+    assert bool(listed) is not app_only, "an application would list the subscriptions of all mailboxes"
 
 
 @only_graph
