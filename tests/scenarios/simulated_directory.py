@@ -1,14 +1,20 @@
 """A Workspace or tenant of the simulator, and the directory that connects its users."""
 
+import asyncio
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
 
+from flow.simulated_world import SimulatedWorld  # pyright: ignore[reportUnknownVariableType]
 from postroom.flow.mailboxes import directories
 from postroom.flow.mailboxes.directories import DirectoryContext, NewDirectory
-from postroom.model import AppCredential, OrganizationId, ProviderName, Secret
+from postroom.model import AppCredential, OrganizationId, ProviderName, Secret, WorkKind
+from postroom.store import directories as stored_directories
+from postroom.store import directory_users, mailboxes, work
 from postroom.store.directories import Directory, DirectorySettings, UserSelection
+from postroom.store.work import FinishedWork, Lease
 from simulator.driver import Simulation
 
 PREFIX = "https://www.googleapis.com/auth/"
@@ -17,6 +23,7 @@ SCOPES = (
     f"{PREFIX}admin.directory.user.readonly",
     f"{PREFIX}admin.directory.group.member.readonly",
 )
+PARALLEL = 8
 _numbers = count(1)
 
 
@@ -79,3 +86,73 @@ class SimulatedDirectory:
         name = self.domain.partition(".")[0]
         wanted = NewDirectory(name, self.provider, self.credential, admin, settings)
         return await directories.add(context, organization, wanted)
+
+
+class DirectoryWorld:
+    """A directory at the simulator, and the work that keeps it in step."""
+
+    def __init__(self, world: SimulatedWorld, owner: Any, simulated: SimulatedDirectory) -> None:
+        self.owner, self.simulated = owner, simulated
+        self.world: Any = world
+        self.context: DirectoryContext = world.engine.directories
+        self.directory: Directory
+
+    async def add(self, **changed: Any) -> None:
+        self.directory = await self.simulated.add(self.context, self.world.organization, **changed)
+
+    async def sync(self) -> None:
+        """List again, and do all the work that follows."""
+        await directories.request_sync(self.context, self.directory, confirmed_leavers=None)
+        await self.work_off()
+
+    async def work_off(self, *more: WorkKind) -> None:
+        """Do the due work of directories, and of more kinds, without waiting for the times of the users."""
+        kinds = [WorkKind.SYNC_DIRECTORY, WorkKind.SYNC_DIRECTORY_USER, *more]
+        while True:
+            await self.owner.execute(
+                "UPDATE work SET due_at = postroom_now() WHERE kind = 'sync_directory_user'"
+            )
+            async with self.world.database.engine() as connection:
+                claim = await work.claim(connection, kinds, batch=50, lease_seconds=300)
+            if not claim.leases:
+                return
+            for first in range(0, len(claim.leases), PARALLEL):
+                await asyncio.gather(*map(self._perform, claim.leases[first : first + PARALLEL]))
+
+    async def _perform(self, lease: Lease) -> None:
+        result = await self.world.engine.handlers[WorkKind(lease.kind)].step(lease)
+        if result is not None:
+            async with self.world.database.engine() as connection:
+                await work.finish(connection, [FinishedWork(lease, result.again_after)])
+
+    def count_calls(self) -> Counter[str]:
+        """Requests to the provider, by endpoint."""
+        meters: Any = self.simulated.sim.get("meters")
+        calls = Counter[str]()
+        for meter in meters:
+            calls.update(meter["calls"])
+        return calls
+
+    async def states(self) -> Counter[str]:
+        async with self.world.database.transaction(self.world.organization) as connection:
+            users = await directory_users.list_by_directory(connection, self.directory.id)
+        return Counter(user.state.value for user in users)
+
+    async def count_live_subscriptions(self) -> int:
+        [(count,)] = await self.rows(
+            "SELECT count(DISTINCT mailbox_id) FROM subscriptions WHERE confirmed_at IS NOT NULL"
+            " AND replaced_at IS NULL"
+        )
+        return count
+
+    async def reload(self) -> Directory | None:
+        async with self.world.database.transaction(self.world.organization) as connection:
+            return await stored_directories.get(connection, self.directory.id)
+
+    async def find_mailbox(self, address: str) -> mailboxes.Mailbox:
+        async with self.world.database.transaction(self.world.organization) as connection:
+            [found] = await mailboxes.find(connection, address)
+        return found
+
+    async def rows(self, query: str) -> list[Any]:
+        return await (await self.owner.execute(query.encode())).fetchall()

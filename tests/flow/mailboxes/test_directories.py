@@ -11,67 +11,12 @@ import databases
 from flow.simulated_world import SimulatedWorld, open_world  # pyright: ignore[reportUnknownVariableType]
 from postroom.errors import OperatorError
 from postroom.flow.mailboxes import directories, lifecycle
-from postroom.flow.mailboxes.directories import DirectoryContext
 from postroom.flow.mailboxes.directory_sync import USERS_PER_SECOND
 from postroom.model import OrganizationId, ProviderName, WorkKind
-from postroom.store import directories as stored_directories
-from postroom.store import directory_users, mailboxes, work
-from postroom.store.directories import Directory, LeaverAction, UserSelection
-from postroom.store.work import FinishedWork
-from scenarios.simulated_directory import SimulatedDirectory
+from postroom.store import work
+from postroom.store.directories import LeaverAction, UserSelection
+from scenarios.simulated_directory import DirectoryWorld, SimulatedDirectory
 from simulator.driver import Simulation
-
-KINDS = (WorkKind.SYNC_DIRECTORY, WorkKind.SYNC_DIRECTORY_USER)
-
-
-class DirectoryWorld:
-    """A directory at the simulator, and the work that keeps it in step."""
-
-    def __init__(self, world: SimulatedWorld, owner: Any, simulated: SimulatedDirectory) -> None:
-        self.owner, self.simulated = owner, simulated
-        self.world: Any = world
-        self.context: DirectoryContext = world.engine.directories
-        self.directory: Directory
-
-    async def add(self, **changed: Any) -> None:
-        self.directory = await self.simulated.add(self.context, self.world.organization, **changed)
-
-    async def sync(self) -> None:
-        """List again, and do all the work that follows."""
-        await directories.request_sync(self.context, self.directory, confirmed_leavers=None)
-        await self.work_off()
-
-    async def work_off(self) -> None:
-        while True:
-            await self.owner.execute(
-                "UPDATE work SET due_at = postroom_now() WHERE kind = 'sync_directory_user'"
-            )
-            async with self.world.database.engine() as connection:
-                claim = await work.claim(connection, list(KINDS), batch=50, lease_seconds=300)
-            if not claim.leases:
-                return
-            for lease in claim.leases:
-                result = await self.world.engine.handlers[WorkKind(lease.kind)].step(lease)
-                if result is not None:
-                    async with self.world.database.engine() as connection:
-                        await work.finish(connection, [FinishedWork(lease, result.again_after)])
-
-    async def states(self) -> Counter[str]:
-        async with self.world.database.transaction(self.world.organization) as connection:
-            users = await directory_users.list_by_directory(connection, self.directory.id)
-        return Counter(user.state.value for user in users)
-
-    async def reload(self) -> Directory | None:
-        async with self.world.database.transaction(self.world.organization) as connection:
-            return await stored_directories.get(connection, self.directory.id)
-
-    async def find_mailbox(self, address: str) -> mailboxes.Mailbox:
-        async with self.world.database.transaction(self.world.organization) as connection:
-            [found] = await mailboxes.find(connection, address)
-        return found
-
-    async def rows(self, query: str) -> list[Any]:
-        return await (await self.owner.execute(query.encode())).fetchall()
 
 
 @pytest.fixture
