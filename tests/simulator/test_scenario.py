@@ -1,4 +1,4 @@
-"""Scenarios: stories in TOML files, played by the command and by the pytest plugin's object."""
+"""Scenarios: steps in TOML files, played by the command and by the pytest plugin's object."""
 
 import json
 import re
@@ -21,7 +21,7 @@ ANN, BOB = "ann@example.com", "bob@example.com"
 
 
 def write(folder: Path, text: str) -> Path:
-    file = folder / "story.toml"
+    file = folder / "scenario.toml"
     file.write_text(text, encoding="utf-8")
     return file
 
@@ -31,7 +31,7 @@ def player(sim: Simulation) -> MailSimulator:
     return MailSimulator(sim.http, sim.https, sim.ca, {})
 
 
-STORY = """
+SCENARIO = """
 [[step]]
 do = "create"
 mailbox = "ann@example.com"
@@ -114,7 +114,7 @@ def test_a_story_is_played_in_order(sim: Simulation, tmp_path: Path):
     played = player(sim)
     began = played.now()
     (tmp_path / "hello.eml").write_bytes(b"Subject: Hello\r\n\r\nHi\r\n")
-    played.play(write(tmp_path, STORY))
+    played.play(write(tmp_path, SCENARIO))
     ann, bob = played.messages(ANN), played.messages(BOB)
     assert [message.number for message in ann] == [1, 2, 3]
     assert "TRASH" in ann[0].folders
@@ -126,24 +126,24 @@ def test_a_story_is_played_in_order(sim: Simulation, tmp_path: Path):
     ]
     assert (played.now() - began).total_seconds() == 26 * 3600
     assert [fault["kind"] for fault in sim.get("faults")] == ["throttle"]
-    assert set(re.findall(r'do = "(\w+)"', STORY)) == set(STEPS) - {"wait"}
+    assert set(re.findall(r'do = "(\w+)"', SCENARIO)) == set(STEPS) - {"wait"}
 
 
 def test_wait_continues_once_the_client_made_its_requests(sim: Simulation, tmp_path: Path):
     played = player(sim)
     sim.create("gmail", ANN)
-    story = write(
+    scenario = write(
         tmp_path,
         '[[step]]\ndo = "wait"\nendpoint = "getProfile"\nmailbox = "ann@*"\ntimes = 2\n'
         '[[step]]\ndo = "deliver"\nmailbox = "ann@example.com"\n'
         '[[step]]\ndo = "wait"\nendpoint = "getProfile"\n',
     )
     headers = {"authorization": f"Bearer {played.gmail_token(ANN)}"}
-    thread = threading.Thread(target=played.play, args=[story])
+    thread = threading.Thread(target=played.play, args=[scenario])
     thread.start()
     with httpx2.Client(trust_env=False, headers=headers) as http:
         deadline, made = time.monotonic() + 60, 0
-        while not played.messages(ANN):  # requests count from the moment the story begins
+        while not played.messages(ANN):  # requests count from the moment the scenario begins
             assert http.get(f"{played.gmail_url}/users/me/profile").status_code == 200
             made += 1
             assert time.monotonic() < deadline
@@ -156,10 +156,13 @@ def test_wait_continues_once_the_client_made_its_requests(sim: Simulation, tmp_p
 @pytest.mark.parametrize(
     "text, why",
     [
-        ('[[step]]\ndo = "delvier"', "story.toml, step 1: unknown step 'delvier'; did you mean 'deliver'?"),
+        (
+            '[[step]]\ndo = "delvier"',
+            "scenario.toml, step 1: unknown step 'delvier'; did you mean 'deliver'?",
+        ),
         (
             '[[step]]\ndo = "settle"\n[[step]]\ndo = "deliver"\nmailbx = "a@b"',
-            "story.toml, step 2 (deliver): unknown field 'mailbx'; did you mean 'mailbox'?",
+            "scenario.toml, step 2 (deliver): unknown field 'mailbx'; did you mean 'mailbox'?",
         ),
         (
             '[[step]]\ndo = "fault"\nkind = "push_lots"',
@@ -195,26 +198,30 @@ def test_a_mistake_is_named_with_file_step_and_nearest_name(
 
 
 def test_a_step_that_fails_is_named(sim: Simulation, tmp_path: Path):
-    story = write(tmp_path, '[[step]]\ndo = "settle"\n[[step]]\ndo = "revoke"\nmailbox = "no@example.com"\n')
-    with pytest.raises(SimulatorError, match=r"story.toml, step 2 \(revoke\): .*no mailbox no@example.com"):
-        player(sim).play(story)
-    story = write(tmp_path, '[[step]]\ndo = "wait"\nseconds = 0.1\nendpoint = "history.list"\n')
+    scenario = write(
+        tmp_path, '[[step]]\ndo = "settle"\n[[step]]\ndo = "revoke"\nmailbox = "no@example.com"\n'
+    )
+    with pytest.raises(
+        SimulatorError, match=r"scenario.toml, step 2 \(revoke\): .*no mailbox no@example.com"
+    ):
+        player(sim).play(scenario)
+    scenario = write(tmp_path, '[[step]]\ndo = "wait"\nseconds = 0.1\nendpoint = "history.list"\n')
     with pytest.raises(SimulatorError, match=r"0 of 1 requests to history.list"):
-        player(sim).play(story)
+        player(sim).play(scenario)
 
 
 def test_play_names_a_simulator_that_does_not_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    story = str(write(tmp_path, '[[step]]\ndo = "settle"\n'))
+    scenario = str(write(tmp_path, '[[step]]\ndo = "settle"\n'))
     for url, why in (("http://127.0.0.1:1", "cannot reach mailsim"), ("nowhere", "is not a URL of mailsim")):
         with pytest.raises(SystemExit):
-            main(["play", story, url])
+            main(["play", scenario, url])
         assert why in capsys.readouterr().err
 
 
 def test_the_command_plays_a_story_and_stops_if_a_step_fails(tmp_path: Path):
-    story = write(tmp_path, STORY.split('[[step]]\ndo = "deliver"', maxsplit=1)[0])
+    scenario = write(tmp_path, SCENARIO.split('[[step]]\ndo = "deliver"', maxsplit=1)[0])
     with subprocess.Popen(
-        command("--scenario", str(story)), stdout=subprocess.PIPE, text=True, env=environment()
+        command("--scenario", str(scenario)), stdout=subprocess.PIPE, text=True, env=environment()
     ) as process:
         assert process.stdout is not None
         ready = ready_line(process.stdout)
@@ -224,9 +231,9 @@ def test_the_command_plays_a_story_and_stops_if_a_step_fails(tmp_path: Path):
         main(["play", str(write(tmp_path, '[[step]]\ndo = "settle"\n')), ready["http"]])
         process.terminate()
         assert process.wait(30) == 0
-    story = write(tmp_path, '[[step]]\ndo = "revoke"\nmailbox = "no@example.com"\n')
+    scenario = write(tmp_path, '[[step]]\ndo = "revoke"\nmailbox = "no@example.com"\n')
     ended = subprocess.run(
-        command("--scenario", str(story)),
+        command("--scenario", str(scenario)),
         capture_output=True, text=True, timeout=60, check=False, env=environment(),
     )  # fmt: skip
     assert ended.returncode == 2
@@ -235,9 +242,9 @@ def test_the_command_plays_a_story_and_stops_if_a_step_fails(tmp_path: Path):
 
 
 def test_mailsim_stops_while_its_story_waits(tmp_path: Path):
-    story = write(tmp_path, '[[step]]\ndo = "wait"\n')
+    scenario = write(tmp_path, '[[step]]\ndo = "wait"\n')
     with subprocess.Popen(
-        command("--scenario", str(story)),
+        command("--scenario", str(scenario)),
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment(),
     ) as process:  # fmt: skip
         assert process.stderr is not None
@@ -251,5 +258,5 @@ def test_the_readme_explains_every_step_and_its_story_is_valid(tmp_path: Path):
     section = text.partition("## Play a scenario")[2].partition("\n## ")[0]
     assert {verb for verb in STEPS if f"`{verb}`" not in section} == set()
     assert len(section.splitlines()) < 70
-    story = section.partition("```toml\n")[2].partition("```")[0]
-    assert len(read_scenario(write(tmp_path, story))) >= 5
+    scenario = section.partition("```toml\n")[2].partition("```")[0]
+    assert len(read_scenario(write(tmp_path, scenario))) >= 5

@@ -177,7 +177,7 @@ def join_batch(call: ProviderCall, answers: list[ProviderAnswer]) -> ProviderAns
         parts = batch.parse_batch(call.body, batch.parse_boundary(call.headers["content-type"]))
         joined = batch.format_batch(
             [
-                batch.BatchAnswer(
+                batch.BatchResponse(
                     batch.to_response_id(part.content_id), answer.status, answer.body, answer.content_type
                 )
                 for part, answer in zip(parts, answers, strict=True)

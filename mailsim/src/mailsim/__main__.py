@@ -45,8 +45,8 @@ from mailsim.welcome import create_sample_mailboxes, describe_start
 EXAMPLES = """\
 examples:
   mailsim                                            start with two mailboxes and say what to do next
-  mailsim --scenario story.toml                      play a story once started
-  mailsim play story.toml http://127.0.0.1:8026      play a story on a running mailsim
+  mailsim --scenario scenario.toml                   play a scenario once started
+  mailsim play scenario.toml http://127.0.0.1:8026   play a scenario on a running mailsim
   mailsim --http 127.0.0.1:8026 --seed 7             use a fixed port and reproducible IDs and mail
   mailsim --clock manual --start 2026-01-05T09:00Z   stop the clock; move it with POST /_sim/clock
   mailsim --load case.mailsim                        continue a saved simulation
@@ -90,7 +90,7 @@ def _play(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="mailsim play",
         description="Play a scenario on a running mailsim.",
-        epilog="example:\n  mailsim play story.toml http://127.0.0.1:8026",
+        epilog="example:\n  mailsim play scenario.toml http://127.0.0.1:8026",
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("file", help="the scenario, a TOML file")
@@ -148,7 +148,7 @@ def make_parser() -> argparse.ArgumentParser:
         help="print how to point common clients at it, on standard error (always done in a terminal)",
     )
     add("--load", metavar="FILE", help="continue a saved simulation, with its seed, quota, latency and clock")
-    add("--scenario", metavar="FILE", help="play this story, a TOML file, once started")
+    add("--scenario", metavar="FILE", help="play this scenario, a TOML file, once started")
     add(
         "--world",
         choices=("sample", "empty"),

@@ -1,7 +1,7 @@
-"""Scenarios: a story in a TOML file, played step by step over the control API of a running mailsim.
+"""Scenarios: steps in a TOML file, played step by step over the control API of a running mailsim.
 
 `[[step]]` tables are done in order. `do` names the step, the other keys are its fields. `read_scenario`
-checks the whole file before anything happens, so that a typo does not stop a story halfway.
+checks the whole file before anything happens, so that a typo does not stop a scenario halfway.
 """
 
 import time
@@ -31,7 +31,7 @@ POLL_SECONDS = 0.05
 
 
 @dataclass(slots=True)
-class Story:
+class ScenarioRun:
     """A scenario being played: the simulator, the names given with `as`, the requests already waited for."""
 
     sim: "MailSimulator"
@@ -61,8 +61,8 @@ class Step(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_default
 
     verb: ClassVar[str] = ""
 
-    def play(self, story: Story) -> None:
-        raise TypeError(f"{type(self).__name__} cannot be played on {story.sim.url}")
+    def play(self, run: ScenarioRun) -> None:
+        raise TypeError(f"{type(self).__name__} cannot be played on {run.sim.url}")
 
     def to_body(self, *left_out: str) -> dict[str, Any]:
         """Return the fields that the file set, except some."""
@@ -82,9 +82,9 @@ class Create(Step, frozen=True):
     kinds: list[str] = []
     spread: bool = True
 
-    def play(self, story: Story) -> None:
+    def play(self, run: ScenarioRun) -> None:
         body = self.to_body("mailbox") | {"address": self.mailbox, "provider": self.provider}
-        story.call("POST", "mailboxes", body)
+        run.call("POST", "mailboxes", body)
 
 
 class Deliver(Step, frozen=True, rename={"named": "as"}):
@@ -98,15 +98,15 @@ class Deliver(Step, frozen=True, rename={"named": "as"}):
     file: str = ""
     named: str = ""
 
-    def play(self, story: Story) -> None:
+    def play(self, run: ScenarioRun) -> None:
         body: Any = self.to_body("mailbox", "as", "file")
         if self.file:
             if body:
                 raise InvalidRequest(f"a message from a file takes no {', '.join(body)}")
-            body = read_file(story.folder / self.file)
-        answer = story.call("POST", f"mailboxes/{quote(self.mailbox)}/messages", body)
+            body = read_file(run.folder / self.file)
+        answer = run.call("POST", f"mailboxes/{quote(self.mailbox)}/messages", body)
         if self.named:
-            story.messages[self.named] = answer["messages"][0]["id"]
+            run.messages[self.named] = answer["messages"][0]["id"]
 
 
 class Move(Step, frozen=True):
@@ -117,8 +117,8 @@ class Move(Step, frozen=True):
     message: Message
     folder: str
 
-    def play(self, story: Story) -> None:
-        story.act(self.mailbox, self.message, "move", {"folder": self.folder})
+    def play(self, run: ScenarioRun) -> None:
+        run.act(self.mailbox, self.message, "move", {"folder": self.folder})
 
 
 class Label(Step, frozen=True):
@@ -130,8 +130,8 @@ class Label(Step, frozen=True):
     add: list[str] = []
     remove: list[str] = []
 
-    def play(self, story: Story) -> None:
-        story.act(self.mailbox, self.message, "label", {"add": self.add, "remove": self.remove})
+    def play(self, run: ScenarioRun) -> None:
+        run.act(self.mailbox, self.message, "label", {"add": self.add, "remove": self.remove})
 
 
 class Mark(Step, frozen=True):
@@ -143,8 +143,8 @@ class Mark(Step, frozen=True):
     read: bool | None = None
     flag: Flag | None = None
 
-    def play(self, story: Story) -> None:
-        story.act(self.mailbox, self.message, "mark", self.to_body("mailbox", "message"))
+    def play(self, run: ScenarioRun) -> None:
+        run.act(self.mailbox, self.message, "mark", self.to_body("mailbox", "message"))
 
 
 class Delete(Step, frozen=True):
@@ -155,12 +155,12 @@ class Delete(Step, frozen=True):
     message: Message
     trash: bool = False
 
-    def play(self, story: Story) -> None:
+    def play(self, run: ScenarioRun) -> None:
         if self.trash:
-            story.act(self.mailbox, self.message, "trash", {})
+            run.act(self.mailbox, self.message, "trash", {})
         else:
-            message = story.find(self.mailbox, self.message)
-            story.call("DELETE", f"mailboxes/{quote(self.mailbox)}/messages/{message}")
+            message = run.find(self.mailbox, self.message)
+            run.call("DELETE", f"mailboxes/{quote(self.mailbox)}/messages/{message}")
 
 
 class Advance(Step, frozen=True):
@@ -172,8 +172,8 @@ class Advance(Step, frozen=True):
     minutes: float = 0
     seconds: float = 0
 
-    def play(self, story: Story) -> None:
-        story.sim.advance(days=self.days, hours=self.hours, minutes=self.minutes, seconds=self.seconds)
+    def play(self, run: ScenarioRun) -> None:
+        run.sim.advance(days=self.days, hours=self.hours, minutes=self.minutes, seconds=self.seconds)
 
 
 class Inject(Step, frozen=True, rename={"named": "as"}):
@@ -194,10 +194,10 @@ class Inject(Step, frozen=True, rename={"named": "as"}):
     code: str = ""
     named: str = ""
 
-    def play(self, story: Story) -> None:
-        number = story.call("POST", "faults", self.to_body("as"))["number"]
+    def play(self, run: ScenarioRun) -> None:
+        number = run.call("POST", "faults", self.to_body("as"))["number"]
         if self.named:
-            story.faults[self.named] = number
+            run.faults[self.named] = number
 
 
 class Clear(Step, frozen=True):
@@ -206,10 +206,10 @@ class Clear(Step, frozen=True):
     verb = "clear"
     fault: str = ""
 
-    def play(self, story: Story) -> None:
-        if self.fault and self.fault not in story.faults:
+    def play(self, run: ScenarioRun) -> None:
+        if self.fault and self.fault not in run.faults:
             raise InvalidRequest(f"no earlier step has as = {self.fault!r}")
-        story.call("DELETE", f"faults/{story.faults.pop(self.fault)}" if self.fault else "faults")
+        run.call("DELETE", f"faults/{run.faults.pop(self.fault)}" if self.fault else "faults")
 
 
 class Expire(Step, frozen=True):
@@ -219,8 +219,8 @@ class Expire(Step, frozen=True):
     mailbox: str
     what: Literal["cursors", "tokens"]
 
-    def play(self, story: Story) -> None:
-        story.call("POST", f"mailboxes/{quote(self.mailbox)}/expire-{self.what}", {})
+    def play(self, run: ScenarioRun) -> None:
+        run.call("POST", f"mailboxes/{quote(self.mailbox)}/expire-{self.what}", {})
 
 
 class Revoke(Step, frozen=True):
@@ -230,8 +230,8 @@ class Revoke(Step, frozen=True):
     mailbox: str
     reason: str = "consent"
 
-    def play(self, story: Story) -> None:
-        story.call("POST", f"mailboxes/{quote(self.mailbox)}/revoke", {"reason": self.reason})
+    def play(self, run: ScenarioRun) -> None:
+        run.call("POST", f"mailboxes/{quote(self.mailbox)}/revoke", {"reason": self.reason})
 
 
 class Lifecycle(Step, frozen=True):
@@ -241,8 +241,8 @@ class Lifecycle(Step, frozen=True):
     mailbox: str
     event: LifecycleEvent
 
-    def play(self, story: Story) -> None:
-        story.call("POST", f"mailboxes/{quote(self.mailbox)}/lifecycle", {"event": self.event})
+    def play(self, run: ScenarioRun) -> None:
+        run.call("POST", f"mailboxes/{quote(self.mailbox)}/lifecycle", {"event": self.event})
 
 
 class Settle(Step, frozen=True):
@@ -250,8 +250,8 @@ class Settle(Step, frozen=True):
 
     verb = "settle"
 
-    def play(self, story: Story) -> None:
-        story.call("POST", "settle")
+    def play(self, run: ScenarioRun) -> None:
+        run.call("POST", "settle")
 
 
 class Wait(Step, frozen=True):
@@ -264,15 +264,15 @@ class Wait(Step, frozen=True):
     times: int = 1
     seconds: float = 60
 
-    def play(self, story: Story) -> None:
+    def play(self, run: ScenarioRun) -> None:
         wanted = {"endpoint": self.endpoint, "mailbox": self.mailbox, "limit": 10_000}
         wanted |= {} if self.status is None else {"status": self.status}
         deadline = time.monotonic() + self.seconds
         while True:
-            query = urlencode({**wanted, "after": story.last_request})
-            found = [one for one in story.call("GET", f"requests?{query}") if one["status"]]
+            query = urlencode({**wanted, "after": run.last_request})
+            found = [one for one in run.call("GET", f"requests?{query}") if one["status"]]
             if len(found) >= self.times:
-                story.last_request = found[-self.times]["number"]
+                run.last_request = found[-self.times]["number"]
                 return
             if time.monotonic() > deadline:
                 raise SimulatorError(
@@ -357,12 +357,12 @@ def _suggest(name: object, known: Any) -> str:
 def play_scenario(sim: "MailSimulator", path: Path, report: Report = lambda _: None) -> None:
     """Play a scenario; `report` gets one line per step."""
     steps = read_scenario(path)
-    story = Story(sim, path.parent)
-    newest = story.call("GET", "requests?limit=1")
-    story.last_request = newest[0]["number"] if newest else 0
+    run = ScenarioRun(sim, path.parent)
+    newest = run.call("GET", "requests?limit=1")
+    run.last_request = newest[0]["number"] if newest else 0
     for number, step in enumerate(steps, 1):
         report(f"step {number} of {len(steps)}: {step.verb}")
         try:
-            step.play(story)
+            step.play(run)
         except SimulatorError as error:
             raise SimulatorError(f"{path}, step {number} ({step.verb}): {error}") from error

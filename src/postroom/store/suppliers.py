@@ -39,7 +39,7 @@ class SupplierIdentifier:
 
 
 @dataclass(frozen=True, slots=True)
-class SupplierLesson:
+class SupplierCorrection:
     """A correction in a document of the supplier that later documents reuse."""
 
     field: str
@@ -102,9 +102,9 @@ async def sum_by_month(
     return by_currency
 
 
-async def list_lessons(connection: Connection, supplier: UUID) -> list[SupplierLesson]:
+async def list_corrections(connection: Connection, supplier: UUID) -> list[SupplierCorrection]:
     """Corrections in the supplier's documents that apply to later ones, newest first."""
-    async with connection.cursor(row_factory=class_row(SupplierLesson)) as cursor:
+    async with connection.cursor(row_factory=class_row(SupplierCorrection)) as cursor:
         await cursor.execute(
             """
             SELECT field, read_value, right_value, corrections.layout, decided_at

@@ -33,7 +33,7 @@ ACTIONS: Final = frozenset({"link", "unlink", "close"})
 
 
 @dataclass(frozen=True, slots=True)
-class OrderedField:
+class OrderFieldComparison:
     """A field of an order beside that of a record."""
 
     label: str
@@ -47,7 +47,7 @@ class OrderCandidate:
     """A record without an order. `fits`: it agrees with the order in all fields that both have."""
 
     record: Record
-    fields: Sequence[OrderedField]
+    fields: Sequence[OrderFieldComparison]
     fits: bool
 
     @property
@@ -130,9 +130,9 @@ def _compare_candidate(order: Order, record: Record, identity: RecordIdentity) -
     return OrderCandidate(record, _compare(order, record, identity), fits)
 
 
-def _compare(order: Order, record: Record, identity: RecordIdentity) -> list[OrderedField]:
+def _compare(order: Order, record: Record, identity: RecordIdentity) -> list[OrderFieldComparison]:
     """The fields of the order beside those of the record."""
-    compared: list[OrderedField] = []
+    compared: list[OrderFieldComparison] = []
     for name in [name for name in identity.shapes if name in order.fields]:
         ordered, recorded = order.fields[name], record.fields.get(name)
         agrees = (
@@ -141,7 +141,7 @@ def _compare(order: Order, record: Record, identity: RecordIdentity) -> list[Ord
             else None
         )
         label = field_labels.field_label(order.kind, name)
-        compared.append(OrderedField(label, str(ordered), str(recorded or ""), agrees))
+        compared.append(OrderFieldComparison(label, str(ordered), str(recorded or ""), agrees))
     return compared
 
 

@@ -71,7 +71,7 @@ async def _load_page(
     months = list_months(datetime.now(UTC))
     return {
         "identifiers": await suppliers.list_identifiers(connection, supplier.id, names),
-        "lessons": await suppliers.list_lessons(connection, supplier.id),
+        "corrections": await suppliers.list_corrections(connection, supplier.id),
         "rows": rows,
         "charts": build_charts(spent, months, is_trade=supplier.kind == TRADE_KIND),
         "marks": [Tick(x + width / 2, month[2:]) for (x, width, _), month in _place_months(months)],

@@ -148,7 +148,7 @@ ENDPOINTS = (
         "Set read, flag, importance or categories",
         messages.mark,
         schemas.AffectedCount,
-        schemas.MessageMarks,
+        schemas.MessageStateChange,
     ),
     ControlEndpoint(
         "POST",

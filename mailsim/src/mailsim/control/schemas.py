@@ -214,7 +214,7 @@ class MoveDestination(ControlInput, frozen=True):
     folder: str
 
 
-class MessageMarks(ControlInput, frozen=True):
+class MessageStateChange(ControlInput, frozen=True):
     """Properties to set; missing ones stay the same."""
 
     read: bool | None = None

@@ -28,7 +28,7 @@ class BatchCall(NamedTuple):
     body: bytes
 
 
-class BatchAnswer(NamedTuple):
+class BatchResponse(NamedTuple):
     content_id: str
     status: int
     body: bytes
@@ -65,7 +65,7 @@ def parse_batch(body: bytes, boundary: str) -> list[BatchCall]:
     return calls
 
 
-def format_batch(answers: Iterable[BatchAnswer], boundary: str) -> bytes:
+def format_batch(answers: Iterable[BatchResponse], boundary: str) -> bytes:
     pieces: list[bytes] = []
     for answer in answers:
         reason = _REASONS.get(answer.status, "Unknown")

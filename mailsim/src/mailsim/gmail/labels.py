@@ -44,11 +44,11 @@ def get_label(context: GmailCallContext) -> dict[str, Any]:
     folder = _find_label(context)
     gmail_mailbox = context.gmail_mailbox
 
-    def bears(state: MessageState) -> bool:
+    def has_label(state: MessageState) -> bool:
         return folder.key in get_labels(state)
 
-    total, threads = _count_messages(gmail_mailbox, bears)
-    unread, unread_threads = _count_messages(gmail_mailbox, lambda state: bears(state) and not state.read)
+    total, threads = _count_messages(gmail_mailbox, has_label)
+    unread, unread_threads = _count_messages(gmail_mailbox, lambda state: has_label(state) and not state.read)
     return _to_label_json(folder) | {
         "messagesTotal": total,
         "messagesUnread": unread,

@@ -92,12 +92,12 @@ class BatchHandler:
             self._parse_call(inner, outer, in_flight + position) for position, inner in enumerate(calls, 1)
         ]
         self.gmail.prefetch_messages(exchange.mailbox, (matched for _, matched in parsed_calls))
-        answers: list[batch.BatchAnswer] = []
+        answers: list[batch.BatchResponse] = []
         for position, (inner, (call, matched)) in enumerate(zip(calls, parsed_calls, strict=True), 1):
             response = self._run_call(call, matched, exchange, own_token="authorization" in inner.headers)
             kind = next((value for name, value in response.headers if name == "content-type"), "")
             answers.append(
-                batch.BatchAnswer(
+                batch.BatchResponse(
                     batch.to_response_id(inner.content_id), response.status, response.body, kind
                 )
             )

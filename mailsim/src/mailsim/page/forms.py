@@ -67,10 +67,10 @@ async def change_message(sim: Simulator, fields: FormData) -> str:
     address, message, action = (_read_text(fields, name) for name in ("address", "message", "action"))
     call = ControlCall(sim, {"address": address, "message": message})
     if action in {"read", "unread"}:
-        await messages.mark(replace(call, body=schemas.MessageMarks(read=action == "read")))
+        await messages.mark(replace(call, body=schemas.MessageStateChange(read=action == "read")))
     elif action in {"flag", "unflag"}:
         flag = "flagged" if action == "flag" else "notFlagged"
-        await messages.mark(replace(call, body=schemas.MessageMarks(flag=flag)))
+        await messages.mark(replace(call, body=schemas.MessageStateChange(flag=flag)))
     elif action == "trash":
         await messages.trash(call)
     elif action == "delete":

@@ -109,8 +109,8 @@ async def correct(
     if changed:
         reason = f"corrected: {change.reason.strip()}"
         review = await reviews.add_decided(connection, document.id, reason, actor=change.actor)
-        lessons = value_checks.build_lessons(identity, read, changed)
-        await reviews.add_corrections(connection, review, lessons, layout=extraction.layout)
+        field_corrections = value_checks.build_field_corrections(identity, read, changed)
+        await reviews.add_corrections(connection, review, field_corrections, layout=extraction.layout)
     details: dict[str, JsonValue] = {"fields": sorted(changed)}
     details |= {"overridden_checks": overridden} if overridden else {}
     return await _store_values(

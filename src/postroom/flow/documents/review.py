@@ -53,8 +53,10 @@ async def confirm(
     decision = Decision.CORRECTED if right else Decision.CONFIRMED
     review = await _decide(connection, case, decision)
     if right:
-        lessons = value_checks.build_lessons(identity, value_checks.get_read_values(extraction), right)
-        await reviews.add_corrections(connection, review, lessons, layout=extraction.layout)
+        field_corrections = value_checks.build_field_corrections(
+            identity, value_checks.get_read_values(extraction), right
+        )
+        await reviews.add_corrections(connection, review, field_corrections, layout=extraction.layout)
     await _record_decision(connection, case, decision, list(right), overridden)
     unsure = route.find_uncertain_fields(extraction.fields, identity, is_ocr=extraction.is_ocr)
     known_values = {name: value for name, value in entered.values.items() if value is not None}

@@ -97,10 +97,10 @@ def find_changes(read: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str
     return {name: values.get(name) for name in {**read, **values} if values.get(name) != read.get(name)}
 
 
-def build_lessons(
+def build_field_corrections(
     identity: RecordIdentity, read: Mapping[str, Any], right: Mapping[str, Any]
 ) -> list[FieldCorrection]:
-    """What later documents learn: each correction with another field that identifies the supplier."""
+    """The corrections for later documents, each with another field that identifies the supplier."""
     known = record_matching.issuer_keys(read, identity.shapes)
     return [
         FieldCorrection(
