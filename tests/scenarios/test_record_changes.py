@@ -168,6 +168,19 @@ async def test_a_corrected_record_is_archived_beside_its_earlier_copy(document_r
     assert await document_room.rows("SELECT path FROM archive_copies") == []
 
 
+async def test_another_file_in_the_archive_is_not_taken_for_the_copy(document_room, do):
+    [document] = await document_room.read(bill("R-1", "119.00"))
+    home, first = document_room.settings.home, (await document_room.by_id(document.id)).archive_path
+    taken = home / first.replace("R_1", "R_7")
+    taken.parent.mkdir(parents=True)
+    taken.write_bytes(b"another file")
+    await do("correct", document.record_id, {"number": "R-7"})
+    await document_room.work()
+    copy = home / (await document_room.by_id(document.id)).archive_path
+    assert (copy.parent, copy.name) == (taken.parent, f"{taken.stem}-2{taken.suffix}")
+    assert (copy.read_bytes(), taken.read_bytes()) == ((home / first).read_bytes(), b"another file")
+
+
 async def test_a_voided_record_teaches_and_denies_nothing(document_room, do):
     bills = [bill(f"R-{number}", "100.00", iban=IBAN) for number in range(5)]
     found = await document_room.read(*bills)

@@ -371,6 +371,8 @@ async def test_sealer_distinguishes_forged_entries_from_those_of_an_unknown_key(
     with structlog.testing.capture_logs() as lines:
         await forged.seal()
     assert [(line["event"], line["log_level"], line["count"]) for line in lines] == [(event, level, 1)]
+    cursor = await forged.owner.execute("SELECT id FROM ledger WHERE position IS NULL")
+    assert await cursor.fetchall() == [(9999,)], "it seals all others"
 
 
 async def test_untouched_ledger_stays_intact(forged):
