@@ -26,7 +26,7 @@ async def read_all(contract, mailbox) -> None:
     "fault",
     [
         {"kind": "throttle", "retry_after": 2},
-        {"kind": "throttle"},
+        {"kind": "throttle", "retry_after": 0},
         {"kind": "error", "status": 503},
         {"kind": "error", "status": 500},
         {"kind": "html"},

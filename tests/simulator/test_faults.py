@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
@@ -66,11 +67,25 @@ def test_throttling_uses_the_providers_format_a_given_number_of_times(client):
         assert error["code"] in {"TooManyRequests", "ApplicationThrottled"}
 
 
-def test_throttling_can_omit_retry_after(client):
+def test_throttling_says_when_to_retry_unless_asked_not_to(client):
+    """Gmail names the time in the message, Graph the seconds in a header.
+
+    "Resolve errors", https://developers.google.com/workspace/gmail/api/guides/handle-errors
+    "Microsoft Graph throttling guidance", https://learn.microsoft.com/graph/throttling
+    """
+    now = datetime.fromisoformat(client.sim.get("clock")["now"])
     client.sim.fault("throttle", mailbox=client.address, times=1)
     answer = client.list()
     assert answer.status_code == 429
+    if client.provider == "gmail":
+        until = answer.json()["error"]["message"].partition("Retry after ")[2]
+        assert datetime.fromisoformat(until) - now >= timedelta(seconds=9)
+    assert answer.headers.get("retry-after") == (None if client.provider == "gmail" else "10")
+    client.sim.fault("throttle", mailbox=client.address, retry_after=0, times=1)
+    answer = client.list()
+    assert answer.status_code == 429
     assert "retry-after" not in answer.headers
+    assert "Retry after" not in answer.text
 
 
 def test_a_fault_can_be_limited_to_one_path(client):

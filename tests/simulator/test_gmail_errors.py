@@ -216,7 +216,7 @@ def test_too_many_concurrent_calls_are_rejected(start, google):
 def test_faults_use_googles_error_format(sim, user):
     sim.fault("throttle", mailbox=user.address, endpoint="getProfile", retry_after=30, times=1)
     assert "Retry after 2026-" in user.expect_error(429, "profile")["message"]
-    sim.fault("throttle", mailbox=user.address, times=1)
+    sim.fault("throttle", mailbox=user.address, retry_after=0, times=1)
     assert user.expect_error(429, "profile")["errors"][0]["reason"] == "rateLimitExceeded"
     sim.fault("error", mailbox=user.address, status=500, times=1)
     assert user.expect_error(500, "profile")["errors"][0]["reason"] == "backendError"

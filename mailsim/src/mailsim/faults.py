@@ -6,15 +6,20 @@ arrive, so that a seed reproduces a run.
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Literal, get_args
 
-from mailsim.errors import InvalidRequest, NotFound
+import msgspec
+
+from mailsim.errors import InvalidRequest, NotFound, check_name
 from mailsim.hashing import stable_hash
+from mailsim.message_state import ProviderName
+from mailsim.provider_actions import ProviderNames
 
 AnswerKind = Literal[
-    "throttle",  # 429 in the provider's format; Retry-After of `retry_after` seconds, 0: no header
+    "throttle",  # 429 in the provider's format, which asks to wait for `retry_after` seconds
     "error",  # `status` (default 503) in the provider's format
     "html",  # `status` (default 502) with an HTML page
     "stall",  # no response for `seconds`, then the normal one
@@ -37,16 +42,17 @@ ProviderKind = Literal[
 FaultKind = AnswerKind | ProviderKind
 ANSWER_KINDS: tuple[str, ...] = get_args(AnswerKind)
 _ANSWERS = frozenset(ANSWER_KINDS)
-_REFUSALS = frozenset({"throttle", "error"})
+REFUSALS = frozenset({"throttle", "error"})
 KINDS: tuple[str, ...] = (*ANSWER_KINDS, *get_args(ProviderKind))
+RETRY_SECONDS = 10  # of a throttled request, unless the fault says otherwise
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault to inject, and when.
+class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A fault to inject, and when. `GET /_sim/` lists the kinds.
 
-    `mailbox`, `endpoint` and (for faults in responses) `path` are patterns such as `messages.*`.
-    `times` None means until removed. `skip` spares the first matching requests.
+    `mailbox`, `endpoint`, `provider` and (for faults in responses) `path` are patterns such as `messages.*`.
+    `times` null means until removed. `skip` spares the first matching requests. `retry_after` null means ten
+    seconds if throttled, otherwise none; with 0, the response does not say how long to wait.
     """
 
     kind: str
@@ -57,10 +63,40 @@ class Fault:
     times: int | None = None
     skip: int = 0
     status: int = 0
-    retry_after: int = 0
+    retry_after: int | None = None
     seconds: float = 0.0
     code: str = ""
     path: str = "*"
+
+    @property
+    def refusal(self) -> tuple[int, int]:
+        """Return the status of a refused request, and for how many seconds to wait (0: unknown)."""
+        if self.kind == "throttle":
+            return 429, RETRY_SECONDS if self.retry_after is None else self.retry_after
+        return self.status or 503, self.retry_after or 0
+
+
+def check_fault(fault: Fault) -> None:
+    """Raise InvalidRequest for values that no fault can have."""
+    check_name("fault kind", fault.kind, KINDS)
+    if not 0 <= fault.probability <= 1:
+        raise InvalidRequest("probability must be between 0 and 1")
+    if min(fault.skip, fault.seconds, fault.retry_after or 0, fault.times or 0) < 0:
+        raise InvalidRequest("times, skip, seconds and retry_after must not be negative")
+    if fault.status and not 400 <= fault.status <= 599:
+        raise InvalidRequest("status must be between 400 and 599")
+
+
+def check_fault_names(fault: Fault, providers: Mapping[ProviderName, ProviderNames]) -> None:
+    """Raise InvalidRequest for a fault that could never happen: it is a typo."""
+    check_name("provider", fault.provider, providers, pattern=True)
+    matching = [names for name, names in providers.items() if fnmatchcase(name, fault.provider)]
+    endpoints = sorted({name for names in matching for name in names.endpoints})
+    check_name("endpoint", fault.endpoint, endpoints, pattern=True)
+    codes = {code for names in matching for code in names.fault_codes.get(fault.kind, ())} or {""}
+    if fault.code not in codes:
+        valid = ", ".join(sorted(codes - {""})) or "none"
+        raise InvalidRequest(f"unknown code {fault.code!r} for {fault.kind}; use one of {valid}")
 
 
 @dataclass(slots=True)
@@ -85,14 +121,7 @@ class FaultSchedule:
         self._scheduled: dict[int, ScheduledFault] = {}
 
     def add(self, fault: Fault) -> ScheduledFault:
-        if fault.kind not in KINDS:
-            raise InvalidRequest(f"unknown fault kind {fault.kind!r}; use one of {', '.join(KINDS)}")
-        if not 0 <= fault.probability <= 1:
-            raise InvalidRequest("probability must be between 0 and 1")
-        if min(fault.skip, fault.seconds, fault.retry_after, 0 if fault.times is None else fault.times) < 0:
-            raise InvalidRequest("times, skip, seconds and retry_after must not be negative")
-        if fault.status and not 400 <= fault.status <= 599:
-            raise InvalidRequest("status must be between 400 and 599")
+        check_fault(fault)
         self._count += 1
         scheduled = self._scheduled[self._count] = ScheduledFault(self._count, fault)
         return scheduled
@@ -122,7 +151,7 @@ class FaultSchedule:
 
     def take_part_fault(self, mailbox: str, endpoint: str, provider: str, path: str = "") -> Fault | None:
         """Return the fault for one part of a batch; a part can only be refused."""
-        return self._take_first(_REFUSALS, mailbox, endpoint, provider, path) if self._scheduled else None
+        return self._take_first(REFUSALS, mailbox, endpoint, provider, path) if self._scheduled else None
 
     def _take_first(
         self, kinds: frozenset[str], mailbox: str, endpoint: str, provider: str, path: str = ""

@@ -13,7 +13,7 @@ from functools import lru_cache
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mailsim.faults import Fault
+from mailsim.faults import REFUSALS, Fault
 from mailsim.request_log import MAX_BODY_SIZE, HttpExchange
 from mailsim.simulator import Provider, RawResponse, Simulator
 
@@ -85,10 +85,8 @@ class ProviderMiddleware:
             served.units += exchange.units
 
     async def _respond_with_fault(self, fault: Fault, scope: Scope, receive: Receive, send: Send) -> None:
-        if fault.kind == "throttle":
-            await _send_response(send, self.provider.error_response(429, fault.retry_after))
-        elif fault.kind == "error":
-            await _send_response(send, self.provider.error_response(fault.status or 503, fault.retry_after))
+        if fault.kind in REFUSALS:
+            await _send_response(send, self.provider.error_response(*fault.refusal))
         elif fault.kind == "html":
             status = fault.status or 502
             page = (("content-type", "text/html; charset=UTF-8"),)

@@ -1,6 +1,7 @@
 """Request bodies of the control API's actions on a mailbox: revoke, expire, send a lifecycle event.
 
-Structs only. They are here because providers carry the actions out. Unknown properties are rejected.
+Structs only, with the names that a provider knows. They are here because providers carry the actions out.
+Unknown properties are rejected.
 """
 
 from typing import Literal
@@ -19,6 +20,17 @@ class RevocationRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True)
 
     reason: str = "consent"
     client_id: str = ""
+
+
+class ProviderNames(msgspec.Struct, frozen=True):
+    """The names that the control API knows for one provider.
+
+    `fault_codes` holds the codes of the fault kinds that have some, "" among them if there is a default.
+    """
+
+    endpoints: list[str]
+    fault_codes: dict[str, list[str]]
+    revocation_reasons: list[str]
 
 
 class ExpiryRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,13 +7,13 @@ encrypted resource data, because their keys are generated at each start. Provide
 import re
 import uuid
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from random import Random
 
 from mailsim import samples
 from mailsim.clock import Clock
-from mailsim.errors import AlreadyExists, InvalidRequest, NotFound
+from mailsim.errors import AlreadyExists, InvalidRequest, NotFound, check_name
 from mailsim.hashing import stable_hash
 from mailsim.initial_mail import InitialMail
 from mailsim.mailbox import Listener, Mailbox, MailboxAccount
@@ -85,7 +85,9 @@ class Registry:
         size: int | None = None,
     ) -> Mailbox:
         """Create a mailbox with generated mail. An address is unique across both providers."""
-        self._check_new_mailbox(address, messages, days, kinds)
+        check_new_mailbox(address, messages, days, kinds)
+        if address.lower() in self.mailboxes:
+            raise AlreadyExists(f"mailbox {address} already exists")
         account = MailboxAccount(
             provider, address, name or _name_from(address), stable_hash(self.seed, address.lower())
         )
@@ -133,20 +135,17 @@ class Registry:
         for listener in self.change_listeners:
             listener(mailbox, change)
 
-    def _check_new_mailbox(self, address: str, messages: int, days: float, kinds: tuple[str, ...]) -> None:
-        if not _ADDRESS.fullmatch(address):
-            raise InvalidRequest(f"{address!r} is not an email address")
-        if address.lower() in self.mailboxes:
-            raise AlreadyExists(f"mailbox {address} already exists")
-        if not 0 <= messages <= MAX_MESSAGES:
-            raise InvalidRequest(f"messages must be between 0 and {MAX_MESSAGES}")
-        if not 0 < days <= 36_500:
-            raise InvalidRequest("days must be greater than 0 and at most 36500")
-        unknown = set(kinds) - set(samples.list_kinds())
-        if unknown:
-            raise InvalidRequest(
-                f"unknown kinds {', '.join(sorted(unknown))}; use any of {', '.join(samples.list_kinds())}"
-            )
+
+def check_new_mailbox(address: str, messages: int, days: float, kinds: Iterable[str]) -> None:
+    """Raise InvalidRequest for a mailbox that cannot be created."""
+    if not _ADDRESS.fullmatch(address):
+        raise InvalidRequest(f"{address!r} is not an email address")
+    if not 0 <= messages <= MAX_MESSAGES:
+        raise InvalidRequest(f"messages must be between 0 and {MAX_MESSAGES}")
+    if not 0 < days <= 36_500:
+        raise InvalidRequest("days must be greater than 0 and at most 36500")
+    for kind in kinds:
+        check_name("kind", kind, samples.list_kinds())
 
 
 def guid(*parts: object) -> str:

@@ -7,7 +7,7 @@ and meters (`messages.get`). `app.py` wraps them in the middleware.
 
 import logging
 import re
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -21,7 +21,7 @@ from mailsim.faults import FaultSchedule
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import ProviderName
 from mailsim.meters import Meters
-from mailsim.provider_actions import LifecycleRequest, RevocationRequest
+from mailsim.provider_actions import LifecycleRequest, ProviderNames, RevocationRequest
 from mailsim.push_client import PushClient
 from mailsim.registry import Registry
 from mailsim.request_log import HttpExchange, RequestLog
@@ -77,15 +77,13 @@ class Provider:
     message_number: Callable[[Mailbox, str], int | None]  # ID -> number, None when unknown
     thread_id: Callable[[Mailbox, int], str]  # number of the thread's first message -> ID
     folder_id: Callable[[Mailbox, str], str]  # folder or label key -> ID
-    error_response: Callable[[int, int], RawResponse]  # status, Retry-After (0: none)
+    error_response: Callable[[int, int], RawResponse]  # status, seconds to wait (0: unknown)
     identify_request: Callable[[Scope, str], RequestTarget]  # ASGI scope, route name; must not raise
     subscriptions: Callable[[Mailbox], list[dict[str, Any]]]  # for the status page and the control API
     revoke: Callable[[Mailbox, RevocationRequest], Awaitable[int]]
     expire_tokens: Callable[[Mailbox], Awaitable[int]]  # access tokens only
     expire_cursors: Callable[[Mailbox], Awaitable[int]]  # history IDs, delta links
-    endpoints: frozenset[str]  # endpoint names used by faults, log and meters
-    # Fault kinds with a `code` -> the valid codes, "" among them if there is a default.
-    fault_codes: Mapping[str, frozenset[str]]
+    names: ProviderNames  # of endpoints, fault codes and reasons
     state: ProviderState  # what the saved state contains of it
     prefixes: tuple[str, ...] = ()  # path prefixes whose unknown paths get the provider's own 404
     # Paths outside these prefixes that only the provider has.
@@ -132,9 +130,7 @@ class Simulator:
             return None
         self.meters.get(mailbox).faults += 1
         entry.fault = fault.kind
-        if fault.kind == "throttle":
-            return self.providers[provider].error_response(429, fault.retry_after)
-        return self.providers[provider].error_response(fault.status or 503, fault.retry_after)
+        return self.providers[provider].error_response(*fault.refusal)
 
 
 def make_simulator(options: SimulatorOptions, clock: Clock, reset: Reset, load: LoadState) -> Simulator:

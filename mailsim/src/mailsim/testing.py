@@ -24,13 +24,12 @@ from mailsim.control.schemas import (
     MessageRef,
     MessageRefs,
     MessageTruth,
-    NewFault,
     NewMailbox,
     NewMessages,
     TruthPage,
 )
 from mailsim.errors import SimulatorError
-from mailsim.faults import FaultKind
+from mailsim.faults import Fault, FaultKind
 from mailsim.message_state import ProviderName
 from mailsim.scenario import play_scenario
 
@@ -116,15 +115,18 @@ class MailSimulator:
 
     @contextmanager
     def fault(self, kind: FaultKind, mailbox: str = "*", **fields: Any) -> Generator[None]:
-        """Inject a fault inside the block. `fields` are those of `NewFault`, such as `times=3`."""
-        answer = self.control("POST", "faults", NewFault(kind, mailbox, **fields))
+        """Inject a fault inside the block. `fields` are those of `Fault`, such as `times=3`."""
+        answer = self.control("POST", "faults", Fault(kind, mailbox, **fields))
         try:
             yield
         finally:
             self.control("DELETE", f"faults/{msgspec.convert(answer, FaultInfo).number}")
 
     def throttle(self, mailbox: str = "*", **fields: Any) -> AbstractContextManager[None]:
-        """Answer 429 to every request inside the block; with `retry_after=5`, ask for five seconds."""
+        """Answer 429 to every request inside the block.
+
+        The response says when to retry, after ten seconds or `retry_after`; with 0, it does not.
+        """
         return self.fault("throttle", mailbox, **fields)
 
     def control(self, method: str, path: str, body: object = None, *, media: str = "message/rfc822") -> Any:

@@ -9,6 +9,7 @@ from mailsim import provider_actions
 from mailsim.control import device_codes, mailboxes, messages, schemas, simulation, truth
 from mailsim.control.endpoint import STATE, ControlEndpoint
 from mailsim.control.openapi import document_route
+from mailsim.faults import Fault
 from mailsim.simulator import Simulator
 
 _BOX = "/mailboxes/{address}"
@@ -221,7 +222,7 @@ ENDPOINTS = (
         "Schedule a fault",
         simulation.add_fault,
         schemas.FaultInfo,
-        schemas.NewFault,
+        Fault,
         status=201,
     ),
     ControlEndpoint("DELETE", "/faults", "Cancel all faults", simulation.clear_faults),

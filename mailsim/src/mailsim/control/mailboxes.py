@@ -5,6 +5,7 @@ The providers carry out these actions.
 
 from mailsim.control.endpoint import ControlCall
 from mailsim.control.schemas import AffectedCount, FolderInfo, MailboxDetails, MailboxInfo
+from mailsim.errors import check_name
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import Folder
 from mailsim.simulator import Provider
@@ -78,7 +79,9 @@ async def delete_folder(call: ControlCall) -> None:
 
 
 async def revoke_consent(call: ControlCall) -> AffectedCount:
-    return AffectedCount(await get_provider(call).revoke(get_mailbox(call), call.body))
+    provider = get_provider(call)
+    check_name("reason", call.body.reason, provider.names.revocation_reasons)
+    return AffectedCount(await provider.revoke(get_mailbox(call), call.body))
 
 
 async def expire_tokens(call: ControlCall) -> AffectedCount:

@@ -8,7 +8,9 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from mailsim.faults import Fault
 from mailsim.message_state import Flag, FolderKind, Importance, ProviderName
+from mailsim.provider_actions import ProviderNames
 
 
 class ControlInput(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,6 +42,7 @@ class SimulationSummary(msgspec.Struct, frozen=True):
     mailboxes: int
     kinds: list[str]  # of generated messages
     faults: list[str]  # kinds that can be scheduled
+    providers: dict[ProviderName, ProviderNames]
 
 
 class ClockMove(ControlInput, frozen=True):
@@ -281,40 +284,10 @@ class TruthPage(msgspec.Struct, frozen=True):
 # Faults, logs and meters
 
 
-class NewFault(ControlInput, frozen=True):
-    """A fault to schedule. Patterns may contain `*`; `times` null means until removed.
+class FaultInfo(Fault, frozen=True, kw_only=True):
+    """A scheduled fault, and how often it matched a request and happened."""
 
-    The summary lists the kinds.
-    """
-
-    kind: str
-    mailbox: str = "*"
-    endpoint: str = "*"
-    provider: str = "*"
-    probability: float = 1.0
-    times: int | None = None
-    skip: int = 0
-    status: int = 0
-    retry_after: int = 0
-    seconds: float = 0.0
-    code: str = ""
-    path: str = "*"
-
-
-class FaultInfo(msgspec.Struct, frozen=True):
     number: int
-    kind: str
-    mailbox: str
-    endpoint: str
-    provider: str
-    probability: float
-    times: int | None
-    skip: int
-    status: int
-    retry_after: int
-    seconds: float
-    code: str
-    path: str
     matched: int
     taken: int
 

@@ -3,6 +3,8 @@
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 
+import msgspec
+
 from mailsim import faults, samples
 from mailsim.control.endpoint import ControlCall
 from mailsim.control.schemas import (
@@ -10,13 +12,12 @@ from mailsim.control.schemas import (
     ClockReading,
     FaultInfo,
     MeterInfo,
-    NewFault,
     RequestFilter,
     RequestInfo,
     SimulationSummary,
 )
 from mailsim.errors import AlreadyExists, InvalidRequest
-from mailsim.faults import Fault, ScheduledFault
+from mailsim.faults import ScheduledFault
 from mailsim.hashing import stable_hash
 from mailsim.meters import MailboxMeter
 from mailsim.registry import OAuthApplication, guid
@@ -39,6 +40,7 @@ async def summary(call: ControlCall) -> SimulationSummary:
         mailboxes=len(sim.registry.mailboxes),
         kinds=list(samples.list_kinds()),
         faults=list(faults.KINDS),
+        providers={name: provider.names for name, provider in sim.providers.items()},
     )
 
 
@@ -139,25 +141,8 @@ async def list_faults(call: ControlCall) -> list[FaultInfo]:
 
 
 async def add_fault(call: ControlCall) -> FaultInfo:
-    body = call.body
-    _check_names(call.sim, body)
-    fields = {name: getattr(body, name) for name in body.__struct_fields__}
-    return _fault_info(call.sim.faults.add(Fault(**fields)))
-
-
-def _check_names(sim: Simulator, body: NewFault) -> None:
-    """Reject a fault that could never happen: it is a typo."""
-    providers = [provider for provider in sim.providers.values() if fnmatchcase(provider.name, body.provider)]
-    if not providers:
-        raise InvalidRequest(f"unknown provider {body.provider!r}; use one of {', '.join(sim.providers)}")
-    endpoints = sorted({name for provider in providers for name in provider.endpoints})
-    if not any(fnmatchcase(name, body.endpoint) for name in endpoints):
-        raise InvalidRequest(f"unknown endpoint {body.endpoint!r}; use one of {', '.join(endpoints)}")
-    defined = [provider.fault_codes[body.kind] for provider in providers if body.kind in provider.fault_codes]
-    codes = frozenset[str]().union(*defined) if defined else frozenset({""})
-    if body.code not in codes:
-        valid_codes = ", ".join(sorted(codes - {""})) or "none"
-        raise InvalidRequest(f"unknown code {body.code!r} for {body.kind}; use one of {valid_codes}")
+    faults.check_fault_names(call.body, {name: one.names for name, one in call.sim.providers.items()})
+    return _fault_info(call.sim.faults.add(call.body))
 
 
 async def remove_fault(call: ControlCall) -> None:
@@ -172,8 +157,12 @@ async def clear_faults(call: ControlCall) -> None:
 
 
 def _fault_info(scheduled: ScheduledFault) -> FaultInfo:
-    fields = {name: getattr(scheduled.fault, name) for name in Fault.__dataclass_fields__}
-    return FaultInfo(number=scheduled.number, matched=scheduled.matched, taken=scheduled.taken, **fields)
+    return FaultInfo(
+        number=scheduled.number,
+        matched=scheduled.matched,
+        taken=scheduled.taken,
+        **msgspec.structs.asdict(scheduled.fault),
+    )
 
 
 async def list_requests(call: ControlCall) -> list[RequestInfo]:

@@ -28,7 +28,7 @@ from mailsim.google.pubsub import PubSub
 from mailsim.google.workspace_control import WorkspaceControl
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import MailboxChange
-from mailsim.provider_actions import RevocationRequest
+from mailsim.provider_actions import ProviderNames, RevocationRequest
 from mailsim.simulator import Provider, RawResponse, Simulator
 
 # Google's other APIs and the discovery documents.
@@ -36,8 +36,8 @@ _OTHER_APIS = re.compile(
     r"/(?:calendar|discovery|drive|\$discovery|people|upload/drive)/|/v1/(?:contactGroups|people)"
 )
 _FAULT_CODES = {
-    "token_error": frozenset({"", *oauth.FAULT_ERRORS}),
-    "push_token": frozenset({"aud", "email", "expired", "iss", "signature", "unverified"}),
+    "token_error": ["", *oauth.FAULT_ERRORS],
+    "push_token": ["aud", "email", "expired", "iss", "signature", "unverified"],
 }
 
 
@@ -82,12 +82,9 @@ async def _revoke_access(gmail: GmailApi, mailbox: Mailbox, request: RevocationR
             return gmail.google.grants.change_password(account.sub)
         case "consent":
             return gmail.google.grants.end_grant(account.sub)
-        case reason if reason in ACCOUNT_PROBLEMS:
-            gmail.google.grants.account_problems[account.sub] = reason
+        case problem:
+            gmail.google.grants.account_problems[account.sub] = problem
             return 1
-        case reason:
-            known = ", ".join(("consent", "password", *ACCOUNT_PROBLEMS))
-            raise InvalidRequest(f"unknown reason {reason!r}; use one of {known}")
 
 
 def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:
@@ -115,8 +112,7 @@ def _make_provider(gmail: GmailApi, names: set[str]) -> Provider:
         subscriptions=lambda mailbox: [
             _to_watch_json(watch) for watch in gmail.watches.list_for(mailbox.address)
         ],
-        endpoints=frozenset(names),
-        fault_codes=_FAULT_CODES,
+        names=ProviderNames(sorted(names), _FAULT_CODES, ["consent", "password", *ACCOUNT_PROBLEMS]),
         prefixes=("/gmail/", "/o/oauth2/", "/oauth2/", "/batch/", "/admin/", "/v1/projects/"),
         unsimulated=_OTHER_APIS,
         revoke=partial(_revoke_access, gmail),

@@ -19,7 +19,6 @@ from mailsim.entra.aadsts import ERRORS
 from mailsim.entra.context import EntraContext
 from mailsim.entra.directory import EntraDirectory
 from mailsim.entra.grants import EntraGrants
-from mailsim.errors import InvalidRequest
 from mailsim.graph import api, attachment_writes, notifications, throttle
 from mailsim.graph.context import GraphContext
 from mailsim.graph.control import MicrosoftControl
@@ -30,7 +29,7 @@ from mailsim.graph.request import JSON, encode_json
 from mailsim.graph.saved_state import make_state
 from mailsim.graph.subscription_model import GraphSubscription, format_timestamp
 from mailsim.mailbox import Mailbox
-from mailsim.provider_actions import LifecycleRequest, RevocationRequest
+from mailsim.provider_actions import LifecycleRequest, ProviderNames, RevocationRequest
 from mailsim.simulator import Provider, RawResponse, RequestTarget, Simulator
 
 _VERSION_1_SIGN_IN = re.compile(r"/[^/]+/oauth2/(?:authorize|devicecode|logout|token)$")
@@ -109,10 +108,11 @@ def _provider(graph: GraphContext, names: set[str]) -> Provider:
         error_response=partial(_error_response, graph),
         identify_request=partial(_identify_request, graph),
         subscriptions=partial(_list_subscriptions, graph),
-        endpoints=frozenset(names),
-        fault_codes={
-            "token_error": frozenset({"", *map(str, ERRORS), *(f"AADSTS{code}" for code in ERRORS)}),
-        },
+        names=ProviderNames(
+            sorted(names),
+            {"token_error": ["", *map(str, ERRORS), *(f"AADSTS{code}" for code in ERRORS)]},
+            [*_REVOCATION_CODES, *map(str, ERRORS)],
+        ),
         prefixes=("/v1.0/", "/beta/", "/api/v2.0/"),
         unsimulated=_VERSION_1_SIGN_IN,
         revoke=partial(_revoke, graph),
@@ -205,10 +205,6 @@ async def _revoke(graph: GraphContext, mailbox: Mailbox, request: RevocationRequ
     """
     user = graph.entra.directory.get_user(mailbox)
     reason, client = request.reason, request.client_id
-    if reason not in {*_REVOCATION_CODES, *map(str, ERRORS)}:
-        raise InvalidRequest(
-            f"unknown reason {reason!r}; use {', '.join(_REVOCATION_CODES)} or an AADSTS code"
-        )
     if reason == "consent":
         graph.entra.directory.revoke_consent(user, client)
     code = _REVOCATION_CODES[reason] if reason in _REVOCATION_CODES else int(reason)

@@ -11,6 +11,7 @@ from starlette.datastructures import FormData
 from mailsim.control import mailboxes, messages, schemas, simulation
 from mailsim.control.endpoint import ControlCall
 from mailsim.errors import InvalidRequest
+from mailsim.faults import Fault
 from mailsim.message_state import ProviderName
 from mailsim.provider_actions import ExpiryRequest, LifecycleRequest, RevocationRequest
 from mailsim.simulator import Simulator
@@ -81,13 +82,13 @@ async def change_message(sim: Simulator, fields: FormData) -> str:
 
 
 async def inject_fault(sim: Simulator, fields: FormData) -> str:
-    body = schemas.NewFault(
+    body = Fault(
         kind=_read_text(fields, "kind"),
         mailbox=_read_text(fields, "mailbox") or "*",
         endpoint=_read_text(fields, "endpoint") or "*",
         probability=_read_number(fields, "percent", 100) / 100,
         times=_read_integer(fields, "times", 0) or None,
-        retry_after=_read_integer(fields, "retry_after", 0),
+        retry_after=_read_integer(fields, "retry_after", 0) if fields.get("retry_after") else None,
         seconds=_read_number(fields, "seconds", 0),
     )
     fault = await simulation.add_fault(ControlCall(sim, {}, body=body))

@@ -19,9 +19,11 @@ from mailsim.samples.mailbox_plan import (
 )
 from mailsim.samples.message_kinds import KINDS, list_kinds, list_variants
 from mailsim.samples.message_spec import MessageSpec, Person
+from mailsim.samples.phrases import LANGUAGES
 from mailsim.samples.reference_attachments import REFERENCE_HEADER, CloudLink, parse_cloud_links
 
 __all__ = [
+    "LANGUAGES",
     "REFERENCE_HEADER",
     "THREAD_SPAN",
     "CloudLink",
