@@ -5,6 +5,7 @@ import re
 import subprocess
 import threading
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import httpx2
@@ -12,7 +13,8 @@ import pytest
 
 from mailsim.__main__ import main
 from mailsim.errors import SimulatorError
-from mailsim.scenario import STEPS, read_scenario
+from mailsim.scenario import read_scenario
+from mailsim.scenario_steps import STEPS
 from mailsim.testing import MailSimulator
 from simulator.driver import Simulation, command, environment, ready_line
 
@@ -110,7 +112,7 @@ do = "settle"
 """
 
 
-def test_a_story_is_played_in_order(sim: Simulation, tmp_path: Path):
+def test_a_scenario_is_played_in_order(sim: Simulation, tmp_path: Path):
     played = player(sim)
     began = played.now()
     (tmp_path / "hello.eml").write_bytes(b"Subject: Hello\r\n\r\nHi\r\n")
@@ -158,15 +160,15 @@ def test_wait_continues_once_the_client_made_its_requests(sim: Simulation, tmp_p
     [
         (
             '[[step]]\ndo = "delvier"',
-            "scenario.toml, step 1: unknown step 'delvier'; did you mean 'deliver'?",
+            "scenario.toml:1, step 1: unknown step 'delvier'; did you mean 'deliver'?",
         ),
         (
             '[[step]]\ndo = "settle"\n[[step]]\ndo = "deliver"\nmailbx = "a@b"',
-            "scenario.toml, step 2 (deliver): unknown field 'mailbx'; did you mean 'mailbox'?",
+            "scenario.toml:3, step 2 (deliver): unknown field 'mailbx'; did you mean 'mailbox'?",
         ),
         (
             '[[step]]\ndo = "fault"\nkind = "push_lots"',
-            "step 1 (fault): unknown kind 'push_lots'; did you mean 'push_lost'?",
+            "step 1 (fault): unknown fault kind 'push_lots'; did you mean 'push_lost'?",
         ),
         (
             '[[step]]\ndo = "settle"\n[[step]]\ndo = "deliver"\nmailbox = "a@b"\nkind = "invoce"',
@@ -177,6 +179,49 @@ def test_wait_continues_once_the_client_made_its_requests(sim: Simulation, tmp_p
             "step 1 (create): unknown kind 'repy'; did you mean 'reply'?",
         ),
         ('[[step]]\ndo = "move"\nmailbox = "a@b"\nmessage = 1', "step 1 (move): "),
+        (
+            (
+                '[[step]]\ndo = "deliver"\nmailbox = "a@b"\nas = "invoice"\n'
+                '[[step]]\ndo = "delete"\nmailbox = "a@b"\nmessage = "invoce"'
+            ),
+            "scenario.toml:5, step 2 (delete): no earlier step has as = 'invoce'; did you mean 'invoice'?",
+        ),
+        (
+            (
+                '[[step]]\ndo = "deliver"\nmailbox = "a@b"\nas = "hello"\n'
+                '[[step]]\ndo = "mark"\nmailbox = "c@d"\nmessage = "hello"'
+            ),
+            "step 2 (mark): the message 'hello' is in the mailbox a@b",
+        ),
+        ('[[step]]\ndo = "clear"\nfault = "lost"', "step 1 (clear): no earlier step has as = 'lost'"),
+        ('[[step]]\ndo = "fault"\nkind = "error"\nprobability = 2', "step 1 (fault): probability must be"),
+        (
+            '[[step]]\ndo = "deliver"\nmailbox = "a@b"\nfile = "missing.eml"',
+            "missing.eml: no such file or directory",
+        ),
+        (
+            '[[step]]\ndo = "deliver"\nmailbox = "a@b"\nfile = "scenario.toml"\nkind = "plain"',
+            "step 1 (deliver): a message from a file takes no kind",
+        ),
+        (
+            '[[step]]\ndo = "deliver"\nmailbox = "a@b"\nlanguage = "eng"',
+            "step 1 (deliver): unknown language 'eng'; did you mean 'en'?",
+        ),
+        (
+            '[[step]]\ndo = "create"\nmailbox = "ann"\nprovider = "gmail"',
+            "step 1 (create): 'ann' is not an email address",
+        ),
+        ('[[step]]\ndo = "create"\nmailbox = "a@b"\nprovider = "gmail"\n' * 2, "a@b already exists"),
+        (
+            (
+                '[[step]]\ndo = "create"\nmailbox = "a@b"\nprovider = "gmail"\n'
+                '[[step]]\ndo = "lifecycle"\nmailbox = "a@b"\nevent = "missed"'
+            ),
+            "step 2 (lifecycle): a@b is a mailbox of gmail; only outlook has this step",
+        ),
+        ('[[step]]\ndo = "advance"\nhours = -1', "step 1 (advance): "),
+        ('[[step]]\ndo = "wait"\ntimes = 0', "step 1 (wait): "),
+        ("#" * (1 << 20) + '\n[[step]]\ndo = "settle"', "is larger than 1 MB"),
         ('[[step]]\ndo = "wait"\ntimes = "many"', "step 1 (wait): "),
         ('[[steps]]\ndo = "settle"', "unknown key 'steps'; did you mean 'step'?"),
         ("", "has no steps"),
@@ -197,14 +242,30 @@ def test_a_mistake_is_named_with_file_step_and_nearest_name(
         assert (ended.value.code, said.count("\n"), why in said) == (2, 1, True), said
 
 
+@pytest.mark.parametrize(
+    "step, why",
+    [
+        (
+            'do = "revoke"\nmailbox = "no@example.com"',
+            "no mailbox no@example.com; create it in an earlier step",
+        ),
+        ('do = "fault"\nkind = "error"\nendpoint = "message.get"', "did you mean 'messages.get'?"),
+        ('do = "fault"\nkind = "token_error"\ncode = "no"', "unknown code 'no' for token_error; use one of"),
+        ('do = "wait"\nendpoint = "message.list"', "did you mean 'messages.list'?"),
+        ('do = "revoke"\nmailbox = "ann@example.com"\nreason = "pasword"', "did you mean 'password'?"),
+        ('do = "create"\nmailbox = "Ann@example.com"\nprovider = "gmail"', "already exists"),
+    ],
+)
+def test_nothing_is_played_if_a_step_cannot_be(sim: Simulation, tmp_path: Path, step: str, why: str):
+    played = player(sim)
+    sim.create("gmail", ANN)
+    scenario = write(tmp_path, f'[[step]]\ndo = "deliver"\nmailbox = "{ANN}"\n[[step]]\n{step}\n')
+    with pytest.raises(SimulatorError, match=rf"scenario.toml:4, step 2 \(.*\): .*{re.escape(why)}"):
+        played.play(scenario)
+    assert not played.messages(ANN)
+
+
 def test_a_step_that_fails_is_named(sim: Simulation, tmp_path: Path):
-    scenario = write(
-        tmp_path, '[[step]]\ndo = "settle"\n[[step]]\ndo = "revoke"\nmailbox = "no@example.com"\n'
-    )
-    with pytest.raises(
-        SimulatorError, match=r"scenario.toml, step 2 \(revoke\): .*no mailbox no@example.com"
-    ):
-        player(sim).play(scenario)
     scenario = write(tmp_path, '[[step]]\ndo = "wait"\nseconds = 0.1\nendpoint = "history.list"\n')
     with pytest.raises(SimulatorError, match=r"0 of 1 requests to history.list"):
         player(sim).play(scenario)
@@ -218,7 +279,7 @@ def test_play_names_a_simulator_that_does_not_run(tmp_path: Path, capsys: pytest
         assert why in capsys.readouterr().err
 
 
-def test_the_command_plays_a_story_and_stops_if_a_step_fails(tmp_path: Path):
+def test_the_command_plays_a_scenario_and_stops_if_a_step_fails(tmp_path: Path):
     scenario = write(tmp_path, SCENARIO.split('[[step]]\ndo = "deliver"', maxsplit=1)[0])
     with subprocess.Popen(
         command("--scenario", str(scenario)), stdout=subprocess.PIPE, text=True, env=environment()
@@ -241,7 +302,7 @@ def test_the_command_plays_a_story_and_stops_if_a_step_fails(tmp_path: Path):
     assert json.loads(ended.stdout)["http"]
 
 
-def test_mailsim_stops_while_its_story_waits(tmp_path: Path):
+def test_mailsim_stops_while_its_scenario_waits(tmp_path: Path):
     scenario = write(tmp_path, '[[step]]\ndo = "wait"\n')
     with subprocess.Popen(
         command("--scenario", str(scenario)),
@@ -253,10 +314,28 @@ def test_mailsim_stops_while_its_story_waits(tmp_path: Path):
         assert (process.stderr.read(), process.wait(30)) == ("", 0)
 
 
-def test_the_readme_explains_every_step_and_its_story_is_valid(tmp_path: Path):
+def test_the_readme_explains_every_step_and_its_scenario_is_played_to_the_end(sim: Simulation, tmp_path: Path):
     text = README.read_text(encoding="utf-8")
     section = text.partition("## Play a scenario")[2].partition("\n## ")[0]
     assert {verb for verb in STEPS if f"`{verb}`" not in section} == set()
     assert len(section.splitlines()) < 70
-    scenario = section.partition("```toml\n")[2].partition("```")[0]
-    assert len(read_scenario(write(tmp_path, scenario))) >= 5
+    scenario = write(tmp_path, section.partition("```toml\n")[2].partition("```")[0])
+    played = player(sim)
+    began = played.now()
+    thread = threading.Thread(target=played.play, args=[scenario])
+    thread.start()
+    deadline = time.monotonic() + 60
+    with httpx2.Client(trust_env=False) as http:
+        while thread.is_alive():  # the client for which the scenario waits
+            assert time.monotonic() < deadline
+            if sim.get("mailboxes"):
+                headers = {"authorization": f"Bearer {played.gmail_token(ANN)}"}
+                http.get(f"{played.gmail_url}/users/me/messages", headers=headers)
+    messages = played.messages(ANN)
+    assert len(messages) == 21
+    assert "STARRED" in messages[-1].folders
+    assert played.now() - began >= timedelta(days=8)
+    assert [fault["kind"] for fault in sim.get("faults")] == ["push_lost"]
+    headers = {"authorization": f"Bearer {played.gmail_token(ANN)}"}
+    history = f"{played.gmail_url}/users/me/history?startHistoryId=1"
+    assert httpx2.get(history, headers=headers, trust_env=False).status_code == 404

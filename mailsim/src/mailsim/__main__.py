@@ -27,7 +27,8 @@ from mailsim.clock import Clock
 from mailsim.connect_proxy import serve_proxy
 from mailsim.errors import InvalidRequest, SimulatorError
 from mailsim.http_server import ListenAddress, listen, listener_url, serve, wait_for_signal
-from mailsim.scenario import play_scenario, read_file, read_scenario
+from mailsim.scenario import play_scenario, read_scenario
+from mailsim.scenario_steps import read_file
 from mailsim.simulator import (
     LoadState,
     Quota,
@@ -102,6 +103,7 @@ def _play(arguments: Sequence[str]) -> None:
     if not url.startswith("http://"):
         raise InvalidRequest(f"{url!r} is not a URL of mailsim, such as http://127.0.0.1:8026")
     try:
+        read_scenario(Path(parsed.file))  # a mistake is named even if no mailsim runs
         play_scenario(MailSimulator(url, "", "", {}), Path(parsed.file), _report)
     except OSError as error:
         raise InvalidRequest(f"cannot reach mailsim at {url}: {error}") from error
