@@ -47,6 +47,8 @@ def google(exchange: dict[str, Any]) -> list[str]:
         return list_violations("sign-in", "keys", value)
     if path in {"/oauth2/v2/userinfo", "/oauth2/v1/userinfo"}:
         return list_type_problems("oauth2.v2", "Userinfo", value)
+    if path in {"/oauth2/v2/tokeninfo", "/oauth2/v1/tokeninfo"}:
+        return list_type_problems("oauth2.v2", "Tokeninfo", value)
     return list_violations("sign-in", _GOOGLE[endpoint], value)
 
 

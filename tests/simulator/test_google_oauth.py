@@ -141,9 +141,34 @@ def test_id_token_userinfo_and_tokeninfo_agree(oauth, browser, person):
     assert (token_info["sub"], token_info["access_type"]) == (claims["sub"], "offline")
     assert browser.get("/v1/userinfo").status_code == 401
     assert browser.get("/tokeninfo", params={"id_token": "x.y.z"}).status_code == 400
-    bearer = {"authorization": f"Bearer {body['access_token']}"}
-    assert browser.get("/tokeninfo", headers=bearer).json() == token_info
-    assert browser.get("/tokeninfo", headers={"authorization": "Bearer x"}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path", ["/tokeninfo", "/oauth2/v3/tokeninfo", "/oauth2/v2/tokeninfo", "/oauth2/v1/tokeninfo"]
+)
+def test_tokeninfo_accepts_the_token_in_query_form_and_header(oauth, browser, person, path):
+    """Versions 1 and 2 have the fields of the discovery document, version 3 the claims of an ID token.
+
+    "Google OAuth2 API v2", https://www.googleapis.com/discovery/v1/apis/oauth2/v2/rest
+    "Verify the Google ID token on your server side",
+    https://developers.google.com/identity/gsi/web/guides/verify-google-id-token
+    """
+    body = oauth.connect(scope=f"openid email {READONLY}")
+    token = body["access_token"]
+    info = browser.get(path, params={"access_token": token}).json()
+    assert (info["email"], info["scope"]) == (person, body["scope"])
+    audience = info["audience"] if "user_id" in info else info["aud"]
+    assert audience == info.get("issued_to", info.get("azp"))
+    assert ("user_id" in info) == (path in {"/oauth2/v2/tokeninfo", "/oauth2/v1/tokeninfo"})
+    posted = browser.post(path, data={"access_token": token})
+    bearer = browser.get(path, headers={"authorization": f"Bearer {token}"})
+    for answer in (posted, bearer):
+        assert {**answer.json(), "expires_in": 0} == {**info, "expires_in": 0}
+    by_id = browser.get(path, params={"id_token": body["id_token"]}).json()
+    assert by_id["email"] == person
+    for wrong in ({"access_token": "x"}, {"id_token": "x.y.z"}, {}):
+        assert browser.get(path, params=wrong).status_code == 400
+    assert browser.get(path, headers={"authorization": "Bearer x"}).status_code == 400
 
 
 @pytest.mark.parametrize("method", ["S256", "plain"])
@@ -220,12 +245,20 @@ def test_a_refresh_keeps_its_token_and_never_rotates(oauth):
     assert set(fresh) == {"access_token", "expires_in", "scope", "token_type", "id_token"}
     assert fresh["access_token"] != tokens["access_token"]
     assert oauth.profile(tokens["access_token"]) == oauth.profile(fresh["access_token"]) == 200
-    narrow = oauth.refresh(tokens["refresh_token"], scope=READONLY).json()
-    assert narrow["scope"] == READONLY
-    assert (
-        oauth.refresh(tokens["refresh_token"], scope="https://mail.google.com/").json()["error"]
-        == "invalid_scope"
-    )
+
+
+def test_a_refresh_that_names_a_scope_keeps_everything_that_was_consented(oauth):
+    """A refresh takes no scope, and the response has the scopes of the grant.
+
+    "Using OAuth 2.0 for Web Server Applications", "Refreshing an access token (offline access)",
+    https://developers.google.com/identity/protocols/oauth2/web-server
+    """
+    tokens = oauth.connect(scope=f"openid email {READONLY}")
+    fresh = oauth.refresh(tokens["refresh_token"], scope="openid").json()
+    assert set(fresh["scope"].split()) == set(tokens["scope"].split())
+    assert oauth.profile(fresh["access_token"]) == 200
+    refused = oauth.refresh(tokens["refresh_token"], scope="https://mail.google.com/").json()
+    assert refused["error"] == "invalid_scope"
 
 
 EXPIRED = {"error": "invalid_grant", "error_description": "Token has been expired or revoked."}

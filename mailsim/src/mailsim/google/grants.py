@@ -179,18 +179,18 @@ class GoogleGrants:
     def refresh_access(
         self, value: str, client: GoogleClient, requested_scopes: Iterable[str], now: float
     ) -> IssuedTokens:
+        """Issue an access token for everything that was consented to, also if the request names less."""
         token = self.refresh_tokens.get(value)
         if token is None or token.client_id != client.id:
             raise OAuthError(400, "invalid_grant", "Bad Request")
         if token.revoked or _is_expired(token, now):
             raise OAuthError(400, "invalid_grant", "Token has been expired or revoked.")
         self._check_account(token.account)
-        scopes = tuple(requested_scopes) or token.scopes
-        if not set(scopes) <= set(token.scopes):
+        if not set(requested_scopes) <= set(token.scopes):
             raise OAuthError(400, "invalid_scope", "Some requested scopes were invalid.")
         token = replace(token, used=now)
         self.refresh_tokens[value] = token
-        return IssuedTokens(self._issue_access(token.account, client, scopes, value, now), None)
+        return IssuedTokens(self._issue_access(token.account, client, token.scopes, value, now), None)
 
     def grant_delegated(
         self, account: GoogleAccount, client: GoogleClient, scopes: tuple[str, ...], now: float

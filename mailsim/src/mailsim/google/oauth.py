@@ -82,6 +82,8 @@ def routes(google: GoogleContext) -> list[Route]:
         route("/v1/userinfo", userinfo, "oauth.userinfo", "GET", "POST"),
         route("/tokeninfo", tokeninfo, "oauth.tokeninfo", "GET", "POST"),
         route("/oauth2/v3/tokeninfo", tokeninfo, "oauth.tokeninfo", "GET", "POST"),
+        route("/oauth2/v2/tokeninfo", tokeninfo_v2, "oauth.tokeninfo", "GET", "POST"),
+        route("/oauth2/v1/tokeninfo", tokeninfo_v2, "oauth.tokeninfo", "GET", "POST"),
     ]
 
 
@@ -332,9 +334,32 @@ def _make_unauthorized_response() -> Response:
 
 async def tokeninfo(google: GoogleContext, request: Request) -> Response:
     try:
-        form = await read_form(request) if request.method == "POST" else {}
+        return json_response(await _describe_token(google, request), 200)
     except OAuthError as error:
         return json_response(error.body, error.status)
+
+
+async def tokeninfo_v2(google: GoogleContext, request: Request) -> Response:
+    """Return the older format, with `issued_to`, `user_id` and numbers."""
+    try:
+        info = await _describe_token(google, request)
+    except OAuthError as error:
+        return json_response(error.body, error.status)
+    body: dict[str, Any] = {
+        "issued_to": info["azp"],
+        "audience": info["aud"],
+        "user_id": info["sub"],
+        "expires_in": int(info["exp"]) - int(google.now()),
+    }
+    body |= {name: info[name] for name in ("scope", "email") if name in info}
+    if "email_verified" in info:
+        body["verified_email"] = info["email_verified"] == "true"
+    return json_response(body, 200)
+
+
+async def _describe_token(google: GoogleContext, request: Request) -> dict[str, str]:
+    """Describe the ID token or access token of a request."""
+    form = await read_form(request) if request.method == "POST" else {}
     fields = {**form, **request.query_params}
     now = google.now()
     if id_token := fields.get("id_token"):
@@ -342,7 +367,7 @@ async def tokeninfo(google: GoogleContext, request: Request) -> Response:
     given = fields.get("access_token", "")
     access = google.grants.find_access_token(given, now) if given else _find_bearer_token(google, request)
     if access is None:
-        return json_response({"error": "invalid_token", "error_description": "Invalid Value"}, 400)
+        raise OAuthError(400, "invalid_token", "Invalid Value")
     left = int(access.expires - now)
     body = {
         "azp": access.client_id,
@@ -355,10 +380,10 @@ async def tokeninfo(google: GoogleContext, request: Request) -> Response:
     }
     if access.scopes & _EMAIL:
         body |= {"email": access.account.email, "email_verified": "true"}
-    return json_response(body, 200)
+    return body
 
 
-def _describe_id_token(google: GoogleContext, id_token: str, now: float) -> Response:
+def _describe_id_token(google: GoogleContext, id_token: str, now: float) -> dict[str, str]:
     """Return the claims as strings if a published key signed them and they have not expired."""
     for key in (google.keys.current, google.keys.previous):
         try:
@@ -375,8 +400,8 @@ def _describe_id_token(google: GoogleContext, id_token: str, now: float) -> Resp
                 name: str(value).lower() if isinstance(value, bool) else str(value)
                 for name, value in claims.items()
             }
-            return json_response(texts | {"alg": "RS256", "kid": key.kid, "typ": "JWT"}, 200)
-    return json_response({"error": "invalid_token", "error_description": "Invalid Value"}, 400)
+            return texts | {"alg": "RS256", "kid": key.kid, "typ": "JWT"}
+    raise OAuthError(400, "invalid_token", "Invalid Value")
 
 
 async def read_form(request: Request) -> dict[str, str]:
