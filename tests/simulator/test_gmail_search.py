@@ -90,3 +90,25 @@ def searchable(shared):
         label = shared.post(f"mailboxes/{address}/folders", name="Clients/Acme")
         shared.act(address, first["id"], "label", add=[label["key"]])
         yield user, {first["id"]: "a", second["id"]: "b", third["id"]: "c"}
+
+
+def test_received_mail_names_the_mailbox_that_it_was_delivered_to(sim, google, address):
+    """Gmail records the address in Delivered-To, which `deliveredto:` searches; own mail has none.
+
+    "Refine searches in Gmail", https://support.google.com/mail/answer/7190
+    """
+    user = google.connect(sim, f"delivered-{address}", messages=40)
+    own = sim.deliver(user.address, make_message("Own bytes"))["id"]
+    generated = sim.deliver(user.address, kind="invoice")["id"]
+    sent = sim.deliver(user.address, kind="plain", folder="SENT")["id"]
+    listed = user.pages("messages", "messages", q=f"deliveredto:{user.address}", includeSpamTrash="true")
+    found = {message["id"] for message in listed}
+    is_own = {
+        message["id"]: bool({"SENT", "DRAFT"} & set(message["folders"]))
+        for message in sim.truth(user.address)
+    }
+    assert found == {name for name, by_owner in is_own.items() if not by_owner} - {own}
+    assert generated in found
+    assert sent not in found
+    assert user.raw(generated).startswith(f"Delivered-To: {user.address}\r\n".encode())
+    assert user.raw(own) == make_message("Own bytes")

@@ -70,19 +70,20 @@ class InitialMail:
         starts = sum(parent is None for parent in parents)
         return starts if counted == self.count else round(self.count * starts / counted)
 
-    def generate_message(self, number: int, state: MessageState) -> bytes:
+    def generate_message(self, number: int, state: MessageState, delivered_to: str = "") -> bytes:
         """Generate the bytes of a message.
 
-        Its initial `state` determines whether the owner sent it.
+        Its initial `state` determines whether the owner sent it. `delivered_to` is the mailbox, if its
+        provider records in received mail for whom it arrived.
         """
         date = datetime.fromtimestamp(self.received_ms(number) // 1000, UTC)
         spec = samples.plan_message(
             seed=self.seed, address=self.address, number=number, date=date, mix=self._weights, size=self.size
         )
-        by_owner = spec.sender[1] == self.address
-        if state.folder_keys & _SENT and not by_owner:
+        by_owner, is_sent = spec.sender[1] == self.address, bool(state.folder_keys & _SENT)
+        if is_sent and not by_owner:
             spec = replace(spec, kind="sent", variant="", sender=("", self.address), to=(spec.sender,))
-        elif by_owner and not state.folder_keys & _SENT:
+        elif by_owner and not is_sent:
             kind = "reply" if spec.in_reply_to else "plain"
             spec = replace(spec, kind=kind, variant="", sender=spec.to[0], to=(spec.sender,))
-        return samples.write_message(spec)
+        return samples.add_delivered_to(samples.write_message(spec), "" if is_sent else delivered_to)

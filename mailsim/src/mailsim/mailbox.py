@@ -93,6 +93,11 @@ class Mailbox:
         return self._states.count()
 
     @property
+    def delivered_to(self) -> str:
+        """Return what the header Delivered-To of received mail contains; only Gmail adds it."""
+        return self.address if self.provider == "gmail" else ""
+
+    @property
     def states(self) -> MessageStateIndex:
         """Return the index that counts and lists messages by state."""
         return self._states
@@ -415,7 +420,7 @@ class Mailbox:
         if isinstance(content, samples.MessageSpec):
             return samples.write_message(content)
         distinct, first = self._first
-        return self.initial_mail.generate_message(number, distinct[first[number]])
+        return self.initial_mail.generate_message(number, distinct[first[number]], self.delivered_to)
 
     def _add(self, content: bytes | samples.MessageSpec, state: MessageState, root: int | None = None) -> int:
         for key in state.folder_keys:

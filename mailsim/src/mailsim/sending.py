@@ -7,7 +7,7 @@ import re
 from datetime import datetime
 from email.utils import format_datetime, formataddr, getaddresses
 
-from mailsim import mime
+from mailsim import mime, samples
 from mailsim.mailbox import MailboxAccount
 from mailsim.registry import Registry
 
@@ -42,14 +42,9 @@ def remove_bcc(raw: bytes) -> bytes:
 
 
 def deliver(registry: Registry, raw: bytes, *, except_address: str = "") -> None:
-    """Deliver a message to its recipients, without the one that has the sender's copy.
-
-    Gmail records in Delivered-To for which mailbox it accepted a message.
-    """
+    """Deliver a message to its recipients, without the one that has the sender's copy."""
     received = remove_bcc(raw)
     for address in list_recipients(raw):
         mailbox = registry.find_mailbox(address) if address != except_address.lower() else None
-        if mailbox is not None and mailbox.provider == "gmail":
-            mailbox.receive(f"Delivered-To: {mailbox.address}\r\n".encode() + received)
-        elif mailbox is not None:
-            mailbox.receive(received)
+        if mailbox is not None:
+            mailbox.receive(samples.add_delivered_to(received, mailbox.delivered_to))

@@ -92,6 +92,7 @@ def _make_spec(
             date=call.sim.clock.now().replace(microsecond=0),
             subject=body.subject,
             size=body.size,
+            delivered_to="" if sent else mailbox.delivered_to,
         )
     except (ValueError, KeyError) as error:
         raise InvalidRequest(f"cannot generate this message: {error}") from error

@@ -29,6 +29,7 @@ __all__ = [
     "CloudLink",
     "MessageSpec",
     "Person",
+    "add_delivered_to",
     "find_reply_parent",
     "find_thread_start",
     "get_document_facts",
@@ -50,4 +51,9 @@ def _load_writer(kind: str) -> Callable[[MessageSpec], bytes]:
 
 def write_message(spec: MessageSpec) -> bytes:
     """Write the message that a spec describes, with CRLF line endings as on the wire."""
-    return _load_writer(spec.kind)(spec)
+    return add_delivered_to(_load_writer(spec.kind)(spec), spec.delivered_to)
+
+
+def add_delivered_to(raw: bytes, address: str) -> bytes:
+    """Add the header Delivered-To, unless the provider of the mailbox does not record it."""
+    return b"Delivered-To: %b\r\n%b" % (address.encode(), raw) if address else raw

@@ -25,7 +25,8 @@ class MessageSpec:
 
     `size` is the size in bytes of the body, or of the attachment if the kind has one. An empty `subject`
     omits the Subject field. `quoted_seed` is the seed of the message that a reply quotes. `variant` is one
-    of `list_variants(kind)`.
+    of `list_variants(kind)`. `delivered_to` is the mailbox for which a provider that records it accepted the
+    message.
     """
 
     seed: int = 0
@@ -43,6 +44,7 @@ class MessageSpec:
     subject: str | None = None
     size: int | None = None
     quoted_seed: int | None = None
+    delivered_to: str = ""
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
