@@ -26,7 +26,7 @@ def test_twenty_parts_of_one_mailbox_are_all_answered(sim, user):
     assert {int(name) for name in parts} == set(range(20))
     for name, part in parts.items():
         assert part["status"] == 200
-        assert part["headers"]["Content-Type"] == "application/json"
+        assert part["headers"]["Content-Type"].startswith("application/json;odata.metadata=minimal")
         assert part["body"]["subject"] == " ".join(truth[int(name)]["subject"].split())
 
 
@@ -57,6 +57,48 @@ def test_parts_have_their_own_headers_bodies_and_errors(sim, user):
     )
     assert parts["patch"]["body"]["isRead"] is True
     assert parts["none"]["body"]["error"]["code"] == "ErrorInvalidIdMalformed"
+
+
+def test_a_part_has_the_headers_that_its_request_alone_gets(sim, user):
+    """Each response of a batch has the status, the headers and the body of its request.
+
+    "Combine multiple HTTP requests using JSON batching", https://learn.microsoft.com/graph/json-batching
+    """
+    entry = sim.truth(user.address)[0]
+    prefer = {"Prefer": 'outlook.body-content-type="text"'}
+    _, link = user.delta("mailFolders/inbox/messages/delta")
+    sim.post(f"mailboxes/{user.address}/expire-cursors")
+    paths = [
+        (f"/me/messages/{entry['id']}", prefer),  # Preference-Applied
+        (f"/me/messages/{entry['id']}/$value", {}),  # another Content-Type
+        (link.partition("/v1.0")[2], {}),  # 410 with Location
+        ("/me/messages", {"Authorization": "Bearer wrong"}),  # 401 with WWW-Authenticate
+        ("/me/messages/nonsense", {}),
+    ]
+    sim.control.patch("microsoft/options", json={"gone_location": True})
+    parts = run(user, *(get(str(i), path, headers=more) for i, (path, more) in enumerate(paths)))
+    answers = [user.request("GET", path, headers=more) for path, more in paths]
+    sim.control.patch("microsoft/options", json={"gone_location": False})
+    seen = set()
+    for number, alone in enumerate(answers):
+        headers = {name.lower(): value for name, value in parts[str(number)]["headers"].items()}
+        transport = {"content-length", "date", "server"}
+        assert parts[str(number)]["status"] == alone.status_code
+        assert set(headers) == set(alone.headers) - transport
+        for name in set(headers) - {"request-id", "client-request-id"}:
+            assert headers[name] == alone.headers[name]
+        seen |= set(headers)
+    assert {"preference-applied", "location", "www-authenticate", "odata-version", "request-id"} <= seen
+
+
+@pytest.mark.parametrize("status, header", [(401, "www-authenticate"), (429, "retry-after")])
+def test_a_refused_part_has_the_headers_of_a_refused_request(sim, user, status, header):
+    kind = {"kind": "throttle"} if status == 429 else {"kind": "error", "status": status}
+    sim.fault(**kind, mailbox=user.address, endpoint="messages.list", times=2)
+    part = run(user, get("1", "/me/messages"))["1"]
+    alone = user.request("GET", "messages")
+    assert part["status"] == alone.status_code == status
+    assert {name.lower(): value for name, value in part["headers"].items()}[header] == alone.headers[header]
 
 
 def test_a_part_waits_for_those_it_depends_on_and_fails_with_them(user):

@@ -17,6 +17,7 @@ from simulator.graph_types import document
 
 WRITE = ("Mail.ReadWrite", "Mail.Send")
 COLOR = "String {66f5a359-4659-4830-9070-00047ec6ac6e} Name Color"
+PALETTE = "StringArray {66f5a359-4659-4830-9070-00049ec6ac6e} Name Palette"
 
 
 @pytest.fixture
@@ -93,6 +94,40 @@ def test_extended_properties_are_set_expanded_and_filtered(user, message):
     assert [one["id"] for one in found] == [draft["id"]]
     for wrong in ([{"id": "Color", "value": "x"}], [{"id": COLOR}], "x", [1]):
         body = {"singleValueExtendedProperties": wrong}
+        user.expect_error(400, f"messages/{message}", "PATCH", json=body)
+
+
+def test_extended_properties_with_several_values_are_set_expanded_and_filtered(user, message):
+    """A property of several values is created with its message or later, and shown only when expanded.
+
+    "Create multiValueLegacyExtendedProperty",
+    https://learn.microsoft.com/graph/api/multivaluelegacyextendedproperty-post-multivalueextendedproperties
+    "Get multiValueLegacyExtendedProperty",
+    https://learn.microsoft.com/graph/api/multivaluelegacyextendedproperty-get
+    """
+    mine, other = ([{"id": PALETTE, "value": colors}] for colors in (["Green", "Aqua"], ["Red"]))
+    draft = user.post("messages", {"subject": "Later", "multiValueExtendedProperties": mine})
+    assert "multiValueExtendedProperties" not in draft
+    body = {"multiValueExtendedProperties": other}
+    assert user.request("PATCH", f"messages/{message}", json=body).status_code == 200
+    for identifier, expected in ((draft["id"], mine), (message, other)):
+        expand = f"multiValueExtendedProperties($filter=id eq '{PALETTE.lower()}')"
+        shown = user.get(f"messages/{identifier}", **{"$expand": expand})
+        assert shown["multiValueExtendedProperties"] == expected
+    where = f"multiValueExtendedProperties/any(ep: ep/id eq '{PALETTE}')"
+    found = user.get("messages", **{"$filter": where})["value"]
+    assert {one["id"] for one in found} == {draft["id"], message}
+    user.expect_error(400, "messages", params={"$filter": where.replace("ep/id", "ep/value")})
+    user.expect_error(400, f"messages/{message}", params={"$expand": "multiValueExtendedProperties"})
+    single = PALETTE.replace("StringArray", "String")
+    for wrong in (
+        [{"id": single, "value": ["x"]}],
+        [{"id": PALETTE, "value": "x"}],
+        [{"id": PALETTE}],
+        "x",
+        [1],
+    ):
+        body = {"multiValueExtendedProperties": wrong}
         user.expect_error(400, f"messages/{message}", "PATCH", json=body)
 
 

@@ -130,6 +130,41 @@ def test_headers_become_properties(user: MicrosoftUser, headers: dict[str, str],
     assert delivered(user, message_bytes(**headers))[name] == value
 
 
+@pytest.mark.parametrize(
+    "head, author, sender",
+    [
+        (b"Return-Path: <bounce@example.org>\r\n", "bounce@example.org", "bounce@example.org"),
+        (
+            b"Sender: desk@example.org\r\nReturn-Path: <x@example.org>\r\n",
+            "desk@example.org",
+            "desk@example.org",
+        ),
+        (b"From:\r\nSender: desk@example.org\r\n", "", "desk@example.org"),
+        (b"From: <>\r\nReturn-Path: <bounce@example.org>\r\n", "", ""),
+        (b"From: undisclosed\r\n", "undisclosed", "undisclosed"),
+        (b"", "", ""),
+    ],
+)
+def test_a_message_without_a_usable_from_header_has_a_sender(
+    user: MicrosoftUser, head: bytes, author: str, sender: str
+):
+    """Exchange fills a missing From header in from the SMTP envelope; with a blank one, the sender is blank.
+
+    "How EOP validates the From address to prevent phishing",
+    https://learn.microsoft.com/defender-office-365/anti-phishing-from-email-address-validation
+    """
+    shown = delivered(user, head + b"Subject: Who?\r\n\r\nText\r\n")
+    addresses = [shown[name]["emailAddress"]["address"] for name in ("from", "sender")]
+    assert addresses == [author, sender]
+
+
+def test_a_draft_without_a_from_header_is_from_the_owner(user: MicrosoftUser):
+    """ "Create message", https://learn.microsoft.com/graph/api/user-post-messages"""
+    raw = base64.b64encode(b"Subject: Later\r\n\r\nText\r\n")
+    draft = user.request("POST", "messages", content=raw, headers={"content-type": "text/plain"}).json()
+    assert draft["from"]["emailAddress"]["address"] == user.address
+
+
 def test_a_draft_has_a_received_date(user: MicrosoftUser):
     """Microsoft, "Create message": the response to a new draft has a `receivedDateTime`."""
     draft = user.post("messages", {"subject": "Later"})

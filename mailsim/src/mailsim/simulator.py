@@ -17,7 +17,7 @@ from mailsim.background import BackgroundTasks
 from mailsim.clock import Clock
 from mailsim.device_codes import DeviceCodes
 from mailsim.errors import explain_unsimulated
-from mailsim.faults import FaultSchedule
+from mailsim.faults import Fault, FaultSchedule
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import ProviderName
 from mailsim.meters import Meters
@@ -120,17 +120,16 @@ class Simulator:
 
     def take_part_fault(
         self, provider: ProviderName, mailbox: str, endpoint: str, entry: HttpExchange
-    ) -> RawResponse | None:
-        """Return the error response for one part of a batch, if a fault happens, and log the fault.
+    ) -> Fault | None:
+        """Return the fault of one part of a batch, if one happens, and log it.
 
         A part can only be refused; stalls and cut connections apply to the batch that carries it.
         """
         fault = self.faults.take_part_fault(mailbox, endpoint, provider, entry.path)
-        if fault is None:
-            return None
-        self.meters.get(mailbox).faults += 1
-        entry.fault = fault.kind
-        return self.providers[provider].error_response(*fault.refusal)
+        if fault is not None:
+            self.meters.get(mailbox).faults += 1
+            entry.fault = fault.kind
+        return fault
 
 
 def make_simulator(options: SimulatorOptions, clock: Clock, reset: Reset, load: LoadState) -> Simulator:

@@ -150,7 +150,8 @@ def _make_fault_response(gmail: GmailApi, status: int, seconds: int) -> RawRespo
             error_body = GmailErrorBody(status, "backendError", "Backend Error")
         case _:
             error_body = GmailErrorBody(status, "badRequest", "Bad Request")
-    return RawResponse(status, encode_json(error_body.to_json(), pretty=True), JSON)
+    headers = (*JSON, *error_body.list_challenges())
+    return RawResponse(status, encode_json(error_body.to_json(), pretty=True), headers)
 
 
 def _to_watch_json(watch: GmailWatch) -> dict[str, Any]:

@@ -124,14 +124,13 @@ class BatchHandler:
         )
         endpoint = matched.method.endpoint if matched else "unknown"
         mailbox = _find_address(self.gmail, call.headers) if own_token else exchange.mailbox
-        response = sim.take_part_fault("gmail", mailbox, endpoint, entry)
-        if response is None:
+        fault = sim.take_part_fault("gmail", mailbox, endpoint, entry)
+        if fault is None:
             outcome = self.gmail.handle_call(call, matched)
-            response = outcome.response
         else:
-            outcome = GmailCallOutcome(response)
+            outcome = GmailCallOutcome(sim.providers["gmail"].error_response(*fault.refusal))
         _record_call(sim, entry, call, outcome, endpoint, mailbox)
-        return response
+        return outcome.response
 
 
 def _record_call(

@@ -6,7 +6,6 @@ are in other modules.
 
 from dataclasses import replace
 
-import msgspec
 from starlette.requests import ClientDisconnect
 from starlette.types import Receive, Scope, Send
 
@@ -17,6 +16,7 @@ from mailsim.graph import (
     batch,
     delta,
     extensions,
+    fault_errors,
     folders,
     groups,
     inference_overrides,
@@ -32,7 +32,7 @@ from mailsim.graph import (
 )
 from mailsim.graph.context import GraphContext
 from mailsim.graph.errors import GraphError, bad_request, error_body
-from mailsim.graph.request import JSON, GraphCall, GraphRequest, GraphResponse, encode_json
+from mailsim.graph.request import GraphCall, GraphRequest, GraphResponse, encode_json
 from mailsim.graph.routing import GraphRoute, RouteTable, make_route
 from mailsim.request_log import HttpExchange
 
@@ -113,27 +113,21 @@ _RULE_ROUTES = (
     make_route("PATCH", "M/*", "messageRules.update", "settings write", message_rules.update),
     make_route("DELETE", "M/*", "messageRules.delete", "settings write", message_rules.delete),
 )
+_GROUP_ROUTES = (
+    make_route("GET", "M", "groups.list", "nothing", groups.list_page),
+    make_route("GET", "M/*", "groups.get", "nothing", groups.get),
+    make_route("GET", "M/*/members", "groups.members", "nothing", groups.list_members),
+    make_route("GET", "M/*/members/user", "groups.members", "nothing", groups.list_members),
+    make_route(
+        "GET", "M/*/transitivemembers", "groups.transitiveMembers", "nothing", groups.list_all_members
+    ),
+    make_route(
+        "GET", "M/*/transitivemembers/user", "groups.transitiveMembers", "nothing", groups.list_all_members
+    ),
+)
 _OTHER_ROUTES = (
     make_route("GET", "users/*/mailfolders/*/messages/delta", "messages.delta", "read", delta.messages_delta),
     make_route("GET", "users/*/messages/delta", "messages.delta", "read", delta.messages_delta),
-    make_route("GET", "groups", "groups.list", "nothing", groups.list_page),
-    make_route("GET", "groups/*", "groups.get", "nothing", groups.get),
-    make_route("GET", "groups/*/members", "groups.members", "nothing", groups.list_members),
-    make_route("GET", "groups/*/members/user", "groups.members", "nothing", groups.list_members),
-    make_route(
-        "GET",
-        "groups/*/transitivemembers",
-        "groups.transitiveMembers",
-        "nothing",
-        groups.list_transitive_members,
-    ),
-    make_route(
-        "GET",
-        "groups/*/transitivemembers/user",
-        "groups.transitiveMembers",
-        "nothing",
-        groups.list_transitive_members,
-    ),
     make_route("GET", "users", "users.list", "nothing", users.list_page),
     make_route("GET", "users/$count", "users.count", "nothing", users.count),
     make_route("GET", "users/*", "users.get", "user", users.get),
@@ -187,6 +181,7 @@ ROUTES = RouteTable(
         *(_prefix_route(route, "users/*/outlook/mastercategories") for route in _CATEGORY_ROUTES),
         *(_prefix_route(route, "users/*/mailfolders/*/messagerules") for route in _RULE_ROUTES),
         *(_prefix_route(route, "users/*/inferenceclassification") for route in _OVERRIDE_ROUTES),
+        *(_prefix_route(route, "groups") for route in _GROUP_ROUTES),
         *_OTHER_ROUTES,
         make_route("POST", "$batch", "batch", "nothing", _batch),
     )
@@ -262,11 +257,9 @@ async def _dispatch(graph: GraphContext, request: GraphRequest, exchange: HttpEx
 
 def _raise_planned_fault(graph: GraphContext, exchange: HttpExchange) -> None:
     """Raise a scheduled fault of one batch part; the middleware sees only the whole batch."""
-    fault_response = graph.sim.take_part_fault("outlook", exchange.mailbox, exchange.endpoint, exchange)
-    if fault_response is not None:
-        error = msgspec.json.decode(fault_response.body)["error"]
-        headers = {name: text for name, text in fault_response.headers if name == "retry-after"}
-        raise GraphError(fault_response.status, error["code"], error["message"], headers=headers)
+    fault = graph.sim.take_part_fault("outlook", exchange.mailbox, exchange.endpoint, exchange)
+    if fault is not None:
+        raise fault_errors.make_fault_error(*fault.refusal)
 
 
 class GraphApp:
@@ -327,12 +320,8 @@ async def _send_response(send: Send, response: GraphResponse) -> None:
         else encode_json(response.body)
     )
     headers = [
-        (name.encode(), value.encode("latin-1", "replace")) for name, value in response.headers.items()
+        (name.encode(), value.encode("latin-1", "replace")) for name, value in response.list_headers().items()
     ]
-    if response.body is not None:
-        headers.append((b"content-type", response.content_type.encode("latin-1", "replace")))
-        if response.content_type == JSON:
-            headers.append((b"odata-version", b"4.0"))
     headers.append((b"content-length", str(len(content)).encode()))
     await send({"type": "http.response.start", "status": response.status, "headers": headers})
     await send({"type": "http.response.body", "body": content})

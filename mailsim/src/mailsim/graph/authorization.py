@@ -4,6 +4,7 @@ Failures are raised as Graph's own errors.
 """
 
 import base64
+from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
@@ -26,34 +27,37 @@ _BASIC = frozenset({"Mail.ReadBasic", "Mail.ReadBasic.All"})
 _RAOP = "Access to OData is disabled: [RAOP] : Blocked by tenant configured AppOnly AccessPolicy settings."
 
 
-def _unauthenticated(message: str, challenge: str = "") -> GraphError:
+def reject_token(
+    message: str, challenge: str = "", *, headers: Mapping[str, str] | None = None
+) -> GraphError:
+    """Return the error for a missing or invalid token, with the challenge that RFC 6750 requires."""
     header = (
         'Bearer realm="", authorization_uri="https://login.microsoftonline.com/common/oauth2/authorize", '
         f'client_id="{GRAPH_APP_ID}"'
     )
-    headers = {"www-authenticate": header + challenge}
-    return GraphError(401, "InvalidAuthenticationToken", message, headers=headers)
+    challenged = {**(headers or {}), "www-authenticate": header + challenge}
+    return GraphError(401, "InvalidAuthenticationToken", message, headers=challenged)
 
 
 def authenticate(graph: GraphContext, authorization: str) -> EntraAccessToken:
     scheme, _, token = authorization.partition(" ")
     if not token.strip() or scheme.lower() != "bearer":
-        raise _unauthenticated("Access token is empty.")
+        raise reject_token("Access token is empty.")
     access = graph.entra.grants.find_access_token(token.strip())
     if access is None:
         is_jwt = token.count(".") == 2
-        raise _unauthenticated(
+        raise reject_token(
             "Access token validation failure. Invalid signature."
             if is_jwt
             else "CompactToken parsing failed with error code: 80049217"
         )
     if access.expires <= graph.sim.clock.time():
-        raise _unauthenticated("Lifetime validation failed, the token is expired.")
+        raise reject_token("Lifetime validation failed, the token is expired.")
     if access.challenged:
         since = str(int(graph.sim.clock.time()))
         claims = {"access_token": {"nbf": {"essential": True, "value": since}}}
         encoded = base64.b64encode(msgspec.json.encode(claims)).decode()
-        raise _unauthenticated(
+        raise reject_token(
             "Continuous access evaluation resulted in challenge with result: InteractionRequired "
             "and code: TokenIssuedBeforeRevocationTimestamp",
             f', error="insufficient_claims", claims="{encoded}"',

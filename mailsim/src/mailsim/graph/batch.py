@@ -11,11 +11,18 @@ from typing import Any, cast
 
 from mailsim.graph.context import GraphContext
 from mailsim.graph.errors import GraphError, bad_request, error_body
-from mailsim.graph.request import JSON, GraphCall, GraphRequest, GraphResponse, encode_json
+from mailsim.graph.request import GraphCall, GraphRequest, GraphResponse, encode_json
 from mailsim.request_log import HttpExchange
 
 MAX_PARTS = 20
 METHODS = frozenset({"GET", "POST", "PATCH", "PUT", "DELETE"})
+# The usual spelling, where it is not that of str.title().
+_HEADER_NAMES = {
+    "odata-version": "OData-Version",
+    "www-authenticate": "WWW-Authenticate",
+    "request-id": "request-id",
+    "client-request-id": "client-request-id",
+}
 PartHandler = Callable[[GraphContext, GraphRequest, HttpExchange], Awaitable[GraphResponse]]
 
 
@@ -154,15 +161,10 @@ def _decode_body(part: GraphBatchPart) -> bytes:
 
 def _to_json(part: GraphBatchPart, response: GraphResponse) -> dict[str, Any]:
     headers = {
-        name.title(): text
-        for name, text in response.headers.items()
-        if name not in {"request-id", "client-request-id"}
+        _HEADER_NAMES.get(name) or name.title(): text for name, text in response.list_headers().items()
     }
     answer: dict[str, Any] = {"id": part.id, "status": response.status, "headers": headers}
     if response.body is not None:
-        headers["Content-Type"] = (
-            "application/json" if response.content_type == JSON else response.content_type
-        )
         binary = isinstance(response.body, bytes)
         answer["body"] = base64.b64encode(response.body).decode() if binary else response.body
     return answer

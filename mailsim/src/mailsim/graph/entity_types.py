@@ -10,7 +10,7 @@ from typing import Literal
 from mailsim.graph.errors import unknown_property
 
 PropertyType = Literal[
-    "text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id", "properties"
+    "text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id", "properties", "arrays"
 ]
 
 
@@ -92,6 +92,7 @@ _MESSAGE: dict[str, PropertyType] = {
     "flag/flagStatus": "enum",
     "meetingMessageType": "enum",
     "singleValueExtendedProperties": "properties",
+    "multiValueExtendedProperties": "arrays",
 }
 MESSAGE = make_entity_type(
     "message",

@@ -1,11 +1,11 @@
 """What clients store with messages by their own names: MAPI properties and open extensions, and $expand.
 
-Follows "Get singleValueLegacyExtendedProperty" and "Use open extensions". The size of a message is the only
-property that Exchange itself sets here.
+Follows "Get singleValueLegacyExtendedProperty", "Get multiValueLegacyExtendedProperty" and "Use open
+extensions". The size of a message is the only property that Exchange itself sets here.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from mailsim.graph.errors import bad_request
@@ -16,13 +16,10 @@ _EXTENSION_PREFIX = "Microsoft.OutlookServices.OpenTypeExtension."
 _FILTER = re.compile(r"\$?filter=(.*)", re.IGNORECASE | re.DOTALL)
 _TEST = re.compile(r"\(?\s*(?:\w+/)?id\s+eq\s+'((?:[^']|'')+)'\s*\)?", re.IGNORECASE)
 _OR = re.compile(r"\s+or\s+", re.IGNORECASE)
-_TYPES = (
-    "ApplicationTime|Binary|Boolean|CLSID|Currency|Double|Float|Integer|Long|Null|Short|String|SystemTime"
-)
-_ID = re.compile(
-    rf"({_TYPES}) (?:0x([0-9a-f]{{1,8}})|\{{[0-9a-f-]{{36}}\}} (?:Name .{{1,200}}|Id 0x[0-9a-f]{{1,8}}))",
-    re.IGNORECASE,
-)
+_ARRAY_TYPES = "ApplicationTime|Binary|CLSID|Currency|Double|Float|Integer|Long|Short|String|SystemTime"
+_TAG = r"(?:0x([0-9a-f]{1,8})|\{[0-9a-f-]{36}\} (?:Name .{1,200}|Id 0x[0-9a-f]{1,8}))"
+_ID = re.compile(rf"({_ARRAY_TYPES}|Boolean|Null) {_TAG}", re.IGNORECASE)
+_ARRAY_ID = re.compile(rf"(?:{_ARRAY_TYPES})Array {_TAG}", re.IGNORECASE)
 _SIZE = 0x0E08  # PidTagMessageSize
 
 
@@ -50,16 +47,38 @@ def expand(view: MessageView, options: str) -> list[dict[str, Any]]:
     return found
 
 
-def parse_properties(body: Mapping[str, Any]) -> dict[str, dict[str, str]]:
+def expand_arrays(view: MessageView, options: str) -> list[dict[str, Any]]:
+    """Return the JSON for $expand=multiValueExtendedProperties."""
+    arrays = view.details.arrays
+    keys = [identifier.lower() for identifier in _parse_ids(options, "multiValueExtendedProperties")]
+    return [dict(arrays[key]) for key in keys if key in arrays]
+
+
+def parse_properties(body: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     """Return the extended properties of a message's JSON by ID in lower case."""
-    given = body.get("singleValueExtendedProperties")
-    if given is None:
-        return {}
-    properties: dict[str, dict[str, str]] = {}
-    for item in cast("list[Any]", given) if isinstance(given, list) else [None]:
+    return _parse_list(body.get("singleValueExtendedProperties"), _ID, lambda value: isinstance(value, str))
+
+
+def parse_arrays(body: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the extended properties with several values by ID in lower case."""
+    return _parse_list(body.get("multiValueExtendedProperties"), _ARRAY_ID, _is_array)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(one, str) for one in cast("list[Any]", value))
+
+
+def _parse_list(
+    given: Any, pattern: re.Pattern[str], is_valid: Callable[[Any], bool]
+) -> dict[str, dict[str, Any]]:
+    properties: dict[str, dict[str, Any]] = {}
+    items: list[Any] = (
+        [] if given is None else cast("list[Any]", given) if isinstance(given, list) else [None]
+    )
+    for item in items:
         fields: Mapping[str, Any] = cast("Mapping[str, Any]", item) if isinstance(item, Mapping) else {}
         identifier, value = fields.get("id"), fields.get("value")
-        if not isinstance(identifier, str) or not isinstance(value, str) or not _ID.fullmatch(identifier):
+        if not isinstance(identifier, str) or not pattern.fullmatch(identifier) or not is_valid(value):
             raise bad_request("The extended property is not valid.", "ErrorInvalidExtendedProperty")
         properties[identifier.lower()] = {"id": identifier, "value": value}
     return properties

@@ -33,6 +33,7 @@ _ELEMENTS: dict[str, dict[str, str]] = {
         "emailaddress/name": "emailAddress/name",
     },
     "properties": {"id": "id", "value": "value"},
+    "arrays": {"id": "id"},
 }
 
 

@@ -36,7 +36,7 @@ async def list_members(call: GraphCall) -> GraphResponse:
     return _make_member_page(call, _list_direct(call, group))
 
 
-async def list_transitive_members(call: GraphCall) -> GraphResponse:
+async def list_all_members(call: GraphCall) -> GraphResponse:
     return _make_member_page(call, _list_transitive(call, _find_group(call)))
 
 

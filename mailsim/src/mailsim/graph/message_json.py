@@ -140,6 +140,8 @@ class MessageView:
         """Return one property; filters call the view like a function."""
         if name == "singleValueExtendedProperties":
             return list(self.details.properties.values())
+        if name == "multiValueExtendedProperties":
+            return list(self.details.arrays.values())
         return BUILDERS[name](self)
 
 
@@ -237,6 +239,17 @@ def _inference(view: MessageView) -> str:
     return "other" if bulk else "focused"
 
 
+def _author(view: MessageView) -> recipients.Recipient:
+    """Return the sender of a message; Exchange fills a missing From header in from the SMTP envelope."""
+    names = ("from",) if "from" in view.headers else ("sender", "return-path")
+    for name in names:
+        if found := recipients.parse_first_recipient(view.header(name)):
+            return found
+    account = view.mailbox.account
+    name, address = (account.name, account.address) if view.state.draft else ("", "")
+    return {"emailAddress": {"name": name, "address": address}}
+
+
 def _recipients_of(name: str) -> Callable[[MessageView], Any]:
     return lambda view: (
         recipients.parse_recipients(view.tree.list_headers(name)) if name in view.headers else []
@@ -269,10 +282,8 @@ BUILDERS: dict[str, Callable[[MessageView], Any]] = {
     "internetMessageHeaders": _headers,
     "body": message_body,
     "uniqueBody": _unique_body,
-    "sender": lambda view: recipients.parse_first_recipient(
-        view.headers.get("sender") or view.headers.get("from", "")
-    ),
-    "from": lambda view: recipients.parse_first_recipient(view.headers.get("from", "")),
+    "sender": lambda view: recipients.parse_first_recipient(view.header("sender")) or _author(view),
+    "from": _author,
     "toRecipients": _recipients_of("to"),
     "ccRecipients": _recipients_of("cc"),
     "bccRecipients": _recipients_of("bcc"),

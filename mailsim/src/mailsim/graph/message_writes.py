@@ -40,6 +40,7 @@ _STATE_PROPERTIES = frozenset(
         "importance",
         "inferenceClassification",
         "singleValueExtendedProperties",
+        "multiValueExtendedProperties",
     }
 )
 _CHOICES = {
@@ -56,7 +57,8 @@ class StateProperties:
 
     marks: Mapping[str, Any]  # arguments of `Mailbox.mark`
     flag_dates: Mapping[str, dict[str, str]] | None  # None: unchanged
-    properties: Mapping[str, dict[str, str]]
+    properties: Mapping[str, dict[str, Any]]
+    arrays: Mapping[str, dict[str, Any]]
 
 
 def entity_response(call: GraphCall, number: int, status: int) -> GraphResponse:
@@ -171,7 +173,9 @@ def parse_state_properties(call: GraphCall, body: Mapping[str, Any]) -> StatePro
         if marks[name] is not None and marks[name] not in choices:
             raise bad_request(f"{marks[name]!r} is not one of {', '.join(choices)}", "ErrorInvalidRequest")
     dates = _parse_flag_dates(call, flag) if flag else None
-    return StateProperties(marks, dates, extended_properties.parse_properties(body))
+    return StateProperties(
+        marks, dates, extended_properties.parse_properties(body), extended_properties.parse_arrays(body)
+    )
 
 
 def _parse_flag_dates(call: GraphCall, flag: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -197,8 +201,10 @@ def _parse_flag_dates(call: GraphCall, flag: Mapping[str, Any]) -> dict[str, dic
 
 
 def set_state_properties(call: GraphCall, number: int, properties: StateProperties) -> None:
-    if properties.properties:
-        call.graph.edit_details(call.mailbox, number).properties.update(properties.properties)
+    if properties.properties or properties.arrays:
+        details = call.graph.edit_details(call.mailbox, number)
+        details.properties.update(properties.properties)
+        details.arrays.update(properties.arrays)
     if properties.flag_dates is not None:
         details = call.graph.edit_details(call.mailbox, number)
         details.flag_dates.clear()

@@ -35,6 +35,7 @@ _YIELD_EVERY = 50  # messages scanned, then let other requests run
 SEARCH_PAGE = 25
 _EXPANDED = {
     "singleValueExtendedProperties": extended_properties.expand,
+    "multiValueExtendedProperties": extended_properties.expand_arrays,
     "extensions": extended_properties.expand_extensions,
 }
 _STATE_PATHS = frozenset({"isRead", "isDraft", "flag/flagStatus", "categories"})

@@ -18,7 +18,8 @@ class MessageDetails:
     """What clients store with a message, besides its bytes and state. Keys are in lower case."""
 
     extensions: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # by name
-    properties: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])  # by ID
+    properties: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # by ID
+    arrays: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])  # by ID
     flag_dates: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
 

@@ -19,13 +19,13 @@ from mailsim.entra.aadsts import ERRORS
 from mailsim.entra.context import EntraContext
 from mailsim.entra.directory import EntraDirectory
 from mailsim.entra.grants import EntraGrants
-from mailsim.graph import api, attachment_writes, notifications, throttle
+from mailsim.graph import api, attachment_writes, fault_errors, notifications
 from mailsim.graph.context import GraphContext
 from mailsim.graph.control import MicrosoftControl
 from mailsim.graph.errors import GraphError, error_body
 from mailsim.graph.ids import MalformedIdError
 from mailsim.graph.options import MicrosoftOptions
-from mailsim.graph.request import JSON, encode_json
+from mailsim.graph.request import GraphResponse, encode_json
 from mailsim.graph.saved_state import make_state
 from mailsim.graph.subscription_model import GraphSubscription, format_timestamp
 from mailsim.mailbox import Mailbox
@@ -34,14 +34,6 @@ from mailsim.simulator import Provider, RawResponse, RequestTarget, Simulator
 
 _VERSION_1_SIGN_IN = re.compile(r"/[^/]+/oauth2/(?:authorize|devicecode|logout|token)$")
 _REVOCATION_CODES = {"consent": 65001, "password": 50173, "session": 50173}
-_ERRORS = {
-    401: ("InvalidAuthenticationToken", "Access token validation failure."),
-    403: ("ErrorAccessDenied", "Access is denied. Check credentials and try again."),
-    404: ("BadRequest", "Resource not found."),
-    500: ("ErrorInternalServerTransientError", "An internal server error occurred. Try again later."),
-    503: ("serviceNotAvailable", "The service is temporarily unavailable."),
-    509: ("activityLimitReached", "The app or user has been throttled."),
-}
 
 
 def routes(sim: Simulator) -> list[Route]:
@@ -133,23 +125,14 @@ def _message_number(graph: GraphContext, mailbox: Mailbox, text: str) -> int | N
 
 def _error_response(graph: GraphContext, status: int, seconds: int) -> RawResponse:
     """Return the response of a fault in Graph's error format."""
-    headers = {"retry-after": str(seconds)} if seconds else {}
-    if status == 429:
-        error = throttle.too_many_requests(headers)
-    else:
-        code, message = _ERRORS.get(status, ("UnknownError", "An unknown error occurred."))
-        error = GraphError(status, code, message, headers=headers)
+    error = fault_errors.make_fault_error(status, seconds)
     request_id = graph.new_guid()
     answer = error_body(
         error, now=graph.sim.clock.time(), request_id=request_id, client_request_id=request_id
     )
-    headers |= {
-        "content-type": JSON,
-        "odata-version": "4.0",
-        "request-id": request_id,
-        "client-request-id": request_id,
-    }
-    return RawResponse(status, encode_json(answer), tuple(headers.items()))
+    headers = {**error.headers, "request-id": request_id, "client-request-id": request_id}
+    response = GraphResponse(status, answer, headers=headers)
+    return RawResponse(status, encode_json(answer), tuple(response.list_headers().items()))
 
 
 def _identify_request(graph: GraphContext, scope: Scope, endpoint: str) -> RequestTarget:

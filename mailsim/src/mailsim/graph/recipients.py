@@ -6,7 +6,6 @@ Cached, because people recur within a mailbox.
 import re
 from email.utils import getaddresses
 from functools import lru_cache
-from typing import Any
 
 from mailsim.mime import decode_words
 
@@ -33,6 +32,6 @@ def parse_recipients(headers: list[str]) -> list[Recipient]:
     return [person for header in headers for person in _parse_header(header)]
 
 
-def parse_first_recipient(header: str) -> Any:
+def parse_first_recipient(header: str) -> Recipient | None:
     """Return the first mailbox of From or Sender, or None."""
     return next(iter(_parse_header(header)), None)

@@ -42,6 +42,13 @@ class GraphResponse:
     content_type: str = JSON
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
 
+    def list_headers(self) -> dict[str, str]:
+        """Return all headers, names in lower case."""
+        if self.body is None:
+            return dict(self.headers)
+        version = {"odata-version": "4.0"} if self.content_type == JSON else {}
+        return {**self.headers, "content-type": self.content_type, **version}
+
 
 @dataclass(frozen=True, slots=True)
 class GraphRequest:
