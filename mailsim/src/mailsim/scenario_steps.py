@@ -46,7 +46,7 @@ class KnownNames:
     faults: set[str] = field(default_factory=set[str])
 
     def find_provider(self, mailbox: str) -> ProviderName | None:
-        """Return the provider of a mailbox, None if only a running simulator can tell."""
+        """Return the provider of a mailbox, None if only a running simulator knows it."""
         found = self.created.get(mailbox.lower()) or (self.mailboxes or {}).get(mailbox.lower())
         if found is None and self.mailboxes is not None:
             raise NotFound(f"no mailbox {mailbox}; create it in an earlier step")

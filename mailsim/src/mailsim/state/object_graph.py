@@ -20,6 +20,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from mailsim.errors import InvalidRequest
+from mailsim.state.type_check import has_type, read_field_types
 
 Node = Any  # JSON
 _PEM = serialization.Encoding.PEM
@@ -184,6 +185,19 @@ class GraphReader:
                 return _READERS[tag](text)
             case _:
                 raise DamagedState("a value has an unknown form")
+
+    def check_types(self) -> None:
+        """Raise DamagedState if a field of an object does not have its declared type.
+
+        Call it after everything was decoded: objects refer to each other in circles.
+        """
+        for position, made in self._made.items():
+            saved = self._classes.get(type(made).__name__)
+            if saved is None:
+                continue
+            for name, declared in read_field_types(saved.type).items():
+                if name in saved.names and not has_type(getattr(made, name), declared):
+                    raise DamagedState(f"object {position} ({saved.type.__name__}) has a wrong {name}")
 
     def _get(self, position: int) -> Any:
         if position in self._made:

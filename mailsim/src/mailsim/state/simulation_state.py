@@ -81,6 +81,7 @@ class SavedSimulation:
             values = saved[name]
             for attribute in part.saved:
                 part.set(attribute, reader.decode(values[attribute]))
+        reader.check_types()
 
 
 def _check_quota(name: Any) -> Any:

@@ -1,25 +1,61 @@
-"""The file of a saved simulation: gzip-compressed JSON with a format name and a version.
+"""The file of a saved simulation: gzip-compressed JSON with a format name, a version and checksums.
 
-The checksum of gzip detects damage. `object_graph` explains the values.
+The checksum of gzip detects damage. Those of the parts and objects detect an edited file and locate the
+edit: a simulation with values that do not fit together would fail later, in the middle of a test.
+`object_graph` explains the values.
 """
 
 import json
 import zlib
+from itertools import zip_longest
 from typing import Any, cast
 
 from mailsim.errors import InvalidRequest
 from mailsim.state.object_graph import DamagedState
 
 FORMAT = "mailsim state"
-VERSION = 1
+VERSION = 2
 MAX_BYTES = 1 << 30  # uncompressed; protects against small files that would fill the memory
 _GZIP = 31  # zlib's window bits for a gzip header and trailer
 
 
 def write_state(content: dict[str, Any]) -> bytes:
-    text = json.dumps({"format": FORMAT, "version": VERSION, **content}, separators=(",", ":"))
+    """Return the file. `content` has the sections options, clock, parts (by name) and objects (a list)."""
+    text = _to_json({"format": FORMAT, "version": VERSION, **content, "checksums": _sum_up(content)})
     packer = zlib.compressobj(6, zlib.DEFLATED, _GZIP)
     return packer.compress(text.encode()) + packer.flush()
+
+
+def _to_json(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _sum_up(content: dict[str, Any]) -> dict[str, Any]:
+    """Return a checksum for each place that an error can name: section, part and object."""
+    parts = {f"part {name}": _checksum(part) for name, part in content["parts"].items()}
+    sections = {name: _checksum(content[name]) for name in ("options", "clock")}
+    return {**sections, **parts, "objects": [_checksum(one) for one in content["objects"]]}
+
+
+def _checksum(value: Any) -> int:
+    return zlib.crc32(_to_json(value).encode())
+
+
+def _check_sums(content: dict[str, Any]) -> None:
+    """Raise DamagedState with the place if the content is not what was saved."""
+    expected: Any = content.pop("checksums", None)
+    try:
+        found = _sum_up(content)
+        changed = [name for name in {**expected, **found} if expected.get(name) != found.get(name)]
+        if "objects" in changed:
+            pairs = zip_longest(expected["objects"], found["objects"])
+            place = next(number for number, (one, other) in enumerate(pairs) if one != other)
+            node = content["objects"][place] if place < len(content["objects"]) else None
+            changed = [f"object {place} ({node[0] if isinstance(node, list) and node else 'missing'})"]
+    except (AttributeError, KeyError, TypeError, RecursionError) as error:
+        raise DamagedState("a section is missing or has an unknown form") from error
+    if changed:
+        raise DamagedState(f"{changed[0]} was edited after it was saved")
 
 
 def read_state(data: bytes) -> dict[str, Any]:
@@ -45,4 +81,5 @@ def read_state(data: bytes) -> dict[str, Any]:
             f"the saved state has version {found.get('version')!r}; this mailsim reads version {VERSION}. "
             "Load it with the mailsim that saved it"
         )
+    _check_sums(found)
     return found
