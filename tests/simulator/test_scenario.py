@@ -314,7 +314,9 @@ def test_mailsim_stops_while_its_scenario_waits(tmp_path: Path):
         assert (process.stderr.read(), process.wait(30)) == ("", 0)
 
 
-def test_the_readme_explains_every_step_and_its_scenario_is_played_to_the_end(sim: Simulation, tmp_path: Path):
+def test_the_readme_explains_every_step_and_its_scenario_is_played_to_the_end(
+    sim: Simulation, tmp_path: Path
+):
     text = README.read_text(encoding="utf-8")
     section = text.partition("## Play a scenario")[2].partition("\n## ")[0]
     assert {verb for verb in STEPS if f"`{verb}`" not in section} == set()
