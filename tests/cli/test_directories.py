@@ -82,10 +82,10 @@ async def test_a_directory_is_tried_added_shown_and_removed(
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (("add", "Bad Name", "gmail", "--admin", "a@example.org"), "NAME must consist"),
-        (("add", "x", "gmail"), "--admin is required"),
-        (("add", "x", "outlook", "--tenant", "example.org"), "give --tenant, --client-id"),
-        (("add", "x", "gmail", "--admin", "a@example.org"), "give --key-file"),
+        (("add", "Bad Name", "gmail", "--admin", "a@example.org"), "name must consist"),
+        (("add", "x", "gmail"), "administrator is required"),
+        (("add", "x", "outlook", "--tenant", "example.org"), "tenant and the client ID"),
+        (("add", "x", "gmail", "--admin", "a@example.org"), "JSON key of a service account"),
         (("show", "missing"), "No such directory"),
     ],
 )

@@ -3,7 +3,6 @@
 The steps are in `flow.mailboxes.directories` and `flow.mailboxes.directory_sync`.
 """
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -13,7 +12,7 @@ from postroom.cli import app_credentials as applications
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.mailboxes import MailboxCommandContext, run_command
 from postroom.cli.options import JsonOption
-from postroom.errors import OperatorError, SettingsError
+from postroom.errors import InvalidField, OperatorError, SettingsError
 from postroom.model import ContentPolicy, ProviderName
 
 if TYPE_CHECKING:
@@ -99,31 +98,19 @@ def add(
     Workers connect the users, subscribe to their mail, and keep in step as people join and leave. Groups,
     domains and patterns must all match; without any, every user is selected.
     """
-    from postroom.flow.mailboxes.directories import NewDirectory
+    from postroom.flow.mailboxes import directory_input
     from postroom.store.directories import DirectorySettings, LeaverAction, UserSelection
 
-    _check_name_and_admin(name, provider, admin)
     options = applications.AppOnlyOptions(tenant, client_id, None, secret_file, certificate, folder, key_file)
-    selection = UserSelection(*(_to_lower(values) for values in (groups, domains, patterns, excluded)))
-    wanted = NewDirectory(
-        name,
-        provider,
-        applications.read_credential(options, provider),
-        admin and admin.lower(),
-        DirectorySettings(selection, policy, folder, LeaverAction(leavers), max_leavers),
-    )
+    selection = UserSelection(*(tuple(values or ()) for values in (groups, domains, patterns, excluded)))
+    settings = DirectorySettings(selection, policy, folder, LeaverAction(leavers), max_leavers)
+    try:
+        wanted = directory_input.build_directory(
+            name, provider, applications.read_input(options), admin, settings
+        )
+    except InvalidField as error:
+        raise SettingsError(str(error)) from None
     return run_command(lambda context: _add(context, wanted, dry_run=dry_run, json=json))
-
-
-def _check_name_and_admin(name: str, provider: ProviderName, admin: str | None) -> None:
-    if not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,39}", name):
-        raise SettingsError("NAME must consist of at most 40 characters from a-z, 0-9 and -.")
-    if (provider is ProviderName.GMAIL) != (admin is not None):
-        raise SettingsError("--admin is required for gmail, and applies to it only.")
-
-
-def _to_lower(values: list[str] | None) -> tuple[str, ...]:
-    return tuple(value.strip().lower() for value in values or ())
 
 
 async def _add(
@@ -131,22 +118,13 @@ async def _add(
 ) -> ExitCode:
     from postroom.cli import progress
     from postroom.flow.mailboxes import directories
-    from postroom.flow.mailboxes.directories import DirectoryPreview, PreviewedUser
 
     with progress.spinner("Listing the directory"):
-        listed = await directories.list_wanted(context.engine.directories, wanted)
+        found = await directories.preview_wanted(context.engine.directories, context.organization, wanted)
     if not dry_run:
-        directory = await directories.add(context.engine.directories, context.organization, wanted)
-        with progress.spinner("Comparing"):
-            preview = await directories.preview(context.engine.directories, directory)
-        return _print_preview(preview, json=json, note="Added. Workers connect these users now.")
-    users = [
-        PreviewedUser(user.account.address, "excluded", user.excluded_reason)
-        if user.excluded_reason
-        else PreviewedUser(user.account.address, "connect", "selected")
-        for user in listed
-    ]
-    return _print_preview(DirectoryPreview(users, None), json=json, note="Nothing was stored.")
+        await directories.add(context.engine.directories, context.organization, wanted)
+    note = "Nothing was stored." if dry_run else "Added. Workers connect these users now."
+    return _print_preview(found, json=json, note=note)
 
 
 @group.command(
@@ -215,13 +193,8 @@ def list_(*, json: JsonOption = False) -> None:
 
         async with context.engine.database.transaction(context.organization) as connection:
             found = await directories.list_all(connection)
-            return [
-                (
-                    each,
-                    {str(k): v for k, v in (await directory_users.count_states(connection, each.id)).items()},
-                )
-                for each in found
-            ]
+            counts = await directory_users.count_states(connection)
+        return [(directory, counts.get(directory.id, {})) for directory in found]
 
     from postroom.cli import output
 
@@ -324,6 +297,7 @@ def _to_json(directory: "Directory", counts: dict[str, int]) -> dict[str, object
         "leavers": settings.leaver_action,
         "max_leaver_percent": settings.max_leaver_percent,
         "listed_at": directory.listed_at,
+        "listed_users": directory.listed_users,
         "stopped_at": directory.stopped_at,
         "stop_reason": directory.stop_reason,
         "last_error": directory.last_error,

@@ -59,6 +59,7 @@ class Directory:
     grant: StoredSecret
     added_at: datetime
     listed_at: datetime | None
+    listed_users: int | None
     stopped_at: datetime | None
     stop_reason: str | None
     confirmed_leavers: int | None
@@ -69,7 +70,8 @@ class Directory:
 _COLUMNS = """
     id, organization_id, name, provider, kind, tenant_id, client_id, admin_address, groups, domains, patterns,
     excluded_patterns, content_policy, folder, leaver_action, max_leaver_percent, grant_key_id, sealed_grant,
-    ssm_parameter, added_at, listed_at, stopped_at, stop_reason, confirmed_leavers, last_error, removed_at
+    ssm_parameter, added_at, listed_at, listed_users, stopped_at, stop_reason, confirmed_leavers, last_error,
+    removed_at
 """
 
 
@@ -138,15 +140,15 @@ async def list_all(connection: Connection) -> list[Directory]:
     return [_to_directory(row) for row in await cursor.fetchall()]
 
 
-async def record_listing(connection: Connection, directory: DirectoryId) -> None:
+async def record_listing(connection: Connection, directory: DirectoryId, *, listed_users: int) -> None:
     """Record that the directory was listed and applied. What a person confirmed is used up."""
     await connection.execute(
         """
-        UPDATE directories SET listed_at = postroom_now(), stopped_at = NULL, stop_reason = NULL,
-            confirmed_leavers = NULL, last_error = NULL
+        UPDATE directories SET listed_at = postroom_now(), listed_users = %s, stopped_at = NULL,
+            stop_reason = NULL, confirmed_leavers = NULL, last_error = NULL
         WHERE id = %s
         """,
-        [directory],
+        [listed_users, directory],
     )
 
 
@@ -225,6 +227,7 @@ def _to_directory(row: Any) -> Directory:
         else SealedSecret(row.grant_key_id, row.sealed_grant),
         added_at=row.added_at,
         listed_at=row.listed_at,
+        listed_users=row.listed_users,
         stopped_at=row.stopped_at,
         stop_reason=row.stop_reason,
         confirmed_leavers=row.confirmed_leavers,

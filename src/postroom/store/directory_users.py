@@ -1,6 +1,6 @@
 """The table `directory_users`: how far each selected user of a directory is connected, or has left."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -76,11 +76,38 @@ async def get(connection: Connection, user: UUID) -> StoredDirectoryUser | None:
     return await cursor.fetchone()
 
 
-async def count_states(connection: Connection, directory: DirectoryId) -> Mapping[DirectoryUserState, int]:
-    cursor = await connection.execute(
-        "SELECT state, count(*) FROM directory_users WHERE directory_id = %s GROUP BY state", [directory]
+async def list_page(
+    connection: Connection,
+    directory: DirectoryId,
+    *,
+    state: DirectoryUserState | None,
+    after: str,
+    limit: int,
+) -> list[StoredDirectoryUser]:
+    """Users in the order of their addresses, after one."""
+    cursor = connection.cursor(row_factory=class_row(StoredDirectoryUser))
+    await cursor.execute(
+        "SELECT"
+        + _COLUMNS
+        + """
+        FROM directory_users
+        WHERE directory_id = %(directory)s AND (state = %(state)s OR %(state)s::text IS NULL)
+            AND address > %(after)s
+        ORDER BY address LIMIT %(limit)s
+        """,
+        {"directory": directory, "state": state, "after": after, "limit": limit},
     )
-    return {DirectoryUserState(state): count for state, count in await cursor.fetchall()}
+    return await cursor.fetchall()
+
+
+async def count_states(connection: Connection) -> dict[DirectoryId, dict[str, int]]:
+    """How many users of each directory are in each state."""
+    cursor = await connection.execute(
+        "SELECT directory_id, jsonb_object_agg(state, users) FROM ("
+        " SELECT directory_id, state, count(*) AS users FROM directory_users GROUP BY directory_id, state"
+        ") AS counted GROUP BY directory_id"
+    )
+    return {DirectoryId(directory): counts for directory, counts in await cursor.fetchall()}
 
 
 async def set_joining(

@@ -4,7 +4,7 @@ The work that follows is in `directory_sync` and `directory_user`, the compariso
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -30,6 +30,7 @@ from postroom.store import directories, directory_users, ledger, organizations, 
 from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.directories import Directory, DirectorySettings
+from postroom.store.directory_users import StoredDirectoryUser
 from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.work import WorkRequest
 
@@ -105,6 +106,7 @@ async def add(
         grant=grant,
         added_at=datetime.now(UTC),
         listed_at=None,
+        listed_users=None,
         stopped_at=None,
         stop_reason=None,
         confirmed_leavers=None,
@@ -163,32 +165,49 @@ async def open_credential(context: DirectoryContext, directory: Directory) -> Ap
 async def preview(context: DirectoryContext, directory: Directory) -> DirectoryPreview:
     """What a sync would do now. Changes nothing."""
     listed = await list_users(context, directory)
-    async with context.database.transaction(directory.organization) as connection:
-        stored = await directory_users.list_by_directory(connection, directory.id)
-    changes = directory_plan.compare(listed, stored)
+    return await _preview_listed(context, directory, listed, directory.settings)
+
+
+async def preview_wanted(
+    context: DirectoryContext, organization: OrganizationId, wanted: NewDirectory
+) -> DirectoryPreview:
+    """What the first sync of a directory would do, or the next one of that with its name."""
+    listed = await list_wanted(context, wanted)
+    async with context.database.transaction(organization) as connection:
+        known = await directories.find(connection, wanted.name)
+    return await _preview_listed(context, known, listed, wanted.settings)
+
+
+async def _preview_listed(
+    context: DirectoryContext,
+    directory: Directory | None,
+    listed: Sequence[ListedUser],
+    settings: DirectorySettings,
+) -> DirectoryPreview:
+    stored: list[StoredDirectoryUser] = []
+    confirmed = directory.confirmed_leavers if directory else None
+    if directory is not None:
+        async with context.database.transaction(directory.organization) as connection:
+            stored = await directory_users.list_by_directory(connection, directory.id)
+    changes, stop_reason = directory_plan.plan(listed, stored, settings, confirmed_leavers=confirmed)
     joining = {account.account_id for account in (*changes.joiners, *changes.returners)}
     skipped = {user.account_id: user.reason for user in stored if user.state == "skipped"}
-    users = [
-        PreviewedUser(user.account.address, "excluded", user.excluded_reason)
-        if user.excluded_reason is not None
-        else PreviewedUser(user.account.address, "connect", directory_plan.JOINED)
-        if user.account.account_id in joining
-        else PreviewedUser(user.account.address, "excluded", skipped[user.account.account_id])
-        if user.account.account_id in skipped
-        else PreviewedUser(user.account.address, "connected", directory_plan.JOINED)
-        for user in listed
-    ]
     leaving = dict(changes.leavers)
     gone = [PreviewedUser(user.address, "leave", leaving[user.id]) for user in stored if user.id in leaving]
     left = {user.address for user in gone}
-    stop = directory_plan.find_stop_reason(
-        changes,
-        listed,
-        directory_plan.count_states(stored),
-        directory.settings,
-        confirmed_leavers=directory.confirmed_leavers,
-    )
-    return DirectoryPreview([user for user in users if user.address not in left] + gone, stop)
+    users = [_preview_user(user, joining, skipped) for user in listed if user.account.address not in left]
+    return DirectoryPreview(users + gone, stop_reason)
+
+
+def _preview_user(user: ListedUser, joining: Collection[str], skipped: Mapping[str, str]) -> PreviewedUser:
+    id_, address = user.account.account_id, user.account.address
+    if user.excluded_reason is not None:
+        return PreviewedUser(address, "excluded", user.excluded_reason)
+    if id_ in joining:
+        return PreviewedUser(address, "connect", directory_plan.JOINED)
+    if id_ in skipped:
+        return PreviewedUser(address, "excluded", skipped[id_])
+    return PreviewedUser(address, "connected", directory_plan.JOINED)
 
 
 async def request_sync(

@@ -3,7 +3,7 @@
 Pure functions, which the preview and the sync share. Nothing here writes.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Final
@@ -70,6 +70,20 @@ def _matches(address: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(address, pattern) for pattern in patterns)
 
 
+def plan(
+    listed: Sequence[ListedUser],
+    stored: Sequence[StoredDirectoryUser],
+    settings: DirectorySettings,
+    *,
+    confirmed_leavers: int | None = None,
+) -> tuple[DirectoryChanges, str | None]:
+    """What a listing changes; with a reason, a person must look at it before it is applied."""
+    changes = compare(listed, stored)
+    present = sum(user.state in _PRESENT for user in stored)
+    reason = _find_stop_reason(changes, listed, present, settings, confirmed_leavers=confirmed_leavers)
+    return changes, reason
+
+
 def compare(listed: Sequence[ListedUser], stored: Sequence[StoredDirectoryUser]) -> DirectoryChanges:
     """Compare a complete listing with the stored users."""
     selected = {user.account.account_id: user.account for user in listed if user.excluded_reason is None}
@@ -110,19 +124,19 @@ def _joins_again(user: StoredDirectoryUser, account: Account) -> bool:
     return user.state in _LEFT or (user.state in _PRESENT and user.address != account.address)
 
 
-def find_stop_reason(
+def _find_stop_reason(
     changes: DirectoryChanges,
     listed: Sequence[ListedUser],
-    states: Mapping[DirectoryUserState, int],
+    present: int,
     settings: DirectorySettings,
     *,
     confirmed_leavers: int | None,
 ) -> str | None:
-    """Why a person must look at a listing before it is applied: it would let too many users leave.
+    """Whether a listing would let too many users leave.
 
     One leaver is always allowed, unless the listing selects no user.
     """
-    leaving, present = len(changes.leavers), sum(states.get(state, 0) for state in _PRESENT)
+    leaving = len(changes.leavers)
     if not leaving or (confirmed_leavers is not None and leaving <= confirmed_leavers):
         return None
     if not any(user.excluded_reason is None for user in listed):
@@ -133,10 +147,3 @@ def find_stop_reason(
             " Nothing was changed."
         )
     return None
-
-
-def count_states(stored: Sequence[StoredDirectoryUser]) -> dict[DirectoryUserState, int]:
-    counts = dict.fromkeys(DirectoryUserState, 0)
-    for user in stored:
-        counts[user.state] += 1
-    return counts

@@ -59,13 +59,8 @@ async def _list_and_apply(context: DirectoryContext, lease: Lease, directory: Di
     async with work.fenced_transaction(context.database, lease) as connection:
         stored = await directory_users.list_by_directory(connection, directory.id)
         current = await directories.get(connection, directory.id) or directory
-        changes = directory_plan.compare(listed, stored)
-        reason = directory_plan.find_stop_reason(
-            changes,
-            listed,
-            directory_plan.count_states(stored),
-            current.settings,
-            confirmed_leavers=current.confirmed_leavers,
+        changes, reason = directory_plan.plan(
+            listed, stored, current.settings, confirmed_leavers=current.confirmed_leavers
         )
         if reason is not None:
             await _stop(connection, directory, reason)
@@ -110,7 +105,7 @@ async def _apply(
     ):
         await directory_users.set_joining(connection, directory.id, accounts, reason)
     await directory_users.set_leaving(connection, changes.leavers)
-    await directories.record_listing(connection, directory.id)
+    await directories.record_listing(connection, directory.id, listed_users=len(listed))
     joining = [account.account_id for account in (*changes.returners, *changes.joiners)]
     due = [
         *(id_ for id_, _ in changes.leavers),
