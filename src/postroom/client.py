@@ -51,8 +51,15 @@ from postroom.api_types import (
     WebhookTestResult,
     WebhookWithSecret,
 )
+from postroom.directory_api_types import (
+    DirectoryDefinition,
+    DirectoryPreviewResource,
+    DirectoryResource,
+    DirectorySyncRequest,
+    DirectoryUserResource,
+)
 
-__all__ = ["ApiError", "NewOrder", "Postroom"]
+__all__ = ["ApiError", "DirectoryDefinition", "NewOrder", "Postroom"]
 
 ATTEMPTS: Final = 5
 LONGEST_WAIT_SECONDS: Final = 30.0
@@ -115,6 +122,37 @@ class Postroom:
     def sync(self, mailbox: UUID | str, *, full: bool = False) -> None:
         """Sync with the provider now; a full sync lists the whole mailbox again."""
         self._send("POST", f"/mailboxes/{mailbox}/sync", {"full": full}, RequestAccepted)
+
+    def directories(self) -> Iterator[DirectoryResource]:
+        return self._list("/directories", DirectoryResource)
+
+    def directory(self, directory: UUID | str) -> DirectoryResource:
+        return self._get(f"/directories/{directory}", DirectoryResource)
+
+    def directory_users(
+        self, directory: UUID | str, *, state: str | None = None
+    ) -> Iterator[DirectoryUserResource]:
+        return self._list(f"/directories/{directory}/users", DirectoryUserResource, state=state)
+
+    def preview_new_directory(self, definition: DirectoryDefinition) -> DirectoryPreviewResource:
+        """What the first sync of a directory would do. Nothing is stored."""
+        return self._send("POST", "/directories/preview", definition, DirectoryPreviewResource)
+
+    def add_directory(self, definition: DirectoryDefinition) -> DirectoryResource:
+        """Add a directory, or change the one with this name."""
+        return self._send("POST", "/directories", definition, DirectoryResource)
+
+    def preview_directory(self, directory: UUID | str) -> DirectoryPreviewResource:
+        return self._send("POST", f"/directories/{directory}/preview", None, DirectoryPreviewResource)
+
+    def sync_directory(self, directory: UUID | str, *, confirmed_leavers: int | None = None) -> None:
+        """Sync a directory now. With a number, that many users may leave."""
+        body = DirectorySyncRequest(confirmed_leavers)
+        self._send("POST", f"/directories/{directory}/sync", body, RequestAccepted)
+
+    def remove_directory(self, directory: UUID | str) -> None:
+        """Disconnect the mailboxes of a directory, and delete its credential."""
+        self._send("DELETE", f"/directories/{directory}", None, RequestAccepted)
 
     def folders(self, mailbox: UUID | str) -> Iterator[FolderResource]:
         return self._list(f"/mailboxes/{mailbox}/folders", FolderResource)

@@ -142,7 +142,7 @@ class Scope(StrEnum):
 
     READ = "read"  # mail, documents, records, events
     LEDGER = "ledger"  # the audit trail
-    MAILBOXES = "mailboxes"  # pause, resume, sync, policy; retry failures
+    MAILBOXES = "mailboxes"  # pause, resume, sync, policy; directories; retry failures
     DOCUMENTS = "documents"  # uploads, reviews, orders
     WEBHOOKS = "webhooks"  # outgoing webhooks
     ORGANIZATION = "organization"  # names of the organization

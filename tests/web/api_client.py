@@ -27,7 +27,14 @@ async def open_api_application(database, organization, home, **options):
     ):
         site = build_site(database, organization)
         context = ApiContext(
-            engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review, sandbox
+            engine.connect,
+            engine.blobs,
+            streams,
+            engine.remote,
+            engine.deliver,
+            engine.review,
+            sandbox,
+            engine.directories,
         )
         yield app.create(site, routes=api.routes(site, context, **options)), engine.blobs
 

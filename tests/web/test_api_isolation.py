@@ -25,6 +25,7 @@ COLUMNS = {
     "order": ("orders", "id"),
     "failure": ("failures", "id"),
     "webhook": ("webhooks", "id"),
+    "directory": ("directories", "id"),
     "delivery": ("deliveries", "id"),
 }
 REASON = {"reason": "wrong"}

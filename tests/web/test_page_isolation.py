@@ -24,6 +24,7 @@ COLUMNS = {
     "view": ("saved_views", "id"),
     "member": ("members", "id"),
     "webhook": ("webhooks", "id"),
+    "directory": ("directories", "id"),
 }
 WORDS = {
     "page": ["0"],

@@ -18,7 +18,8 @@ from web.sign_in_support import ORGANIZATION, create_session_sync
 pytestmark = needs_browser
 PAGES = (
     "/", "/health", "/mailboxes", "/messages", "/documents", "/records", "/orders", "/suppliers", "/search",
-    "/failures", "/subscriptions", "/webhooks", "/ledger", "/api-keys", "/members", "/settings", "/api",
+    "/failures", "/directories", "/subscriptions", "/webhooks", "/ledger", "/api-keys", "/members",
+    "/settings", "/api",
 )  # fmt: skip
 OUTSIDE = "http://tracker.invalid"
 # What a script says that runs: it is heard from every frame.

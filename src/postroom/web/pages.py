@@ -34,6 +34,7 @@ DEMO: Final = [("/demo", "Demo")]
 MORE: Final = [
     ("/health", "Health"),
     ("/failures", "Failures"),
+    ("/directories", "Directories"),
     ("/subscriptions", "Subscriptions"),
     ("/webhooks", "Webhooks"),
     ("/ledger", "Ledger"),

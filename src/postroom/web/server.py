@@ -28,6 +28,7 @@ from postroom.web import (
     bulk_decisions,
     business_lists,
     demo,
+    directories,
     document_files,
     document_viewer,
     documents,
@@ -51,6 +52,7 @@ from postroom.web.api.operations import ApiContext
 from postroom.web.connect import MailboxPagesContext
 from postroom.web.connection_limits import ConnectionLimits
 from postroom.web.demo import DemoContext
+from postroom.web.directories import DirectoryPagesContext
 from postroom.web.document_context import DocumentPagesContext
 from postroom.web.event_stream import EventStreams
 from postroom.web.ledger import LedgerPagesContext
@@ -127,6 +129,7 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
                 *suppliers.routes(document_pages),
                 *mailboxes.routes(MailboxPagesContext(engine.connect, engine.tokens, site)),
                 *ledger.routes(LedgerPagesContext(site, engine.ledger_keys.check, engine.ledger_heads)),
+                *directories.routes(DirectoryPagesContext(site, engine.directories)),
                 *subscriptions.routes(site),
                 *failures.routes(site),
                 *settings_page.routes(site, config.describe_settings(settings)),
@@ -157,7 +160,14 @@ def _build_site(engine: Engine) -> SiteContext:
 
 def _build_api_context(engine: Engine, streams: EventStreams, sandbox: FileSandbox) -> ApiContext:
     return ApiContext(
-        engine.connect, engine.blobs, streams, engine.remote, engine.deliver, engine.review, sandbox
+        engine.connect,
+        engine.blobs,
+        streams,
+        engine.remote,
+        engine.deliver,
+        engine.review,
+        sandbox,
+        engine.directories,
     )
 
 

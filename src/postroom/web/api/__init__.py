@@ -15,6 +15,7 @@ from postroom.web import pages
 from postroom.web.api import (
     api_keys,
     comments,
+    directories,
     documents,
     events,
     failures,
@@ -36,6 +37,7 @@ from postroom.web.sessions import SiteContext, member_route
 
 OPERATIONS: Sequence[Operation] = [
     *mail.OPERATIONS,
+    *directories.OPERATIONS,
     *documents.OPERATIONS,
     *comments.OPERATIONS,
     *reviews.OPERATIONS,

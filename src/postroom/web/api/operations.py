@@ -17,6 +17,7 @@ from starlette.requests import Request
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.flow.documents.value_checks import ReviewContext
 from postroom.flow.mailboxes.connect import ConnectContext
+from postroom.flow.mailboxes.directories import DirectoryContext
 from postroom.flow.outbound.deliver import DeliverContext
 from postroom.model import OrganizationId, Scope
 from postroom.ports import BlobStore, RemoteMailbox
@@ -52,6 +53,7 @@ class ApiContext:
     deliver: DeliverContext
     review: ReviewContext
     sandbox: FileSandbox
+    directories: DirectoryContext
 
 
 @dataclass(frozen=True, slots=True)
