@@ -53,19 +53,10 @@ def derive_id(directory: DirectoryId, account_id: str) -> UUID:
     return uuid5(directory, account_id)
 
 
-async def list_by_directory(
-    connection: Connection, directory: DirectoryId, states: Sequence[DirectoryUserState] = ()
-) -> list[StoredDirectoryUser]:
+async def list_by_directory(connection: Connection, directory: DirectoryId) -> list[StoredDirectoryUser]:
     cursor = connection.cursor(row_factory=class_row(StoredDirectoryUser))
     await cursor.execute(
-        "SELECT"
-        + _COLUMNS
-        + """
-        FROM directory_users
-        WHERE directory_id = %(directory)s AND (state = ANY (%(states)s) OR %(states)s = '{}')
-        ORDER BY address
-        """,
-        {"directory": directory, "states": [state.value for state in states]},
+        "SELECT" + _COLUMNS + "FROM directory_users WHERE directory_id = %s ORDER BY address", [directory]
     )
     return await cursor.fetchall()
 
