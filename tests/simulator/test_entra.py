@@ -462,7 +462,10 @@ def test_access_tokens_expire_by_the_simulators_clock(sim, login):
 
 
 def test_the_issuer_of_an_access_token_fits_its_version(sim, microsoft, address):
-    """Documented in "Access tokens in the Microsoft identity platform": Graph's tokens have version 1.0."""
+    """Graph's tokens have version 1.0.
+
+    "Access token claims reference", https://learn.microsoft.com/entra/identity-platform/access-token-claims-reference
+    """
     user = microsoft.connect(sim, address)
     claims = jwt.decode(user.tokens["access_token"], options={"verify_signature": False})
     assert (claims["ver"], claims["iss"]) == ("1.0", f"https://sts.windows.net/{claims['tid']}/")

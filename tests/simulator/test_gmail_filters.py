@@ -1,7 +1,8 @@
 """Gmail's filters, S/MIME certificates, client-side encryption and resumable uploads.
 
-Follows the discovery document `gmail:v1` and the guides "Manage Gmail filters" and "Upload attachments"
-(developers.google.com/workspace/gmail/api/guides).
+Follows the discovery document `gmail:v1`.
+"Manage Gmail filters", https://developers.google.com/workspace/gmail/api/guides/filter_settings
+"Upload attachments", https://developers.google.com/workspace/gmail/api/guides/uploads
 """
 
 import base64

@@ -29,7 +29,10 @@ def test_history_ids_have_gaps_and_the_response_has_the_newest(user):
 
 
 def test_the_history_id_of_the_newest_message_is_a_valid_start(user):
-    """Google's guide to synchronizing clients: store the historyId of the first message that the list has."""
+    """Clients store the historyId of the first message in the list.
+
+    "Synchronize clients with Gmail", https://developers.google.com/workspace/gmail/api/guides/sync
+    """
     newest = user.get("messages")["messages"][0]["id"]
     start = user.get(f"messages/{newest}", format="minimal")["historyId"]
     known = {message["id"] for message in user.pages("messages", "messages", includeSpamTrash=True)}

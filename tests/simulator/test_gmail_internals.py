@@ -99,7 +99,11 @@ def test_ids_are_reversible(key, initial_count, number):
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 20_000_000))
 def test_message_ids_sort_by_time_as_in_gmail(key, number):
-    """Public dumps of Gmail: the ID shifted right by 20 bits is the time of arrival in milliseconds."""
+    """Public dumps of Gmail: the ID shifted right by 20 bits is the time of arrival in milliseconds.
+
+    Google documents only that it is immutable:
+    "REST Resource: users.messages", https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.messages
+    """
     ids = make_mailbox_ids(key, 0)
     assert int(ids.to_message_id(number), 16) >> 20 == START_MS + number // 3
     assert ids.to_message_id(number) < ids.to_message_id(number + 3)
@@ -157,6 +161,7 @@ def test_attachment_ids_are_valid_only_in_their_mailbox(key, number, part, creat
     ],
 )
 def test_searches_are_parsed_as_in_gmail(text, term):
+    """Follows "Refine searches in Gmail", https://support.google.com/mail/answer/7190"""
     assert parse_search(text) == term
 
 

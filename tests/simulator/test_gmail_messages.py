@@ -124,7 +124,10 @@ def _list_base64url(user):
 
 
 def test_base64url_is_padded_by_default(user):
-    """RFC 4648 section 5 pads; clients decode with Python's strict urlsafe_b64decode."""
+    """RFC 4648, section 5, pads; clients decode with Python's strict urlsafe_b64decode.
+
+    "REST Resource: users.messages", https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.messages
+    """
     texts = _list_base64url(user)
     assert any(text.endswith("=") for text in texts)
     for text in texts:
@@ -232,7 +235,10 @@ def _send(user, raw):
 
 
 def test_sending_adds_missing_headers_and_hides_bcc_recipients(sim, google, owner, address):
-    """RFC 5322, sections 3.6 and 3.6.3."""
+    """RFC 5322, sections 3.6 and 3.6.3, which Gmail's messages follow.
+
+    "Create and send email messages", https://developers.google.com/workspace/gmail/api/guides/sending
+    """
     friend, hidden = (google.connect(sim, f"{name}.{address}") for name in ("friend", "hidden"))
     rest = f"To: {friend.address}\r\nSubject: Hi\r\n"
     sent = _send(owner, f"{rest}Bcc: {hidden.address}\r\n\r\nText".encode())
@@ -256,6 +262,10 @@ def test_sending_adds_missing_headers_and_hides_bcc_recipients(sim, google, owne
 
 
 def test_a_message_to_oneself_is_one_message_in_sent_mail_and_inbox(owner, address):
+    """A message has any number of labels, SENT and INBOX among them.
+
+    "Manage labels", https://developers.google.com/workspace/gmail/api/guides/labels
+    """
     before = owner.get("profile")["messagesTotal"]
     assert sorted(_send(owner, f"To: {address}\r\n\r\nx".encode())["labelIds"]) == ["INBOX", "SENT", "UNREAD"]
     draft = owner.post(
@@ -358,7 +368,10 @@ def _upload(user, path, metadata, raw, status=200):
 
 
 def test_multipart_uploads_keep_their_metadata(owner):
-    """Documented in "Upload attachments": the first part is the resource, the second the media."""
+    """The first part is the resource, the second the media.
+
+    "Upload attachments", https://developers.google.com/workspace/gmail/api/guides/uploads
+    """
     raw = make_message(To="x@example.org")
     inserted = _upload(owner, "messages", b'{"labelIds": ["STARRED", "INBOX"]}', raw)
     assert inserted["labelIds"] == ["INBOX", "STARRED"]

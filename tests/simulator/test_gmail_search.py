@@ -59,7 +59,7 @@ def test_search(sim, searchable, query, wanted):
     ],
 )
 def test_me_is_the_address_of_the_mailbox(sim, google, address, query, wanted):
-    """Documented in "Refine searches in Gmail"."""
+    """Follows "Refine searches in Gmail", https://support.google.com/mail/answer/7190"""
     user = google.connect(sim, address)
     messages = {
         "received": make_message(To=f"Me <{address}>"),

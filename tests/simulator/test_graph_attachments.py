@@ -76,6 +76,7 @@ def test_expanding_a_message_includes_its_attachments(user, message_path):
 
 
 def test_expanding_the_size_of_a_message_needs_its_number(user, message_path):
+    """Follows "Get singleValueLegacyExtendedProperty", https://learn.microsoft.com/graph/api/singlevaluelegacyextendedproperty-get"""
     raw = user.request("GET", f"{message_path}/$value").content
     by_number = "singleValueExtendedProperties($filter=id eq 'Long 0x0E08')"
     shown = user.get(message_path, **{"$select": "subject", "$expand": f"attachments,{by_number}"})
@@ -182,7 +183,10 @@ def test_attachment_ids_follow_the_id_type_and_belong_to_their_message(user, mes
     ],
 )
 def test_invitations_and_delivery_reports_are_no_attachments(user, kind, part):
-    """RFC 6047, section 2.4, and RFC 3464: these parts are for programs, in the place of a body."""
+    """RFC 6047, section 2.4, and RFC 3464: these parts are for programs, in the place of a body.
+
+    "message resource type" (`hasAttachments`), https://learn.microsoft.com/graph/api/resources/message
+    """
     text = "Content-Type: text/plain\r\n\r\nHello"
     parts = f"--b\r\n{text}\r\n--b\r\n{part}\r\n--b--\r\n"
     head = f"From: a@example.org\r\nContent-Type: multipart/{kind}; boundary=b"

@@ -316,7 +316,10 @@ def test_a_page_of_a_huge_mailbox_is_as_fast_as_of_a_small_one(sim, microsoft, a
 
 
 def test_following_one_link_repeatedly_does_not_expire_it(user):
-    """Documented in "Use delta query": a client repeats a request whose answer it did not receive."""
+    """A client repeats a request whose response it did not receive.
+
+    "Use delta query to track changes in Microsoft Graph data", https://learn.microsoft.com/graph/delta-query-overview
+    """
     _, link = user.delta(INBOX)
     user.simulation.deliver(user.address)
     for _ in range(5):

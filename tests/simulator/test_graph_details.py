@@ -81,6 +81,11 @@ def test_open_extensions_are_stored_with_a_message(user, message):
 
 
 def test_extended_properties_are_set_expanded_and_filtered(user, message):
+    """Follows "Create singleValueLegacyExtendedProperty",
+    https://learn.microsoft.com/graph/api/singlevaluelegacyextendedproperty-post-singlevalueextendedproperties
+
+    "Get singleValueLegacyExtendedProperty", https://learn.microsoft.com/graph/api/singlevaluelegacyextendedproperty-get
+    """
     mine = [{"id": COLOR, "value": "Green"}]
     draft = user.post("messages", {"subject": "Later", "singleValueExtendedProperties": mine})
     other = [{"id": COLOR, "value": "Red"}]
@@ -132,6 +137,8 @@ def test_extended_properties_with_several_values_are_set_expanded_and_filtered(u
 
 
 def test_a_flag_has_dates(user, message):
+    """Follows "followupFlag resource type", https://learn.microsoft.com/graph/api/resources/followupflag"""
+
     def set_flag(**flag):
         return user.request("PATCH", f"messages/{message}", json={"flag": flag})
 
@@ -145,11 +152,16 @@ def test_a_flag_has_dates(user, message):
 
 
 def test_receipts_of_a_received_message_can_be_requested(user, message):
+    """Follows "Update message", https://learn.microsoft.com/graph/api/message-update"""
     body = {"isReadReceiptRequested": True}
     assert user.request("PATCH", f"messages/{message}", json=body).json()["isReadReceiptRequested"]
 
 
 def test_a_deleted_message_can_be_restored(user, message):
+    """Follows "Delete message", https://learn.microsoft.com/graph/api/message-delete
+
+    "message: permanentDelete", https://learn.microsoft.com/graph/api/message-permanentdelete
+    """
     _, link = user.delta("messages/delta")
     count = len(user.get("messages")["value"])
     assert user.request("DELETE", f"messages/{message}").status_code == 204
@@ -224,6 +236,7 @@ def test_beta_answers_as_v1_with_its_own_links_and_properties(user, message):
 
 
 def test_version_1_of_the_openid_configuration_names_the_keys(user):
+    """Follows "OpenID Connect on the Microsoft identity platform", https://learn.microsoft.com/entra/identity-platform/v2-protocols-oidc"""
     configuration = user.http.get("/common/.well-known/openid-configuration").json()
     assert configuration["issuer"] == "https://sts.windows.net/{tenantid}/"
     assert user.http.get(configuration["jwks_uri"]).json()["keys"]

@@ -116,7 +116,7 @@ def test_folders_are_filtered_ordered_and_selected(user):
 
 
 def test_expanding_shows_one_level_of_child_folders(user):
-    """Documented in "List mailFolders" and in the OpenAPI of mailFolders."""
+    """Follows "List mailFolders", https://learn.microsoft.com/graph/api/user-list-mailfolders"""
     parent = add(user, "Projects")
     child = add(user, "Paris", parent=parent["key"])
     shown = user.get(f"mailFolders/{parent['id']}", **{"$expand": "childFolders"})

@@ -33,7 +33,10 @@ def test_updates_change_the_state_and_the_change_key(user, message):
 
 
 def test_the_inbox_part_of_a_message_can_be_changed(user, message):
-    """Documented in message: update (inferenceClassification) and "Manage Focused Inbox"."""
+    """Follows "Update message", https://learn.microsoft.com/graph/api/message-update
+
+    "Manage Focused Inbox", https://learn.microsoft.com/graph/api/resources/manage-focused-inbox
+    """
     before = user.get(message)["inferenceClassification"]
     _, link = user.delta("mailFolders/inbox/messages/delta")
     wanted = "other" if before == "focused" else "focused"
@@ -135,7 +138,10 @@ def _to(address, **more):
 
 
 def test_only_the_sender_sees_the_bcc_recipients(sim, microsoft, user):
-    """RFC 5322, section 3.6.3."""
+    """RFC 5322, section 3.6.3.
+
+    "user: sendMail", https://learn.microsoft.com/graph/api/user-sendmail
+    """
     open_, hidden = (microsoft.connect(sim, f"{name}-{user.address}") for name in ("open", "hidden"))
     bcc = [{"emailAddress": {"address": hidden.address}}]
     assert (
@@ -161,6 +167,7 @@ def test_only_the_sender_sees_the_bcc_recipients(sim, microsoft, user):
 
 
 def test_sent_mime_gets_the_headers_it_lacks(sim, microsoft, user):
+    """Follows "Send Outlook messages using MIME format", https://learn.microsoft.com/graph/outlook-send-mime-message"""
     other = microsoft.connect(sim, f"other-{user.address}")
     raw = base64.b64encode(f"To: {other.address}\r\n\r\nText".encode())
     assert (
@@ -175,7 +182,10 @@ def test_sent_mime_gets_the_headers_it_lacks(sim, microsoft, user):
 
 
 def test_custom_headers_receipts_and_importance_are_sent(sim, microsoft, user):
-    """Documented in the message resource and in user: sendMail."""
+    """Follows "message resource type", https://learn.microsoft.com/graph/api/resources/message
+
+    "user: sendMail", https://learn.microsoft.com/graph/api/user-sendmail
+    """
     other = microsoft.connect(sim, f"other-{user.address}")
     more = {
         "internetMessageHeaders": [{"name": "x-custom", "value": "one"}, {"name": "X-Two", "value": "zwölf"}],
@@ -212,7 +222,7 @@ def test_invalid_custom_headers_are_refused(user, headers, code):
 
 
 def test_drafts_accept_the_documented_properties_in_updates(user):
-    """Documented in message: update."""
+    """Follows "Update message", https://learn.microsoft.com/graph/api/message-update"""
     path = f"messages/{user.post('messages', _to('a@example.com', importance='high'))['id']}"
     wanted = {"isReadReceiptRequested": True, "internetMessageId": "<x@example.com>", "importance": "normal"}
     assert user.request("PATCH", path, json=wanted).status_code == 200
@@ -221,7 +231,9 @@ def test_drafts_accept_the_documented_properties_in_updates(user):
 
 
 def test_sending_as_someone_else_is_denied(sim, microsoft, user):
-    """Documented in "Send Outlook messages from another user"."""
+    """Follows "Send Outlook messages from another user",
+    https://learn.microsoft.com/graph/outlook-send-mail-from-other-user
+    """
     other = microsoft.connect(sim, f"other-{user.address}")
     foreign = {"emailAddress": {"address": "chief@example.com"}}
     for name in ("from", "sender"):

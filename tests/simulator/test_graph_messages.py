@@ -166,7 +166,10 @@ def test_a_draft_without_a_from_header_is_from_the_owner(user: MicrosoftUser):
 
 
 def test_a_draft_has_a_received_date(user: MicrosoftUser):
-    """Microsoft, "Create message": the response to a new draft has a `receivedDateTime`."""
+    """The response to a new draft has a `receivedDateTime`.
+
+    "Create message", https://learn.microsoft.com/graph/api/user-post-messages
+    """
     draft = user.post("messages", {"subject": "Later"})
     assert draft["receivedDateTime"] == draft["createdDateTime"]
     listed = user.get("mailFolders/drafts/messages?$orderby=receivedDateTime desc&$top=1")["value"]

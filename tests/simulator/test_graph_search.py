@@ -1,6 +1,8 @@
 """`$search` over Graph: the Keyword Query Language that Microsoft documents for message collections.
 
-The sources are "Use the $search query parameter" in Microsoft Graph's documentation and [MS-KQL].
+"Use the $search query parameter", https://learn.microsoft.com/graph/search-query-parameter
+"Keyword Query Language (KQL) syntax reference",
+https://learn.microsoft.com/sharepoint/dev/general-development/keyword-query-language-kql-syntax-reference
 """
 
 from contextlib import ExitStack

@@ -1,4 +1,9 @@
-"""Endpoints that only the providers have answer 501, in the body and once in the log."""
+"""Endpoints that only the providers have answer 501, in the body and once in the log.
+
+RFC 9110, section 15.6.2, defines 501. Which endpoints the providers have:
+"Microsoft Graph REST API v1.0 endpoint reference", https://learn.microsoft.com/graph/api/overview
+"Gmail API", https://developers.google.com/workspace/gmail/api/reference/rest
+"""
 
 import httpx2
 import pytest
