@@ -28,7 +28,7 @@ def encode(raw: bytes) -> str:
     return base64.urlsafe_b64encode(raw).decode()
 
 
-def make_body(path: str, subject: str, thread: str) -> dict[str, Any]:
+def make_body(path: str, subject: str, thread: object) -> dict[str, Any]:
     message = {"raw": encode(make_message(subject)), "threadId": thread}
     return {"message": message} if path == "drafts" else message
 
@@ -63,6 +63,9 @@ def test_an_unknown_thread_is_refused(owner: GoogleUser, path: str):
     assert unknown["message"] == "Requested entity was not found."
     invalid = owner.expect_error(400, path, "POST", json=make_body(path, "Lunch", "lunch"))
     assert invalid["message"] == "Invalid thread_id value"
+    for wrong in (5, ["x"], True):
+        body = make_body(path, "Lunch", wrong)
+        assert "TYPE_STRING" in owner.expect_error(400, path, "POST", json=body)["message"]
 
 
 def test_the_recipient_of_a_message_without_references_gets_a_new_thread(

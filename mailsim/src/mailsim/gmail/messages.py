@@ -16,6 +16,7 @@ from mailsim.gmail.errors import bad_request
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import is_message_id
 from mailsim.gmail.listing import list_page
+from mailsim.gmail.parameters import check_type
 from mailsim.initial_states import get_arrival_state
 from mailsim.message_state import MessageState, with_labels
 
@@ -177,7 +178,7 @@ def find_named_thread(context: GmailCallContext, raw: bytes, message: Mapping[st
 
     Otherwise the headers of the message decide.
     """
-    thread_id = message.get("threadId", "")
+    thread_id: str | None = check_type("threadId", message.get("threadId"), str)
     if not thread_id:
         return None
     if not is_message_id(thread_id):

@@ -105,11 +105,12 @@ def check_properties(value: Mapping[str, Any], known: Mapping[str, type]) -> dic
         if wanted is None:
             text = f'Invalid JSON payload received. Unknown name "{name}": Cannot find field.'
             raise bad_field("", text)
-        checked[name] = _check_type(name, item, wanted)
+        checked[name] = check_type(name, item, wanted)
     return {name: item for name, item in checked.items() if item is not None}
 
 
-def _check_type(name: str, item: Any, wanted: type) -> Any:
+def check_type(name: str, item: Any, wanted: type) -> Any:
+    """Return the value of a property, or raise if it has another type than Google documents."""
     if item is None:
         return None
     if wanted is list:
