@@ -30,7 +30,7 @@ def write(folder: Path, text: str) -> Path:
 
 def player(sim: Simulation) -> MailSimulator:
     sim.post("reset")
-    return MailSimulator(sim.http, sim.https, sim.ca, {})
+    return MailSimulator(sim.http)
 
 
 SCENARIO = """

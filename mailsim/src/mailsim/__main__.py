@@ -104,7 +104,7 @@ def _play(arguments: Sequence[str]) -> None:
         raise InvalidRequest(f"{url!r} is not a URL of mailsim, such as http://127.0.0.1:8026")
     try:
         read_scenario(Path(parsed.file))  # a mistake is named even if no mailsim runs
-        play_scenario(MailSimulator(url, "", "", {}), Path(parsed.file), _report)
+        play_scenario(MailSimulator(url), Path(parsed.file), _report)
     except OSError as error:
         raise InvalidRequest(f"cannot reach mailsim at {url}: {error}") from error
 
@@ -212,7 +212,7 @@ def _parse_command(arguments: Sequence[str] | None) -> CommandOptions:
         manual=parsed.clock == "manual",
         start=_parse_time(parsed.start) if parsed.start else None,
         supervised=parsed.supervised,
-        show_clients=parsed.show_clients or (sys.stdout.isatty() and sys.stderr.isatty()),
+        show_clients=parsed.show_clients or (is_for_person and sys.stderr.isatty()),
         hosts=parsed.allow_host,
         saved=read_file(Path(parsed.load)) if parsed.load else None,
         scenario=scenario,
@@ -313,7 +313,7 @@ def _start(command: CommandOptions, sim: Simulator, tls_files: TlsFiles, failure
             sys.stderr.write(explain_first_steps(ready))
         sys.stderr.write(explain_clients(ready))
     if command.scenario is not None:
-        _play_in_thread(MailSimulator(sim.base_urls["http"], "", "", {}), command.scenario, failures)
+        _play_in_thread(MailSimulator(sim.base_urls["http"]), command.scenario, failures)
 
 
 def _play_in_thread(simulator: MailSimulator, scenario: Path, failures: list[str]) -> None:

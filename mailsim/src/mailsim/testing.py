@@ -9,7 +9,7 @@ import subprocess
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import IO, Any, Final
@@ -40,12 +40,17 @@ CALL_SECONDS: Final = 120
 
 @dataclass(frozen=True, slots=True)
 class MailSimulator:
-    """A running mailsim. `clients` holds the preregistered OAuth client of each provider."""
+    """A running mailsim. `clients` holds the preregistered OAuth client of each provider.
+
+    The URL is enough to control it; a scenario needs no more.
+    """
 
     url: str
-    https_url: str
-    ca: str  # path of the certificate authority of `https_url`
-    clients: Mapping[ProviderName, Mapping[str, str]]
+    https_url: str = ""
+    ca: str = ""  # path of the certificate authority of `https_url`
+    clients: Mapping[ProviderName, Mapping[str, str]] = field(
+        default_factory=dict[ProviderName, Mapping[str, str]]
+    )
 
     @property
     def gmail_url(self) -> str:

@@ -23,6 +23,7 @@ COOKIE = "ESTSAUTH"
 ResponseMode = Literal["query", "fragment", "form_post"]
 PROMPTS = frozenset({"", "login", "none", "consent", "select_account", "create"})
 _CHALLENGE = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+_MAX_FORM = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +41,8 @@ class EntraAuthorizationRequest:
 
 async def authorize(entra: EntraContext, request: Request) -> Response:
     """Handle GET, the decision posted by the consent page, and a request sent as a form."""
-    form = parse_form(request.url.query)
-    decision: dict[str, str] = {}
-    if request.method == "POST":
-        decision = parse_form((await request.body())[:65536].decode("utf-8", "replace"))
-        form = form or decision
+    decision = await read_form(request)
+    form = _parse_form(request.url.query) or decision
     try:
         parsed = _parse_request(entra, request.path_params["tenant"], form)
     except EntraError as error:
@@ -55,7 +53,13 @@ async def authorize(entra: EntraContext, request: Request) -> Response:
         return _redirect_back(entra, parsed, _error_parameters(entra, request, error))
 
 
-def parse_form(text: str) -> dict[str, str]:
+async def read_form(request: Request) -> dict[str, str]:
+    """Return the fields of a posted form; a GET has none."""
+    body = (await request.body())[:_MAX_FORM] if request.method == "POST" else b""
+    return _parse_form(body.decode("utf-8", "replace"))
+
+
+def _parse_form(text: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(text, max_num_fields=100))
     except ValueError:
@@ -218,12 +222,8 @@ def _error_page(entra: EntraContext, request: Request, error: EntraError) -> Res
 
 async def admin_consent(entra: EntraContext, request: Request) -> Response:
     """Handle an administrator's consent to an application's roles in the whole tenant."""
-    form = parse_form(request.url.query)
-    decision = (
-        parse_form((await request.body())[:65536].decode("utf-8", "replace"))
-        if request.method == "POST"
-        else {}
-    )
+    form = _parse_form(request.url.query)
+    decision = await read_form(request)
     try:
         parsed = _parse_request(entra, request.path_params["tenant"], form)
     except EntraError as error:

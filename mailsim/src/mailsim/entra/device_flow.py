@@ -9,7 +9,7 @@ from starlette.responses import HTMLResponse, Response
 from mailsim.device_codes import DeviceSignIn
 from mailsim.entra import pages, scopes
 from mailsim.entra.aadsts import EntraError
-from mailsim.entra.authorize import parse_form
+from mailsim.entra.authorize import read_form
 from mailsim.entra.context import EntraContext, base_url
 from mailsim.entra.directory import EntraUser
 from mailsim.registry import OAuthApplication
@@ -17,7 +17,6 @@ from mailsim.registry import OAuthApplication
 DEVICE_GRANTS = frozenset({"urn:ietf:params:oauth:grant-type:device_code", "device_code"})
 DEVICE_SECONDS = 900
 INTERVAL = 5
-_MAX_FORM = 65_536
 
 
 def start_sign_in(entra: EntraContext, request: Request, form: dict[str, str]) -> dict[str, str | int]:
@@ -78,10 +77,7 @@ async def show_device_page(entra: EntraContext, request: Request) -> Response:
 
     A program posts `otc` (the code), `account` and `decision` (`allow` or `deny`) at once.
     """
-    form = dict(request.query_params)
-    if request.method == "POST":
-        body = (await request.body())[:_MAX_FORM].decode("utf-8", "replace")
-        form = parse_form(body)
+    form = await read_form(request) if request.method == "POST" else dict(request.query_params)
     user_code = form.get("otc", "")
     sign_in = entra.sim.device_codes.find_open(user_code, "outlook") if user_code else None
     if sign_in is None:

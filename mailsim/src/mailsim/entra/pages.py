@@ -75,7 +75,7 @@ def render_code_form(code: str) -> str:
         f'<p class="note">Simulated Microsoft sign-in</p><h1>Enter code</h1>{problem}'
         "<p>Enter the code displayed on your app or device.</p>"
         f'<form method="post"><input name="otc" aria-label="Code" value="{escape(code)}" required autofocus>'
-        '<div class="buttons"><button value="allow">Next</button></div></form>',
+        '<div class="buttons"><button>Next</button></div></form>',
     )
 
 

@@ -78,15 +78,12 @@ def exchange_device_code(
         raise OAuthError(403, "access_denied", "Forbidden")
     account = google.find_account(sign_in.address)
     if account is None:
-        early = sign_in.record_poll(now)
-        raise _slow_down() if early else OAuthError(428, "authorization_pending", "Precondition Required")
+        if sign_in.record_poll(now):
+            raise OAuthError(403, "slow_down", "Forbidden")
+        raise OAuthError(428, "authorization_pending", "Precondition Required")
     google.sim.device_codes.finish(sign_in)
     authorized = AuthorizedRequest(client, "", sign_in.scopes, offline=True, consent_forced=True)
     return google.grants.grant_tokens(account, authorized, now)
-
-
-def _slow_down() -> OAuthError:
-    return OAuthError(403, "slow_down", "Forbidden")
 
 
 async def show_device_page(google: GoogleContext, request: Request) -> Response:
@@ -119,7 +116,7 @@ def _render_code_form(user_code: str) -> Response:
     body = (
         f"<h1>Connect a device</h1>{problem}<p>Enter the code displayed on your device</p>"
         f'<form method="post"><input name="user_code" aria-label="Code" value="{html.escape(user_code)}" '
-        'required autofocus><nav><button value="allow">Continue</button></nav></form>'
+        "required autofocus><nav><button>Continue</button></nav></form>"
     )
     return render_html("Connect a device (simulated)", body, 400 if user_code else 200)
 
