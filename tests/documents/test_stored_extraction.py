@@ -105,7 +105,7 @@ def test_issuer_keys_are_valid_identifiers_in_order_of_reliability():
 
 
 def test_corrections_do_not_apply_to_another_supplier_with_the_same_layout():
-    lesson = FieldCorrection("supplier", "Seite 1", "Xenon GmbH", "vat_id=de136695976")
-    assert correction_applies(lesson, {"vat_id": "vat_id=de136695976"})
-    assert correction_applies(lesson, {})
-    assert not correction_applies(lesson, {"vat_id": "vat_id=de811128135"})
+    correction = FieldCorrection("supplier", "Seite 1", "Xenon GmbH", "vat_id=de136695976")
+    assert correction_applies(correction, {"vat_id": "vat_id=de136695976"})
+    assert correction_applies(correction, {})
+    assert not correction_applies(correction, {"vat_id": "vat_id=de811128135"})

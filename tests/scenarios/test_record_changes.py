@@ -202,14 +202,14 @@ async def test_a_voided_record_teaches_and_denies_nothing(document_room, do):
 
 
 async def test_a_correction_teaches_only_while_its_record_has_that_value(document_room, do, owner):
-    """The lesson of a correction follows the record: a voided or corrected one teaches nothing."""
+    """What a correction teaches follows the record: a voided or corrected one teaches nothing."""
     document, other = await read_notes(document_room, note(NUMBER), note("Contract note number: CN1002"))
 
     async def learned():
         async with document_room.transaction() as connection:
             extraction = await records.get_newest_extraction(connection, document.id)
             found = await reviews.find_corrections(connection, parties=[], layout=extraction.layout)
-        return {name: [each.right_value for each in lessons] for name, lessons in found.items()}
+        return {name: [each.right_value for each in corrections] for name, corrections in found.items()}
 
     await do("correct", document.record_id, {"broker": "Northgate"})
     assert await learned() == {"broker": ["Northgate"]}
