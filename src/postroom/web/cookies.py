@@ -1,4 +1,4 @@
-"""Cookies of this site: for scripts unreadable, for this host only, and over https only where the site is.
+"""Cookies of this site: hidden from scripts, limited to this host, secure if the site uses https.
 
 With the prefix `__Host-`, browsers reject a cookie that another host of the same domain, or plain http, sets.
 """

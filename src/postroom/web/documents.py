@@ -1,4 +1,4 @@
-"""Document pages: one document with its fields, review decisions.
+"""Document pages: one document with its fields, and the decisions of its review.
 
 The list is in `business_lists`, the fields are in `field_views`, what surrounds a review in `review_view`,
 the record in `records`, images in `document_viewer`. The decisions are in `flow.documents.review`.

@@ -1,4 +1,4 @@
-"""A symbolic link to the server's socket directory, for homes with a too long path.
+"""A symbolic link to the server's socket directory, for homes whose path is too long for a socket.
 
 A socket path is limited to 107 bytes. The server binds its socket by a relative name; only clients need a
 path. If the real path is unusable, they use a link in a private directory with a random name, and the home
