@@ -79,7 +79,13 @@ def read_credential(options: AppOnlyOptions, provider: ProviderName) -> AppCrede
         app_credential_input.check_folder(provider, options.folder)
         return app_credential_input.build_credential(provider, read_input(options))
     except InvalidField as error:
-        raise OperatorError(str(error)) from None
+        raise to_option_error(error) from None
+
+
+def to_option_error(error: InvalidField) -> OperatorError:
+    """The same error for a command. A file with the wrong content is no wrong use of the command."""
+    kind = OperatorError if error.field in {"key", "certificate"} else SettingsError
+    return kind(str(error))
 
 
 def read_input(options: AppOnlyOptions) -> "CredentialInput":

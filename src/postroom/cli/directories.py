@@ -12,7 +12,7 @@ from postroom.cli import app_credentials as applications
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.mailboxes import MailboxCommandContext, run_command
 from postroom.cli.options import JsonOption
-from postroom.errors import InvalidField, OperatorError, SettingsError
+from postroom.errors import InvalidField, OperatorError
 from postroom.model import ContentPolicy, ProviderName
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def add(
             name, provider, applications.read_input(options), admin, settings
         )
     except InvalidField as error:
-        raise SettingsError(str(error)) from None
+        raise applications.to_option_error(error) from None
     return run_command(lambda context: _add(context, wanted, dry_run=dry_run, json=json))
 
 

@@ -42,11 +42,11 @@ def build_credential(provider: ProviderName, given: CredentialInput) -> AppCrede
     if HAS_SERVICE_ACCOUNTS[provider]:
         if given.key is None or any(astuple(replace(given, key=None))):
             raise InvalidField(
-                "Gmail needs the JSON key of a service account, and no other credential.", field="key"
+                "Gmail needs the JSON key of a service account, and no other credential.", field="provider"
             )
         return _parse_key(given.key)
     if given.key is not None:
-        raise InvalidField("The key of a service account opens Gmail mailboxes only.", field="key")
+        raise InvalidField("The key of a service account opens Gmail mailboxes only.", field="provider")
     if not (given.tenant_id and given.client_id):
         raise InvalidField(
             "Microsoft 365 needs the tenant and the client ID of the application.", field="tenant_id"
@@ -99,5 +99,5 @@ def _check_certificate(text: str) -> None:
         serialization.load_pem_private_key(text.encode(), password=None)
     except (ValueError, TypeError):
         raise InvalidField(
-            "The certificate must contain its unencrypted private key, both in PEM.", field="certificate"
+            "The PEM must contain a certificate and its unencrypted private key.", field="certificate"
         ) from None
