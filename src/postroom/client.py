@@ -11,7 +11,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from email.message import Message as Headers
 from typing import Any, Final, Literal, TypeVar
 from uuid import UUID, uuid4
@@ -51,6 +51,7 @@ from postroom.api_types import (
     WebhookTestResult,
     WebhookWithSecret,
 )
+from postroom.api_types.suppliers import SupplierResource
 from postroom.directory_api_types import (
     DirectoryDefinition,
     DirectoryPreviewResource,
@@ -66,6 +67,8 @@ LONGEST_WAIT_SECONDS: Final = 30.0
 Result = TypeVar("Result")
 # A value, or the rows of a table; None or "" if the document does not contain the field.
 Correction = str | Sequence[Mapping[str, str | None]] | None
+# A value of a filter: the client sends its text.
+Filter = str | float | date | UUID | None
 QueryValue = str | int | float | bool | UUID | datetime | None
 
 
@@ -172,9 +175,9 @@ class Postroom:
     def messages_of_thread(self, thread: int) -> Iterator[MessageResource]:
         return self._list(f"/threads/{thread}/messages", MessageResource)
 
-    def search(self, words: str) -> Iterator[MessageResource]:
+    def search(self, words: str, **filters: Filter) -> Iterator[MessageResource]:
         """Search the messages of all mailboxes."""
-        return self._list("/messages", MessageResource, q=words)
+        return self._filter("/messages", MessageResource, filters, q=words)
 
     def message(self, message: int) -> MessageDetail:
         return self._get(f"/messages/{message}", MessageDetail)
@@ -192,9 +195,9 @@ class Postroom:
     # Documents and records.
 
     def documents(
-        self, *, state: str | None = None, pipeline: str | None = None
+        self, *, state: str | None = None, pipeline: str | None = None, **filters: Filter
     ) -> Iterator[DocumentResource]:
-        return self._list("/documents", DocumentResource, state=state, pipeline=pipeline)
+        return self._filter("/documents", DocumentResource, filters, state=state, pipeline=pipeline)
 
     def document(self, document: UUID | str) -> DocumentDetail:
         return self._get(f"/documents/{document}", DocumentDetail)
@@ -264,9 +267,11 @@ class Postroom:
     def reject(self, review: int, reason: str) -> ReviewResource:
         return self._send("POST", f"/reviews/{review}/reject", {"reason": reason}, ReviewResource)
 
-    def records(self, *, kind: str | None = None, state: str = "confirmed") -> Iterator[RecordResource]:
+    def records(
+        self, *, kind: str | None = None, state: str = "confirmed", **filters: Filter
+    ) -> Iterator[RecordResource]:
         """The confirmed records, or those in another state, or `all`."""
-        return self._list("/records", RecordResource, kind=kind, state=state)
+        return self._filter("/records", RecordResource, filters, kind=kind, state=state)
 
     def record(self, record: UUID | str) -> RecordResource:
         return self._get(f"/records/{record}", RecordResource)
@@ -315,8 +320,11 @@ class Postroom:
         """Replace the names. Without any, addressees are not checked."""
         return self._send("POST", "/organization/names", {"names": names}, OrganizationNames).names
 
-    def orders(self, *, state: str | None = None) -> Iterator[OrderResource]:
-        return self._list("/orders", OrderResource, state=state)
+    def suppliers(self, **filters: Filter) -> Iterator[SupplierResource]:
+        return self._filter("/suppliers", SupplierResource, filters)
+
+    def orders(self, *, state: str | None = None, **filters: Filter) -> Iterator[OrderResource]:
+        return self._filter("/orders", OrderResource, filters, state=state)
 
     def order(self, order: UUID | str) -> OrderResource:
         return self._get(f"/orders/{order}", OrderResource)
@@ -395,6 +403,13 @@ class Postroom:
             cursor = page.next
             if cursor is None:
                 return
+
+    def _filter(
+        self, path: str, kind: type[Result], filters: Mapping[str, Filter], /, **query: QueryValue
+    ) -> Iterator[Result]:
+        """A list with the filters of its page. `from_` is `from`, which Python reserves."""
+        texts = {name.removesuffix("_"): str(value) for name, value in filters.items() if value is not None}
+        return self._list(path, kind, **query, **texts)
 
     def _get(self, path: str, kind: type[Result], /, **query: QueryValue) -> Result:
         return msgspec.json.decode(self._fetch("GET", path, **query), type=kind)

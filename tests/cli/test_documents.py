@@ -186,6 +186,38 @@ def _assert_correction_is_shown(run, name, read, database_url):
     assert re.search(r"^noted +check digits of vat_id: they are wrong$", shown, re.MULTILINE)
 
 
+@pytest.mark.parametrize(
+    "arguments, problem",
+    [
+        (("records", "list", "--due", "soon"), "due must be one of overdue, week."),
+        (("documents", "list", "--min", "much"), "min must be a number such as 119.00."),
+        (("orders", "list", "--sort", "colour"), "sort must be one of created, -created, reference"),
+        (("messages", "list", "--from", "monday"), "from must be a date such as 2026-03-01."),
+    ],
+)
+def test_invalid_filter_is_an_error_that_names_the_values(command, arguments, problem):
+    code, printed, complaint = command(*arguments)
+    assert (code, printed) == (ExitCode.USAGE, "")
+    assert problem in complaint
+
+
+def _assert_filters_select(run, facts):
+    """One record, linked to an order, is found by filters that fit and by no others."""
+    lists = {
+        "documents": (("--q", facts["number"], "--sort", "-amount"), ("--min", "99999999")),
+        "records": (("--order", "linked"), ("--order", "missing")),
+        "orders": (("--state", "matched"), ("--state", "open")),
+        "suppliers": (("--kind", "invoice"), ("--q", "nobody")),
+    }
+    for name, (fitting, other) in lists.items():
+        assert len(json.loads(run(name, "list", *fitting, "--json"))) == 1, name
+        assert json.loads(run(name, "list", *other, "--json")) == [], name
+    assert facts["number"] in run("documents", "export", "--until", "2999-12-31", "--format", "csv")
+    assert facts["number"] not in run("documents", "export", "--from", "2999-12-31", "--format", "csv")
+    assert "SUPPLIER" in run("suppliers", "list")
+    assert "No messages match." in run("messages", "list", "--attachments", "yes")
+
+
 def test_record_is_linked_corrected_reopened_and_voided(run, refused, read_all, tmp_path):
     run("documents", "add", "bill.pdf")
     read_all()
@@ -197,6 +229,7 @@ def test_record_is_linked_corrected_reopened_and_voided(run, refused, read_all, 
     [listed] = json.loads(run("records", "list", "--json"))
     assert (listed["order"], listed["state"]) == ("O-1", "confirmed")
     record = listed["record"][:8]
+    _assert_filters_select(run, facts)
     assert re.search(rf"^O-1 +invoice +matched +{record}", run("orders", "list"), re.MULTILINE)
     why = ("--reason", "misread", "--as", "Ann")
     assert "fail a check: net + vat = gross" in refused(

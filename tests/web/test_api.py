@@ -466,7 +466,11 @@ async def test_rate_limit_returns_retry_after(database, organization, tmp_path):
         ("/mailboxes/00000000-0000-4000-8000-000000000000", 404),
         ("/threads/-1", 404),
         ("/threads/99999999999999999999999", 404),
-        ("/messages", 400),
+        ("/messages?sort=subject", 400),
+        ("/messages?cursor=eyJ9", 400),
+        ("/documents?due=never", 400),
+        ("/records?min=much", 400),
+        ("/records?from=yesterday", 400),
         ("/nothing", 404),
     ],
 )

@@ -72,9 +72,7 @@ async def test_api_never_reaches_another_organization(
                 assert answer.status_code == 404, (operation.name, answer.text)
             for operation in OPERATIONS:
                 if "{" not in operation.path and operation.method == "GET":
-                    answer = await stranger.get(
-                        operation.path, params={"q": "x"} if operation.path == "/messages" else {}
-                    )
+                    answer = await stranger.get(operation.path)
                     is_missing = operation.path == "/key" and "cookie" in headers  # a member has none
                     assert answer.status_code == (404 if is_missing else 200), answer.text
                     for table, row in ours.whole.items():

@@ -251,3 +251,31 @@ async def test_trades_have_columns_of_their_own(visitor, owner, organization):
         "US0378331005", "Buy", "1,000", "47.694", "47,694.00 USD", "2026-02-04", "Tarnbrook"
     ]  # fmt: skip
     assert "Bought: <strong>47,694.00</strong> USD" in page
+
+
+async def test_api_has_the_filters_of_the_pages(api, ask, confirm):
+    await ask(number="R-7", gross="1019.50", net="856.72", vat="162.78", due_on="2026-03-01")
+    zebra, _ = await confirm(number="R-8", supplier="Zebra GmbH")
+    acme, _ = await confirm(number="R-9", gross="50.00", net="40.00", vat="10.00", issued_on="2026-01-31")
+
+    async def find(path, **params):
+        answer = await api.get(path, params=params)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    documents = await find("/documents", min="100", due="overdue", state="needs_review")
+    assert len(documents["data"]) == 1
+    assert len((await find("/documents", q="zeb"))["data"]) == 1
+    assert len((await find("/documents", sort="amount"))["data"]) == 3
+    by_amount = await find("/records", sort="-amount", limit=1)
+    assert [record["id"] for record in by_amount["data"]] == [zebra["id"]]
+    following = await find("/records", sort="-amount", cursor=by_amount["next"])
+    assert ([record["id"] for record in following["data"]], following["next"]) == ([acme["id"]], None)
+    until = await find("/records", until="2026-01-31")
+    assert [record["fields"]["number"] for record in until["data"]] == ["R-9"]
+    assert (await find("/records", order="linked"))["data"] == []
+    [supplier] = (await find("/suppliers", q="zebra"))["data"]
+    assert (supplier["name"], supplier["records"]) == ("Zebra GmbH", 1)
+    of_supplier = await find("/records", supplier=supplier["id"])
+    assert [record["id"] for record in of_supplier["data"]] == [zebra["id"]]
+    assert "`sort` must be one of" in (await api.get("/records?sort=colour")).json()["detail"]

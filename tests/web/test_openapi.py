@@ -8,20 +8,21 @@ from postroom.web.api import OPERATIONS, openapi
 from web.api_client import build_client, open_api_application
 
 SCHEMAS = {
-    "ApiKey", "Arrival", "Assignment", "Attachment", "ChangeReason", "Comment", "Confirmation", "Delivery",
-    "Directory", "DirectoryDefinition", "DirectoryPreview", "DirectorySyncRequest", "DirectoryUser",
+    "ApiKey", "Arrival", "Assignment", "Attachment", "ChangeReason", "Comment", "Confirmation",
+    "CurrencyAmount", "Delivery", "Directory", "DirectoryDefinition", "DirectoryPreview",
+    "DirectorySyncRequest", "DirectoryUser",
     "Document", "DocumentDetail", "DocumentPassword", "DocumentSplit", "EventBatch", "Extraction",
     "FailedCheck", "Failure", "FeedEvent", "Folder", "LedgerEntry", "MailEvent", "Mailbox", "MailboxChange",
     "Message", "MessageContent", "MessageDetail", "NewComment", "NewOrder", "NewOrders", "NewWebhook",
     "Order", "OrderImportResult", "OrganizationNames", "PreviewedUser", "Problem", "Record",
     "RecordCorrection", "RecordMerge", "RecordSplit", "RecordVersion", "Rejection", "ReplayRequest",
-    "RequestAccepted", "Review", "Subscription", "SyncRequest", "Thread", "Webhook", "WebhookChange",
-    "WebhookTestResult", "WebhookWithSecret",
+    "RequestAccepted", "Review", "Subscription", "Supplier", "SyncRequest", "Thread", "Webhook",
+    "WebhookChange", "WebhookTestResult", "WebhookWithSecret",
 }  # fmt: skip
 PAGED = {
     "Attachment", "Comment", "Delivery", "Directory", "DirectoryUser", "Document", "Failure", "Folder",
     "LedgerEntry", "MailEvent", "Mailbox", "Message", "Order", "Record", "RecordVersion", "Review",
-    "Subscription", "Thread", "Webhook",
+    "Subscription", "Supplier", "Thread", "Webhook",
 }  # fmt: skip
 
 

@@ -28,6 +28,7 @@ from postroom.cli import (
     mailboxes,
     mcp,
     members,
+    messages,
     orders,
     organization,
     parked_work,
@@ -37,6 +38,7 @@ from postroom.cli import (
     search,
     serve,
     subscriptions,
+    suppliers,
     sync,
     up,
     vault,
@@ -70,8 +72,10 @@ app.add_typer(directories.group)
 app.add_typer(members.group)
 app.add_typer(api_keys.group)
 app.add_typer(webhooks.group)
+app.add_typer(messages.group)
 app.add_typer(documents.group)
 app.add_typer(records.group)
+app.add_typer(suppliers.group)
 app.add_typer(pipelines.group)
 app.add_typer(orders.group)
 app.add_typer(organization.group)

@@ -5,7 +5,7 @@ The command `export` is in `record_export`, `unlock` and `split` are in `documen
 """
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,9 +13,20 @@ from uuid import UUID
 
 import typer
 
-from postroom.cli import collaboration, document_files, record_export
+from postroom.cli import collaboration, document_files, list_options, record_export
 from postroom.cli.document_files import ActorOption, DocumentArgument, find_document
 from postroom.cli.exit_codes import ExitCode
+from postroom.cli.list_options import (
+    DueOption,
+    FromOption,
+    KindOption,
+    LimitOption,
+    MaxOption,
+    MinOption,
+    SearchOption,
+    SortOption,
+    UntilOption,
+)
 from postroom.cli.options import JsonOption
 from postroom.errors import ChecksFailed, PermanentError
 from postroom.model import UPLOADER, DocumentState
@@ -109,14 +120,21 @@ def add(
     epilog="""\b
 Examples:
   postroom documents list --state needs_review
-  postroom documents list --pipeline invoices --json""",
+  postroom documents list --pipeline invoices --json
+  postroom documents list --due overdue --min 1000 --sort -amount""",
 )
 def list_documents(
     state: StateOption = None,
     pipeline: PipelineOption = None,
-    limit: Annotated[
-        int, typer.Option(min=1, max=1000, metavar="COUNT", help="Maximum number of documents.")
-    ] = 50,
+    limit: LimitOption = 50,
+    q: SearchOption = None,
+    kind: KindOption = None,
+    due: DueOption = None,
+    from_: FromOption = None,
+    until: UntilOption = None,
+    min_: MinOption = None,
+    max_: MaxOption = None,
+    sort: SortOption = None,
     *,
     include_skipped: Annotated[bool, typer.Option("--all", help="Include skipped documents.")] = False,
     json: JsonOption = False,
@@ -127,28 +145,40 @@ def list_documents(
     """
     from postroom.cli import output, startup
     from postroom.store import documents
+    from postroom.store.lists.documents import DOCUMENTS
+
+    given = {
+        "q": q, "kind": kind, "pipeline": pipeline, "due": due, "from": from_, "until": until, "min": min_,
+        "max": max_, "sort": sort, "state": state or ("all" if include_skipped else None),
+    }  # fmt: skip
+    query = list_options.build_query(DOCUMENTS, given)
 
     async def read_documents(connection: "Connection", _: "OrganizationId") -> "list[DocumentSummary]":
-        skipped = include_skipped or state is DocumentState.SKIPPED
-        return await documents.list_summaries(
-            connection, state=state, pipeline=pipeline, skipped=skipped, limit=limit
-        )
+        ids = await list_options.find_ids(connection, query, limit)
+        return await documents.list_summaries(connection, ids)
 
     summaries = startup.run_in_transaction(read_documents)
     if json:
         output.print_json([asdict(summary) for summary in summaries])
-    elif not summaries:
+    else:
+        _print_summaries(summaries)
+
+
+def _print_summaries(summaries: "Sequence[DocumentSummary]") -> None:
+    from postroom.cli import output
+
+    if not summaries:
         typer.echo(
             "No documents. Connect a mailbox, or add a file with `postroom documents add FILE`."
             " To include skipped documents, add --all."
         )
-    else:
-        headings = ["DOCUMENT", "PIPELINE", "STATE", "FILE", "RECORD", "REASON"]
-        rows = [
-            [str(item.id)[:8], item.pipeline, item.state, item.file_name, item.record_key, item.reason]
-            for item in summaries
-        ]
-        output.print_table(headings, rows)
+        return
+    headings = ["DOCUMENT", "PIPELINE", "STATE", "FILE", "RECORD", "REASON"]
+    rows = [
+        [str(item.id)[:8], item.pipeline, item.state, item.file_name, item.record_key, item.reason]
+        for item in summaries
+    ]
+    output.print_table(headings, rows)
 
 
 @group.command(
@@ -290,7 +320,8 @@ def retry(
     """
     from postroom.cli import startup
     from postroom.flow.documents import review
-    from postroom.store import documents
+    from postroom.store.lists.documents import DOCUMENTS
+    from postroom.store.lists.list_reading import MAX_EXPORTED
 
     if (document is None) == (state is None) or (document and pipeline):
         raise PermanentError("Give either a document, or --state and optionally --pipeline.")
@@ -299,8 +330,8 @@ def retry(
         if document is not None:
             document_ids = [await find_document(connection, document)]
         else:
-            listed = await documents.list_summaries(connection, state=state, pipeline=pipeline, limit=100_000)
-            document_ids = [summary.id for summary in listed]
+            query = list_options.build_query(DOCUMENTS, {"state": state, "pipeline": pipeline})
+            document_ids = await list_options.find_ids(connection, query, MAX_EXPORTED)
         for document_id in document_ids:
             await review.retry(connection, organization, document_id, actor=actor)
         return len(document_ids)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from postroom.cli import list_options
+from postroom.cli.list_options import KindOption, SearchOption, SortOption
 from postroom.cli.options import JsonOption
 from postroom.errors import PermanentError
 
@@ -61,11 +63,17 @@ def import_orders(
     typer.echo(f"{new} new, {changed} updated, {len(orders) - new - changed} unchanged.")
 
 
-@group.command(name="list", epilog="\b\nExamples:\n  postroom orders list --json")
+@group.command(
+    name="list",
+    epilog="\b\nExamples:\n  postroom orders list --json\n  postroom orders list --state open --q acme",
+)
 def list_orders(
-    kind: Annotated[
-        str | None, typer.Option(metavar="KIND", help="Only orders for this kind of document.")
+    kind: KindOption = None,
+    q: SearchOption = None,
+    state: Annotated[
+        str | None, typer.Option(metavar="open|matched|closed", help="Only orders in this state.")
     ] = None,
+    sort: SortOption = None,
     *,
     json: JsonOption = False,
 ) -> None:
@@ -73,11 +81,16 @@ def list_orders(
     from postroom.cli import output, startup
     from postroom.documents.kinds import kind_registry as kinds
     from postroom.store import orders as store
+    from postroom.store.lists.list_reading import MAX_EXPORTED
+    from postroom.store.lists.orders import ORDERS
 
     kinds.require_installed(kind)
+    query = list_options.build_query(ORDERS, {"kind": kind, "q": q, "state": state, "sort": sort})
 
     async def read(connection: "Connection", _: "OrganizationId") -> "list[Order]":
-        return await store.list_orders(connection, kind)
+        return await store.list_orders(
+            connection, await list_options.find_ids(connection, query, MAX_EXPORTED)
+        )
 
     orders = startup.run_in_transaction(read)
     if json:
@@ -111,7 +124,7 @@ def close_order(
 
     async def write(connection: "Connection", organization: "OrganizationId") -> None:
         matches = [
-            order for order in await store.list_orders(connection, kind) if order.reference == reference
+            order for order in await store.list_by_kind(connection, kind) if order.reference == reference
         ]
         if not matches:
             raise PermanentError(

@@ -4,7 +4,7 @@ import csv
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -12,8 +12,22 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from postroom.cli import progress
+from postroom.cli import list_options, progress
 from postroom.cli.export import load_parquet_files
+from postroom.cli.list_options import (
+    DueOption,
+    EveryStateOption,
+    FromOption,
+    KindOption,
+    MaxOption,
+    MinOption,
+    OrderFilterOption,
+    RecordStateOption,
+    SearchOption,
+    SortOption,
+    SupplierOption,
+    UntilOption,
+)
 from postroom.documents.spreadsheet_text import escape_formula
 from postroom.errors import OperatorError, PermanentError
 
@@ -36,26 +50,30 @@ Examples:
 
 def export(
     form: Annotated[ExportFormat, typer.Option("--format", help="File format.")] = ExportFormat.JSONL,
-    kind: Annotated[str | None, typer.Option(metavar="NAME", help="Only records of this kind.")] = None,
+    kind: KindOption = None,
     output: Annotated[
         Path | None, typer.Option(metavar="FILE", help="File to write [default: standard output]")
     ] = None,
+    q: SearchOption = None,
+    state: RecordStateOption = None,
+    order: OrderFilterOption = None,
+    supplier: SupplierOption = None,
+    due: DueOption = None,
+    from_: FromOption = None,
+    until: UntilOption = None,
+    min_: MinOption = None,
+    max_: MaxOption = None,
+    sort: SortOption = "confirmed",
     *,
-    every_state: Annotated[
-        bool, typer.Option("--all", help="Include reopened, voided and merged records.")
-    ] = False,
+    every_state: EveryStateOption = False,
 ) -> None:
     """Export confirmed records with their documents, oldest first."""
-    from postroom.cli import startup
-    from postroom.documents.kinds import kind_registry as kinds
-    from postroom.store import records
-
-    kinds.require_installed(kind)
-
-    async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
-        return await records.list_for_export(connection, kind, every_state=every_state)
-
-    rows = startup.run_in_transaction(read)
+    given = {
+        "kind": kind, "q": q, "state": choose_state(state, every_state=every_state), "order": order,
+        "supplier": supplier, "due": due, "from": from_, "until": until, "min": min_, "max": max_,
+        "sort": sort,
+    }  # fmt: skip
+    rows = read_records(given)
     try:
         _write(rows, form, output)
     except OSError as error:
@@ -66,6 +84,29 @@ def export(
             f"{output} cannot be written: {reason}. Choose another file with --output."
         ) from None
     progress.print_status(f"Exported records: {len(rows)}.")
+
+
+def choose_state(state: str | None, *, every_state: bool) -> str:
+    """The state to list: the confirmed records unless others are asked for."""
+    return "all" if every_state else state or "confirmed"
+
+
+def read_records(given: Mapping[str, str | None]) -> list[dict[str, Any]]:
+    """The records that these filters select, with all their fields."""
+    from postroom.cli import startup
+    from postroom.documents.kinds import kind_registry as kinds
+    from postroom.store import records
+    from postroom.store.lists.list_reading import MAX_EXPORTED
+    from postroom.store.lists.records import RECORDS
+
+    kinds.require_installed(given["kind"])
+    query = list_options.build_query(RECORDS, given)
+
+    async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
+        ids = await list_options.find_ids(connection, query, MAX_EXPORTED)
+        return await records.list_for_export(connection, ids)
+
+    return startup.run_in_transaction(read)
 
 
 def _write(rows: Sequence[dict[str, Any]], form: ExportFormat, output: Path | None) -> None:

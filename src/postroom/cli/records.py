@@ -9,7 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from postroom.cli import documents as document_commands
+from postroom.cli import record_export
 from postroom.cli.documents import ActorOption
+from postroom.cli.list_options import (
+    DueOption,
+    EveryStateOption,
+    FromOption,
+    KindOption,
+    MaxOption,
+    MinOption,
+    OrderFilterOption,
+    RecordStateOption,
+    SearchOption,
+    SortOption,
+    SupplierOption,
+    UntilOption,
+)
 from postroom.cli.options import JsonOption
 from postroom.errors import ChecksFailed, PermanentError
 
@@ -41,27 +56,37 @@ ReasonOption = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Rea
 
 @group.command(
     name="list",
-    epilog="\b\nExamples:\n  postroom records list --kind invoice\n  postroom records list --all --json",
+    epilog="""\b
+Examples:
+  postroom records list --kind invoice
+  postroom records list --all --json
+  postroom records list --due overdue --min 1000 --sort -amount""",
 )
 def list_records(
-    kind: Annotated[str | None, typer.Option(metavar="NAME", help="Only records of this kind.")] = None,
+    kind: KindOption = None,
+    q: SearchOption = None,
+    state: RecordStateOption = None,
+    order: OrderFilterOption = None,
+    supplier: SupplierOption = None,
+    due: DueOption = None,
+    from_: FromOption = None,
+    until: UntilOption = None,
+    min_: MinOption = None,
+    max_: MaxOption = None,
+    sort: SortOption = "confirmed",
     *,
-    every_state: Annotated[
-        bool, typer.Option("--all", help="Include reopened, voided and merged records.")
-    ] = False,
+    every_state: EveryStateOption = False,
     json: JsonOption = False,
 ) -> None:
     """List confirmed records, oldest first."""
-    from postroom.cli import output, startup
-    from postroom.documents.kinds import kind_registry as kinds
-    from postroom.store import records
+    from postroom.cli import output
 
-    kinds.require_installed(kind)
-
-    async def read(connection: "Connection", _: "OrganizationId") -> list[dict[str, Any]]:
-        return await records.list_for_export(connection, kind, every_state=every_state)
-
-    rows = startup.run_in_transaction(read)
+    given = {
+        "kind": kind, "q": q, "order": order, "supplier": supplier, "due": due, "from": from_, "until": until,
+        "min": min_, "max": max_, "sort": sort,
+        "state": record_export.choose_state(state, every_state=every_state),
+    }  # fmt: skip
+    rows = record_export.read_records(given)
     if json:
         output.print_json(rows)
     elif not rows:

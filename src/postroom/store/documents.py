@@ -390,16 +390,8 @@ async def change_state(
         return await cursor.fetchone()
 
 
-async def list_summaries(
-    connection: Connection,
-    *,
-    state: DocumentState | None = None,
-    pipeline: str | None = None,
-    skipped: bool = True,
-    before: tuple[datetime, UUID] | None = None,
-    limit: int = 50,
-) -> list[DocumentSummary]:
-    """A page of documents, newest first. `before` is the last row of the previous page."""
+async def list_summaries(connection: Connection, ids: Sequence[UUID]) -> list[DocumentSummary]:
+    """These documents, in this order."""
     async with connection.cursor(row_factory=class_row(DocumentSummary)) as cursor:
         await cursor.execute(
             """
@@ -408,28 +400,17 @@ async def list_summaries(
                 newest.file_name, newest.sender, newest.received_at,
                 CASE WHEN documents.state = 'completed' THEN records.key END AS record_key,
                 documents.created_at
-            FROM documents
+            FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS listed (id, place)
+            JOIN documents ON documents.id = listed.id
             LEFT JOIN records ON records.id = record_id
             LEFT JOIN reviews ON reviews.document_id = documents.id AND decision IS NULL
             LEFT JOIN LATERAL (
                 SELECT file_name, sender, received_at FROM arrivals
                 WHERE document_id = documents.id ORDER BY arrivals.id DESC LIMIT 1
             ) AS newest ON true
-            WHERE (%(state)s::text IS NULL OR documents.state = %(state)s)
-                AND (%(skipped)s OR documents.state <> 'skipped')
-                AND (%(pipeline)s::text IS NULL OR documents.pipeline = %(pipeline)s)
-                AND (%(at)s::timestamptz IS NULL
-                    OR (documents.created_at, documents.id) < (%(at)s, %(id)s::uuid))
-            ORDER BY documents.created_at DESC, documents.id DESC LIMIT %(limit)s
+            ORDER BY place
             """,
-            {
-                "state": state and state.value,
-                "pipeline": pipeline,
-                "skipped": skipped,
-                "at": before and before[0],
-                "id": before and before[1],
-                "limit": limit,
-            },
+            {"ids": ids},
         )
         return await cursor.fetchall()
 

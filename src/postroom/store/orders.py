@@ -67,16 +67,31 @@ async def list_open_orders(connection: Connection, kind: str) -> list[Order]:
         return await cursor.fetchall()
 
 
-async def list_orders(connection: Connection, kind: str | None = None) -> list[Order]:
+async def list_orders(connection: Connection, ids: Sequence[UUID]) -> list[Order]:
+    """These orders, in this order."""
+    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(
+            """
+            SELECT orders.id, kind, reference, username, fields, state,
+                (SELECT records.id FROM records WHERE order_id = orders.id LIMIT 1) AS record_id
+            FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS listed (id, place)
+            JOIN orders ON orders.id = listed.id ORDER BY place
+            """,
+            {"ids": ids},
+        )
+        return await cursor.fetchall()
+
+
+async def list_by_kind(connection: Connection, kind: str) -> list[Order]:
+    """All orders for which documents of this kind are expected, newest first."""
     async with connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(
             """
             SELECT id, kind, reference, username, fields, state,
                 (SELECT records.id FROM records WHERE order_id = orders.id LIMIT 1) AS record_id
-            FROM orders
-            WHERE %(kind)s::text IS NULL OR kind = %(kind)s ORDER BY created_at DESC, reference
+            FROM orders WHERE kind = %s ORDER BY created_at DESC, reference
             """,
-            {"kind": kind},
+            [kind],
         )
         return await cursor.fetchall()
 

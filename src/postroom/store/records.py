@@ -402,26 +402,23 @@ async def find_by_name(connection: Connection, name: str, pipeline: str | None =
     return live or found
 
 
-async def list_for_export(
-    connection: Connection, kind: str | None, *, every_state: bool = False
-) -> list[dict[str, Any]]:
-    """The confirmed records, or those in every state, each with its first document, oldest first."""
+async def list_for_export(connection: Connection, ids: Sequence[UUID]) -> list[dict[str, Any]]:
+    """These records, in this order, each with its first document."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(
             """
             SELECT records.id::text AS record, records.kind, records.pipeline, key, confirmed_by,
                 confirmed_at, records.state, records.version, reference AS order, source.*, records.fields
-            FROM records
+            FROM unnest(%(ids)s::uuid[]) WITH ORDINALITY AS listed (id, place)
+            JOIN records ON records.id = listed.id
             LEFT JOIN orders ON orders.id = order_id
             LEFT JOIN LATERAL (
                 SELECT documents.id::text AS document, file_name, sender, received_at, archive_path
                 FROM documents JOIN arrivals ON document_id = documents.id
                 WHERE record_id = records.id ORDER BY arrivals.id LIMIT 1
             ) AS source ON true
-            WHERE (%(kind)s::text IS NULL OR records.kind = %(kind)s)
-                AND (%(every_state)s OR records.state = 'confirmed')
-            ORDER BY confirmed_at, records.id
+            ORDER BY place
             """,
-            {"kind": kind, "every_state": every_state},
+            {"ids": ids},
         )
         return await cursor.fetchall()

@@ -4,18 +4,15 @@ The lists themselves are in `store.lists`. Everything that a page shows is in it
 shared, saved and exported.
 """
 
-from base64 import urlsafe_b64decode, urlsafe_b64encode
-from binascii import Error as Base64Error
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
-import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -32,9 +29,15 @@ from postroom.store.lists.list_definition import (
     ListColumn,
     ListDefinition,
     ListFilter,
-    ListPosition,
     ListQuery,
-    ListSort,
+)
+from postroom.store.lists.list_parameters import (
+    MAX_QUERY,
+    Choices,
+    describe_query,
+    format_position,
+    format_value,
+    parse_query,
 )
 from postroom.store.lists.list_reading import MAX_COUNTED, ListCount, ListRow
 from postroom.store.saved_views import SavedView
@@ -43,10 +46,7 @@ from postroom.web.list_export import ListFormat
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
 PAGE_SIZE: Final = 50
-MAX_QUERY: Final = 2_000
-MAX_TEXT: Final = 200
 
-Choices = Mapping[str, Sequence[FilterChoice]]
 LoadChoices = Callable[[Connection], Awaitable[Choices]]
 
 
@@ -164,7 +164,7 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
     choices = await lists.choices(connection)
     query = await list_reading.search(connection, parse_query(definition, params, choices))
     rows, behind = await list_reading.read_page(connection, query, PAGE_SIZE)
-    chosen = _describe_query(query)
+    chosen = describe_query(query)
     shown = definition.list_columns(is_trade=query.is_trade)
     after = {**chosen, "after": format_position(behind)} if behind else None
     return ListView(
@@ -185,78 +185,6 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
             for form in list_export.list_available()
         ],
     )
-
-
-def parse_query(definition: ListDefinition, params: Mapping[str, str], choices: Choices) -> ListQuery:
-    """What the parameters of a URL ask for. Invalid ones are ignored, as if they were not there."""
-    values = {
-        each.name: value
-        for each in definition.filters
-        if (value := _parse_value(each, params.get(each.name, "").strip(), choices)) is not None
-    }
-    name = params.get("sort", "")
-    sort = definition.find_sort(name.removeprefix("-"))
-    is_descending = name.startswith("-") if name.removeprefix("-") == sort.name else sort.is_descending
-    is_descending = is_descending or sort.nulls_first
-    query = ListQuery(definition, values, sort, is_descending)
-    return replace(query, after=parse_position(params.get("after"), definition, sort))
-
-
-def _parse_value(each: ListFilter, text: str, choices: Choices) -> Any:
-    if not text or len(text) > MAX_TEXT or "\0" in text:
-        return None
-    try:
-        match each.shape:
-            case "search":
-                return text
-            case "day":
-                return date.fromisoformat(text).isoformat()
-            case "amount":
-                number = float(text)
-                return number if abs(number) < 1e30 else None
-            case "uuid":
-                return UUID(text)
-            case "choice":
-                known = [choice.value for choice in (*each.choices, *choices.get(each.name, ()))]
-                return text if text in known else None
-    except ValueError:
-        return None
-
-
-def format_position(position: ListPosition) -> str:
-    """Encode a position for a URL."""
-    value = str(position.value) if isinstance(position.value, float) else position.value  # may be infinite
-    return urlsafe_b64encode(msgspec.json.encode((value, position.id))).rstrip(b"=").decode()
-
-
-def parse_position(text: str | None, definition: ListDefinition, sort: ListSort) -> ListPosition | None:
-    """Decode a position of a list with this sort. An invalid one starts from the beginning."""
-    if not text or len(text) > MAX_QUERY:
-        return None
-    shape = datetime if sort.shape == "moment" else str
-    id_ = int if definition.id_type == "bigint" else UUID
-    kind: Any = tuple[shape | None, id_] if sort.nulls_first else tuple[shape, id_]
-    try:
-        decoded = urlsafe_b64decode(text + "=" * (-len(text) % 4))
-        value, found = msgspec.json.decode(decoded, type=kind)
-        value = float(value) if sort.shape == "number" else value
-    except (Base64Error, ValueError, msgspec.DecodeError):
-        return None
-    if (isinstance(value, str) and "\0" in value) or (isinstance(found, int) and not 0 <= found < 2**63):
-        return None
-    return ListPosition(value, found)
-
-
-def _describe_query(query: ListQuery) -> dict[str, str]:
-    """The parameters of the URL of this query, without its position."""
-    described = {name: _format_value(value) for name, value in query.values.items()}
-    if query.sort != query.definition.sorts[0] or query.is_descending != query.sort.is_descending:
-        described["sort"] = ("-" if query.is_descending else "") + query.sort.name
-    return described
-
-
-def _format_value(value: Any) -> str:
-    return f"{value:.15g}" if isinstance(value, float) else str(value)
 
 
 def _build_headings(
@@ -316,7 +244,7 @@ def _build_filters(definition: ListDefinition, query: ListQuery, choices: Choice
     return [
         FilterView(
             each,
-            _format_value(query.values[each.name]) if each.name in query.values else "",
+            format_value(query.values[each.name]) if each.name in query.values else "",
             (*each.choices, *choices.get(each.name, ())),
         )
         for each in definition.filters
@@ -357,7 +285,7 @@ async def save_view(lists: ListPages, request: Request) -> Response:
         raise HTTPException(400)
     async with lists.site.database.transaction(visitor.organization) as connection:
         parsed = parse_query(lists.definition, dict(parse_qsl(query)), await lists.choices(connection))
-        query = urlencode(_describe_query(parsed))
+        query = urlencode(describe_query(parsed))
         await saved_views.save(connection, visitor.member, lists.definition.name, name, query)
     return RedirectResponse(f"/{lists.definition.name}{'?' if query else ''}{query}", 303)
 

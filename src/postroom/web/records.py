@@ -81,7 +81,7 @@ async def load_choices(
     own = await orders.get(connection, record.order_id) if record and record.order_id else None
     open_orders = [
         order
-        for order in await orders.list_orders(connection, extraction.kind)
+        for order in await orders.list_by_kind(connection, extraction.kind)
         if order.state == "open" or (own and order.id == own.id)
     ]
     fitting = order_links.list_fitting(values, open_orders, identity.shapes)

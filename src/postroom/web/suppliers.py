@@ -11,9 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from postroom.flow.documents import route
 from postroom.flow.documents.route import MACHINE
-from postroom.store import records, suppliers
+from postroom.store import suppliers
 from postroom.store.connection import Connection
 from postroom.store.lists import list_reading
 from postroom.store.lists.list_definition import TRADE_KIND, ListQuery
@@ -33,12 +32,6 @@ _IDENTIFYING: Final = ("party", "vat_id", "iban")
 
 def routes(context: DocumentPagesContext) -> list[Route]:
     return [member_route(context.site, "/suppliers/{supplier:uuid}", partial(supplier_page, context))]
-
-
-async def identify_records(context: DocumentPagesContext, connection: Connection) -> None:
-    """Find the suppliers of records that an earlier version confirmed."""
-    for pipeline in await records.list_pending_pipelines(connection):
-        await route.identify_earlier_records(connection, context.review.routing, pipeline)
 
 
 async def supplier_page(context: DocumentPagesContext, request: Request) -> Response:

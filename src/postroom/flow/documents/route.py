@@ -189,6 +189,12 @@ async def _follow_merges(connection: Connection, record: Record) -> Record:
     return record
 
 
+async def identify_all_earlier_records(connection: Connection, context: RouteContext) -> None:
+    """Find the suppliers of all records that an earlier version confirmed."""
+    for pipeline in await records.list_pending_pipelines(connection):
+        await identify_earlier_records(connection, context, pipeline)
+
+
 async def identify_earlier_records(connection: Connection, context: RouteContext, pipeline: str) -> None:
     """Add the identifiers of records that an earlier version confirmed without them.
 

@@ -5,7 +5,6 @@ its own rows are joined. Few matches of a search are found by their index; if th
 walked in its order. Rows are counted and added up only up to a limit; beyond it, the number is an estimate.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -14,6 +13,7 @@ from typing import Any, Final, LiteralString
 from psycopg.rows import dict_row
 
 from postroom.store.database import Connection
+from postroom.store.estimates import estimate_rows
 from postroom.store.lists.list_definition import (
     ALL,
     FilterChoice,
@@ -76,6 +76,23 @@ async def read_page(
         return rows, None
     last = rows[limit - 1]
     return rows[:limit], ListPosition(last["position"], last["id"])
+
+
+async def read_ids(
+    connection: Connection, query: ListQuery, limit: int
+) -> tuple[list[Any], ListPosition | None]:
+    """The ids of the rows of a page, and the position where the next one starts, if there are more."""
+    definition = query.definition
+    conditions, values = _build_conditions(query)
+    cursor = await connection.execute(
+        "SELECT " + definition.id + ", " + query.sort.expression + " FROM " + definition.table  # noqa: S608  # of literals
+        + _where([*conditions, *_start_behind(query, values)]) + _order(query) + " LIMIT %(limit)s",
+        {**values, "limit": limit + 1},
+        prepare=False,
+    )  # fmt: skip
+    rows = await cursor.fetchall()
+    ids = [id_ for id_, _ in rows[:limit]]
+    return ids, ListPosition(rows[limit - 1][1], ids[-1]) if len(rows) > limit else None
 
 
 async def read_all(connection: Connection, query: ListQuery) -> list[ListRow]:
@@ -206,13 +223,7 @@ async def _add_up(
 async def _estimate(
     connection: Connection, query: ListQuery, end: LiteralString, values: Mapping[str, Any]
 ) -> int:
-    cursor = await connection.execute(
-        "EXPLAIN (FORMAT JSON) SELECT FROM " + query.definition.table + end, values, prepare=False
-    )
-    row = await cursor.fetchone()
-    assert row is not None, "a plan has a row"
-    plan = json.loads(row[0]) if isinstance(row[0], str) else row[0]
-    return int(plan[0]["Plan"]["Plan Rows"])
+    return await estimate_rows(connection, "SELECT FROM " + query.definition.table + end, values)
 
 
 def _build_conditions(query: ListQuery) -> tuple[list[LiteralString], dict[str, Any]]:

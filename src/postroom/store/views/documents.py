@@ -1,7 +1,7 @@
 """Queries of the API: documents, arrivals, extractions, reviews, records and orders. Read only."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
-from datetime import datetime
 from uuid import UUID
 
 from postroom.api_types import (
@@ -15,7 +15,7 @@ from postroom.api_types import (
 )
 from postroom.store import record_versions
 from postroom.store.database import Connection
-from postroom.store.views import fetch_all, fetch_one
+from postroom.store.views import fetch_all, fetch_in_order, fetch_one
 
 _DOCUMENT = """
     SELECT documents.id, pipeline, kind, state, state_since, media_type, encode(documents.sha256, 'hex'),
@@ -40,23 +40,11 @@ _ORDER = """
     FROM orders
 """
 
-PageEnd = tuple[datetime, UUID] | None
 
-
-async def list_documents(
-    connection: Connection, *, state: str | None, pipeline: str | None, after: PageEnd, limit: int
-) -> list[DocumentResource]:
-    return await fetch_all(
-        connection,
-        DocumentResource,
-        _DOCUMENT
-        + """
-        WHERE (%(state)s::text IS NULL OR state = %(state)s)
-            AND (%(pipeline)s::text IS NULL OR pipeline = %(pipeline)s)
-            AND (%(first)s OR (created_at, documents.id) < (%(at)s, %(id)s))
-        ORDER BY created_at DESC, documents.id DESC LIMIT %(limit)s
-        """,
-        {"state": state, "pipeline": pipeline, **_page_start(after), "limit": limit},
+async def list_documents(connection: Connection, ids: Sequence[UUID]) -> list[DocumentResource]:
+    """These documents, in this order."""
+    return await fetch_in_order(
+        connection, DocumentResource, _DOCUMENT + " WHERE documents.id = ANY(%(ids)s)", ids
     )
 
 
@@ -112,21 +100,9 @@ async def get_review(connection: Connection, review: int) -> ReviewResource | No
     return await fetch_one(connection, ReviewResource, _REVIEW + " WHERE id = %(id)s", {"id": review})
 
 
-async def list_records(
-    connection: Connection, *, kind: str | None, state: str | None, after: PageEnd, limit: int
-) -> list[RecordResource]:
-    return await fetch_all(
-        connection,
-        RecordResource,
-        _RECORD
-        + """
-        WHERE (%(kind)s::text IS NULL OR kind = %(kind)s)
-            AND (%(state)s::text IS NULL OR state = %(state)s)
-            AND (%(first)s OR (confirmed_at, id) < (%(at)s, %(id)s))
-        ORDER BY confirmed_at DESC, id DESC LIMIT %(limit)s
-        """,
-        {"kind": kind, "state": state, **_page_start(after), "limit": limit},
-    )
+async def list_records(connection: Connection, ids: Sequence[UUID]) -> list[RecordResource]:
+    """These records, in this order."""
+    return await fetch_in_order(connection, RecordResource, _RECORD + " WHERE id = ANY(%(ids)s)", ids)
 
 
 async def get_record(connection: Connection, record: UUID) -> RecordResource | None:
@@ -140,25 +116,10 @@ async def list_record_versions(connection: Connection, record: UUID) -> list[Rec
     ]
 
 
-async def list_orders(
-    connection: Connection, *, state: str | None, after: PageEnd, limit: int
-) -> list[OrderResource]:
-    return await fetch_all(
-        connection,
-        OrderResource,
-        _ORDER
-        + """
-        WHERE (%(state)s::text IS NULL OR state = %(state)s)
-            AND (%(first)s OR (created_at, id) < (%(at)s, %(id)s))
-        ORDER BY created_at DESC, id DESC LIMIT %(limit)s
-        """,
-        {"state": state, **_page_start(after), "limit": limit},
-    )
+async def list_orders(connection: Connection, ids: Sequence[UUID]) -> list[OrderResource]:
+    """These orders, in this order."""
+    return await fetch_in_order(connection, OrderResource, _ORDER + " WHERE id = ANY(%(ids)s)", ids)
 
 
 async def get_order(connection: Connection, order: UUID) -> OrderResource | None:
     return await fetch_one(connection, OrderResource, _ORDER + " WHERE id = %(id)s", {"id": order})
-
-
-def _page_start(after: PageEnd) -> dict[str, object]:
-    return {"first": after is None, "at": after[0] if after else None, "id": after[1] if after else None}

@@ -3,6 +3,7 @@
 The mail pages use them too. Their lists of threads are in `views.threads`.
 """
 
+from collections.abc import Sequence
 from datetime import datetime
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from postroom.api_types import (
     ThreadResource,
 )
 from postroom.store.database import Connection
-from postroom.store.views import fetch_all, fetch_one
+from postroom.store.views import fetch_all, fetch_in_order, fetch_one
 from postroom.store.views.mailbox_status import RETRY_JOIN
 
 _MAILBOX = (
@@ -171,21 +172,9 @@ async def list_thread_messages(
     )
 
 
-async def search_messages(
-    connection: Connection, words: str, *, below: int | None, limit: int
-) -> list[MessageResource]:
-    """Messages that match the query, newest stored first."""
-    return await fetch_all(
-        connection,
-        MessageResource,
-        MESSAGE
-        + """
-        WHERE id IN (SELECT matching_messages(prefix_query(%(words)s)))
-            AND (%(below)s::bigint IS NULL OR id < %(below)s)
-        ORDER BY id DESC LIMIT %(limit)s
-        """,
-        {"words": words, "below": below, "limit": limit},
-    )
+async def list_found_messages(connection: Connection, ids: Sequence[int]) -> list[MessageResource]:
+    """These messages, in this order."""
+    return await fetch_in_order(connection, MessageResource, MESSAGE + " WHERE id = ANY(%(ids)s)", ids)
 
 
 async def get_message(connection: Connection, message: int) -> MessageResource | None:

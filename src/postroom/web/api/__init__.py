@@ -27,6 +27,7 @@ from postroom.web.api import (
     records,
     reviews,
     subscriptions,
+    suppliers,
     webhooks,
 )
 from postroom.web.api.authentication import ApiAuthenticator
@@ -43,6 +44,7 @@ OPERATIONS: Sequence[Operation] = [
     *reviews.OPERATIONS,
     *records.OPERATIONS,
     *orders.OPERATIONS,
+    *suppliers.OPERATIONS,
     *organization.OPERATIONS,
     *events.OPERATIONS,
     *ledger.OPERATIONS,

@@ -1,8 +1,7 @@
 """API operations on documents: list, get, download, upload, unlock, split, retry and reject."""
 
 from dataclasses import asdict
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 from uuid import UUID
 
 import msgspec
@@ -24,22 +23,17 @@ from postroom.flow.documents.value_checks import ReviewContext
 from postroom.model import UPLOADER, Scope, Secret
 from postroom.store import document_files, documents, records, reviews
 from postroom.store.connection import Connection
+from postroom.store.lists.documents import DOCUMENTS
 from postroom.store.views import documents as views
-from postroom.web.api import http_content, paging
-from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, not_found, require_found
+from postroom.web.api import http_content, list_queries
+from postroom.web.api.list_queries import DocumentsQuery
+from postroom.web.api.operations import ApiCall, NoParameters, Operation, not_found, require_found
 
-State = Literal["queued", "processing", "completed", "skipped", "needs_review", "failed"]
 Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
-_After = tuple[datetime, UUID]
 
 
 class DocumentPath(msgspec.Struct, frozen=True):
     document: UUID
-
-
-class DocumentsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
-    state: State | None = None
-    pipeline: Name | None = None
 
 
 class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -49,13 +43,13 @@ class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 async def list_documents(call: ApiCall[NoParameters, DocumentsQuery, None]) -> ResultPage[DocumentResource]:
-    """List documents, newest first."""
-    after, query = paging.parse_cursor(call.query, _After), call.query
+    """List documents, newest first unless sorted otherwise.
+
+    Filters and sorts have the names that they have in the URL of the page `/documents`.
+    """
     async with call.transaction() as connection:
-        rows = await views.list_documents(
-            connection, state=query.state, pipeline=query.pipeline, after=after, limit=query.limit + 1
-        )
-    return paging.build_page(rows, query, lambda row: (row.created_at, row.id))
+        ids, following = await list_queries.read_ids(connection, DOCUMENTS, call.query)
+        return ResultPage(await views.list_documents(connection, ids), following)
 
 
 async def get_document(call: ApiCall[DocumentPath, NoParameters, None]) -> DocumentDetail:

@@ -30,9 +30,11 @@ from postroom.flow.mailboxes import lifecycle as connections
 from postroom.model import ContentPolicy, MailboxId, Scope
 from postroom.store import mailboxes as stored
 from postroom.store.connection import Connection
+from postroom.store.lists.messages import MESSAGES
 from postroom.store.views import mail
 from postroom.web import message_body
-from postroom.web.api import http_content, paging
+from postroom.web.api import http_content, list_queries, paging
+from postroom.web.api.list_queries import MessagesQuery
 from postroom.web.api.operations import (
     ApiCall,
     ApiProblem,
@@ -61,19 +63,8 @@ class AttachmentPath(msgspec.Struct, frozen=True):
     part: Annotated[str, msgspec.Meta(max_length=200)]
 
 
-class MessagesQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
+class FolderMessagesQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
     folder: BigInt | None = None
-
-
-class SearchQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
-    q: Annotated[
-        str,
-        msgspec.Meta(
-            min_length=1,
-            max_length=500,
-            description="Words to search for. Quotes group words, a minus excludes one.",
-        ),
-    ] = ""
 
 
 async def list_mailboxes(call: ApiCall[NoParameters, PageQuery, None]) -> ResultPage[MailboxResource]:
@@ -148,7 +139,7 @@ async def list_threads(call: ApiCall[MailboxPath, PageQuery, None]) -> ResultPag
     return paging.build_page(found, call.query, lambda row: (row.last_message_at, row.id))
 
 
-async def list_messages(call: ApiCall[MailboxPath, MessagesQuery, None]) -> ResultPage[MessageResource]:
+async def list_messages(call: ApiCall[MailboxPath, FolderMessagesQuery, None]) -> ResultPage[MessageResource]:
     """List the messages of a mailbox, newest first."""
     after = paging.parse_cursor(call.query, tuple[datetime | None, BigInt])
     async with call.transaction() as connection:
@@ -192,15 +183,14 @@ async def list_messages_of_thread(call: ApiCall[ThreadPath, PageQuery, None]) ->
     return paging.build_page(found, call.query, lambda row: row.id)
 
 
-async def search_messages(call: ApiCall[NoParameters, SearchQuery, None]) -> ResultPage[MessageResource]:
-    """Search the messages of all mailboxes."""
-    below = paging.parse_number_cursor(call.query)
-    text = call.query.q.replace("\0", " ").strip()
-    if not text:
-        raise ApiProblem(400, "bad-request", "`q` is empty. Send the words to search for.")
+async def search_messages(call: ApiCall[NoParameters, MessagesQuery, None]) -> ResultPage[MessageResource]:
+    """List or search the messages of all mailboxes, newest first.
+
+    Filters have the names that they have in the URL of the page `/messages`.
+    """
     async with call.transaction() as connection:
-        found = await mail.search_messages(connection, text, below=below, limit=call.query.limit + 1)
-    return paging.build_page(found, call.query, lambda row: row.id)
+        ids, following = await list_queries.read_ids(connection, MESSAGES, call.query)
+        return ResultPage(await mail.list_found_messages(connection, ids), following)
 
 
 async def get_message(call: ApiCall[MessagePath, NoParameters, None]) -> MessageDetail:

@@ -34,7 +34,7 @@ ResultT = TypeVar("ResultT")
 class PageQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: Annotated[int, msgspec.Meta(ge=1, le=200, description="Maximum number of items in the page.")] = 50
     cursor: (
-        Annotated[str, msgspec.Meta(max_length=500, description="`next` of the previous page.")] | None
+        Annotated[str, msgspec.Meta(max_length=2_000, description="`next` of the previous page.")] | None
     ) = None
 
 

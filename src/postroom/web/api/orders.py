@@ -1,7 +1,5 @@
 """API operations on orders: list, get, import and close."""
 
-from datetime import datetime
-from typing import Literal
 from uuid import UUID
 
 import msgspec
@@ -11,27 +9,25 @@ from postroom.flow.documents import orders as flow
 from postroom.flow.documents.orders import OrderRequest
 from postroom.model import Scope
 from postroom.store.connection import Connection
+from postroom.store.lists.orders import ORDERS
 from postroom.store.views import documents as views
-from postroom.web.api import http_content, paging
-from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, require_found
+from postroom.web.api import http_content, list_queries
+from postroom.web.api.list_queries import OrdersQuery
+from postroom.web.api.operations import ApiCall, NoParameters, Operation, require_found
 
 
 class OrderPath(msgspec.Struct, frozen=True):
     order: UUID
 
 
-class OrdersQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
-    state: Literal["open", "matched", "closed"] | None = None
-
-
 async def list_orders(call: ApiCall[NoParameters, OrdersQuery, None]) -> ResultPage[OrderResource]:
-    """List orders, newest first."""
-    after = paging.parse_cursor(call.query, tuple[datetime, UUID])
+    """List orders, newest first unless sorted otherwise.
+
+    Filters and sorts have the names that they have in the URL of the page `/orders`.
+    """
     async with call.transaction() as connection:
-        rows = await views.list_orders(
-            connection, state=call.query.state, after=after, limit=call.query.limit + 1
-        )
-    return paging.build_page(rows, call.query, lambda row: (row.created_at, row.id))
+        ids, following = await list_queries.read_ids(connection, ORDERS, call.query)
+        return ResultPage(await views.list_orders(connection, ids), following)
 
 
 async def get_order(call: ApiCall[OrderPath, NoParameters, None]) -> OrderResource:

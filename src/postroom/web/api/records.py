@@ -1,7 +1,6 @@
 """API operations on records: list, get, versions, and every change that a person may make."""
 
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Any
 from uuid import UUID
 
 import msgspec
@@ -20,35 +19,25 @@ from postroom.flow.documents.record_changes import RecordChange
 from postroom.model import Scope
 from postroom.store import records
 from postroom.store.connection import Connection
+from postroom.store.lists.records import RECORDS
 from postroom.store.views import documents as views
-from postroom.web.api import http_content, paging
-from postroom.web.api.operations import ApiCall, NoParameters, Operation, PageQuery, require_found
-
-State = Literal["confirmed", "reopened", "voided", "merged", "all"]
-Name = Annotated[str, msgspec.Meta(max_length=200, pattern=r"^[^\x00]*$")]
+from postroom.web.api import http_content, list_queries
+from postroom.web.api.list_queries import RecordsQuery
+from postroom.web.api.operations import ApiCall, NoParameters, Operation, require_found
 
 
 class RecordPath(msgspec.Struct, frozen=True):
     record: UUID
 
 
-class RecordsQuery(PageQuery, frozen=True, forbid_unknown_fields=True):
-    kind: Name | None = None
-    state: State = "confirmed"
-
-
 async def list_records(call: ApiCall[NoParameters, RecordsQuery, None]) -> ResultPage[RecordResource]:
-    """List records, newest first: the confirmed ones, or those in another `state`, or `all`."""
-    after, query = paging.parse_cursor(call.query, tuple[datetime, UUID]), call.query
+    """List records, newest first unless sorted otherwise: the confirmed ones, or those in another `state`.
+
+    Filters and sorts have the names that they have in the URL of the page `/records`.
+    """
     async with call.transaction() as connection:
-        rows = await views.list_records(
-            connection,
-            kind=query.kind,
-            state=None if query.state == "all" else query.state,
-            after=after,
-            limit=query.limit + 1,
-        )
-    return paging.build_page(rows, query, lambda row: (row.confirmed_at, row.id))
+        ids, following = await list_queries.read_ids(connection, RECORDS, call.query)
+        return ResultPage(await views.list_records(connection, ids), following)
 
 
 async def get_record(call: ApiCall[RecordPath, NoParameters, None]) -> RecordResource:
