@@ -306,8 +306,6 @@ async def test_only_a_few_functions_run_as_the_owner(owner):
         ("delete_ledger_personal", True, False),
         ("health_metrics", False, True),
         ("labelled_messages", True, False),
-        ("matching_documents", True, False),
-        ("matching_messages", True, False),
         ("metrics", False, True),
         ("move_numbers_ahead", False, True),
         ("needs_archived_copy", False, True),

@@ -12,7 +12,7 @@ async def found(database_url):
     async def search(organization, function, words):
         async with session(database_url, APPLICATION, organization) as connection:
             cursor = await connection.execute(
-                f"SELECT * FROM {function}(websearch_to_tsquery('simple', %s))", [words]
+                f"SELECT * FROM {function}(websearch_to_tsquery('simple', %s), 100)", [words]
             )
             return [row[0] for row in await cursor.fetchall()]
 
@@ -30,8 +30,8 @@ async def test_messages_are_found_by_subject_people_and_body(owner, organization
     )
     message = ours.whole["messages"]["id"]
     for words in ("rechnung märz", "byron", "ada@example.org", '"total due"', "rechnung ada total"):
-        assert await found(organization, "matching_messages", words) == [message], words
-    assert await found(organization, "matching_messages", "rechnung -märz") == []
+        assert await found(organization, "some_matching_messages", words) == [message], words
+    assert await found(organization, "some_matching_messages", "rechnung -märz") == []
 
 
 async def test_documents_are_found_by_their_text(owner, organization, found):
@@ -39,7 +39,7 @@ async def test_documents_are_found_by_their_text(owner, organization, found):
     await ours.fill()
     await owner.execute("UPDATE transcripts SET text = 'Contract note, ISIN US0378331005'")
     document = ours.whole["documents"]["id"]
-    assert await found(organization, "matching_documents", "us0378331005") == [document]
+    assert await found(organization, "some_matching_documents", "us0378331005") == [document]
 
 
 async def test_nothing_of_another_organization_is_found(owner, organization, other_organization, found):
@@ -47,7 +47,7 @@ async def test_nothing_of_another_organization_is_found(owner, organization, oth
         await TableFiller(owner, each).fill()
     await owner.execute("UPDATE message_contents SET search = message_search('same', '', '')")
     await owner.execute("UPDATE transcripts SET text = 'same'")
-    for function in ("matching_messages", "matching_documents"):
+    for function in ("some_matching_messages", "some_matching_documents"):
         ours = await found(organization, function, "same")
         theirs = await found(other_organization, function, "same")
         assert len(ours) == len(theirs) == 1
@@ -77,7 +77,7 @@ async def test_search_uses_its_index_under_row_level_security(database_url, owne
     )
     await owner.execute("VACUUM ANALYZE message_contents")
     async with session(database_url, APPLICATION, organization) as us:
-        cursor = await us.execute("SELECT * FROM matching_messages('number & 2500'::tsquery)")
+        cursor = await us.execute("SELECT * FROM some_matching_messages('number & 2500'::tsquery, 100)")
         assert len(await cursor.fetchall()) == 1
         await us.execute("SELECT pg_stat_force_next_flush()")
     cursor = await owner.execute(

@@ -1,4 +1,4 @@
-"""Full-text search over messages and documents, for pages and commands; the API's is in `views.mail`.
+"""Full-text search over messages and documents, for pages and commands. The API and lists do not rank.
 
 Matches are personal data: never log them. Queries use web search syntax: `invoice "due date" -draft`; a word
 of three characters or more also finds those that begin with it. A message is found by its subject, people,
@@ -6,13 +6,17 @@ text and names of attachments, a document also by the names it arrived with, its
 Only the newest matches are ranked, so that a common word costs little more than a rare one.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from postroom.store.database import Connection
+from postroom.store.lists import list_reading
+from postroom.store.lists.documents import DOCUMENTS
+from postroom.store.lists.list_definition import ALL, ListDefinition, ListQuery
+from postroom.store.lists.messages import MESSAGES
 
 MAX_RANKED: Final = 1_000
 # They enclose each matching word of a headline. The text itself has none: they are removed from it first.
@@ -55,14 +59,14 @@ async def search_messages(
     connection: Connection, words: str, *, mailbox: UUID | None = None, limit: int = 20, offset: int = 0
 ) -> list[MessageMatch]:
     """Search messages, the best matches first. Deleted messages do not match."""
+    chosen = {"q": words} if mailbox is None else {"q": words, "mailbox": str(mailbox)}
     cursor = await connection.execute(
         _MESSAGES,
         {
             "words": words,
-            "mailbox": mailbox,
+            "newest": await _find_newest(connection, MESSAGES, chosen),
             "limit": limit,
             "offset": offset,
-            "ranked": MAX_RANKED,
             "options": _OPTIONS,
             "marks": _BEGIN + _END,
         },
@@ -74,14 +78,9 @@ async def search_messages(
 _MESSAGES = """
     WITH parsed AS MATERIALIZED (
         SELECT prefix_query(%(words)s) AS query
-    ), newest AS MATERIALIZED (
-        SELECT messages.id FROM parsed CROSS JOIN LATERAL matching_messages(parsed.query) AS id
-        JOIN messages ON messages.id = id.id
-        WHERE deleted_at IS NULL AND (%(mailbox)s::uuid IS NULL OR mailbox_id = %(mailbox)s)
-        ORDER BY received_at DESC NULLS LAST, messages.id DESC LIMIT %(ranked)s
     ), best AS MATERIALIZED (
         SELECT message_id, ts_rank(search, parsed.query) AS rank
-        FROM newest JOIN message_contents ON message_id = newest.id CROSS JOIN parsed
+        FROM message_contents CROSS JOIN parsed WHERE message_id = ANY(%(newest)s)
     ), shown AS MATERIALIZED (
         SELECT messages.id, mailbox_id, thread_id, subject, from_name, from_address, received_at,
             has_attachments, rank, snippet
@@ -105,9 +104,9 @@ async def search_documents(
         _DOCUMENTS,
         {
             "words": words,
+            "newest": await _find_newest(connection, DOCUMENTS, {"q": words, "state": ALL}),
             "limit": limit,
             "offset": offset,
-            "ranked": MAX_RANKED,
             "options": _OPTIONS,
             "marks": _BEGIN + _END,
         },
@@ -118,15 +117,11 @@ async def search_documents(
 _DOCUMENTS = """
     WITH parsed AS MATERIALIZED (
         SELECT prefix_query(%(words)s) AS query
-    ), newest AS MATERIALIZED (
-        SELECT documents.id FROM parsed CROSS JOIN LATERAL matching_documents(parsed.query) AS id
-        JOIN documents ON documents.id = id.id
-        ORDER BY created_at DESC, documents.id LIMIT %(ranked)s
     ), shown AS MATERIALIZED (
         SELECT documents.id, pipeline, kind, state, documents.created_at,
             ts_rank(coalesce(transcripts.search, '') || documents.search, parsed.query) AS rank, text
-        FROM newest JOIN documents ON documents.id = newest.id
-        LEFT JOIN transcripts ON document_id = newest.id CROSS JOIN parsed
+        FROM documents LEFT JOIN transcripts ON document_id = documents.id CROSS JOIN parsed
+        WHERE documents.id = ANY(%(newest)s)
         ORDER BY rank DESC, documents.created_at DESC, documents.id LIMIT %(limit)s OFFSET %(offset)s
     )
     SELECT shown.id, pipeline, kind, state, file_name, sender, created_at, rank,
@@ -138,6 +133,17 @@ _DOCUMENTS = """
     ) AS arrival ON true
     ORDER BY rank DESC, created_at DESC, shown.id
 """
+
+
+async def _find_newest(
+    connection: Connection, definition: ListDefinition, values: Mapping[str, str]
+) -> list[Any]:
+    """The newest matches, as the list of messages or documents finds them."""
+    query = await list_reading.search(
+        connection, ListQuery(definition, values, definition.sorts[0], is_descending=True)
+    )
+    ids, _ = await list_reading.read_ids(connection, query, MAX_RANKED)
+    return ids
 
 
 async def has_words(connection: Connection, words: str) -> bool:

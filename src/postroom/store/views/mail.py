@@ -5,6 +5,7 @@ The mail pages use them too. Their lists of threads are in `views.threads`.
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final, LiteralString
 from uuid import UUID
 
 import msgspec
@@ -19,8 +20,11 @@ from postroom.api_types import (
     ThreadResource,
 )
 from postroom.store.database import Connection
+from postroom.store.estimates import estimate_rows
 from postroom.store.views import fetch_all, fetch_in_order, fetch_one
 from postroom.store.views.mailbox_status import RETRY_JOIN
+
+MAX_COUNTED: Final = 10_000
 
 _MAILBOX = (
     """
@@ -248,27 +252,41 @@ async def list_message_events(connection: Connection, message: int) -> list[Mail
 
 
 class MailboxTotals(msgspec.Struct, frozen=True):
-    """Numbers of stored messages, threads and attachments of a mailbox."""
+    """Each count, and whether it is an estimate: counting more than MAX_COUNTED would read too many rows."""
 
-    messages: int
-    threads: int
-    attachments: int
+    messages: tuple[int, bool]
+    threads: tuple[int, bool]
+    attachments: tuple[int, bool]
 
 
 async def count_mailbox(connection: Connection, mailbox: UUID) -> MailboxTotals:
-    totals = await fetch_one(
-        connection,
-        MailboxTotals,
-        """
-        SELECT (SELECT count(*) FROM messages WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL),
-            (SELECT count(*) FROM threads WHERE mailbox_id = %(mailbox)s AND message_count > 0),
-            (SELECT count(*) FROM attachments JOIN messages ON messages.id = message_id
-             WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL)
-        """,
-        {"mailbox": mailbox},
+    return MailboxTotals(
+        await _count(
+            connection, "SELECT FROM messages WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL", mailbox
+        ),
+        await _count(
+            connection, "SELECT FROM threads WHERE mailbox_id = %(mailbox)s AND message_count > 0", mailbox
+        ),
+        await _count(
+            connection,
+            """
+            SELECT FROM attachments JOIN messages ON messages.id = message_id
+            WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL
+            """,
+            mailbox,
+        ),
     )
-    assert totals is not None, "counts have a row"
-    return totals
+
+
+async def _count(connection: Connection, statement: LiteralString, mailbox: UUID) -> tuple[int, bool]:
+    values = {"mailbox": mailbox, "limit": MAX_COUNTED + 1}
+    counting = "SELECT count(*) FROM (" + statement + " LIMIT %(limit)s) AS counted"  # noqa: S608  # of literals
+    cursor = await connection.execute(counting, values, prepare=False)
+    row = await cursor.fetchone()
+    assert row is not None, "a count has a row"
+    if row[0] <= MAX_COUNTED:
+        return row[0], False
+    return max(await estimate_rows(connection, statement, values), row[0]), True
 
 
 def _page_start(after: tuple[datetime | None, int] | None) -> dict[str, object]:
