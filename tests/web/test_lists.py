@@ -251,6 +251,10 @@ async def test_trades_have_columns_of_their_own(visitor, owner, organization):
         "US0378331005", "Buy", "1,000", "47.694", "47,694.00 USD", "2026-02-04", "Tarnbrook"
     ]  # fmt: skip
     assert "Bought: <strong>47,694.00</strong> USD" in page
+    await owner.execute("UPDATE records SET fields = fields - 'broker'")
+    mixed = (await visitor.get("/records")).text
+    assert read_headings(mixed) == ["Unnamed broker"]
+    assert "US0378331005" in mixed
 
 
 async def test_api_has_the_filters_of_the_pages(api, ask, confirm):

@@ -22,8 +22,16 @@ RECORDS: Final = ListDefinition(
     id_type="uuid",
     columns=(
         ListColumn(
-            "name", "Supplier", "coalesce(supplier, nullif(key, ''), 'Unnamed record')",
+            "name", "Supplier",
+            "coalesce(supplier, CASE WHEN records.kind = 'contract-note' THEN 'Unnamed broker'"
+            " ELSE 'Unnamed supplier' END)",
             placement="heading", trade=False,
+        ),
+        ListColumn(
+            "security", "Security",
+            "CASE WHEN records.kind = 'contract-note' THEN coalesce(records.fields->>'name',"
+            " records.fields->>'ticker', records.fields->>'isin') END",
+            placement="below", trade=False,
         ),
         ListColumn("number", "Number", "number", "code", trade=False),
         ListColumn(
