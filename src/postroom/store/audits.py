@@ -141,3 +141,15 @@ async def get_latest(connection: Connection, mailbox: MailboxId) -> Audit | None
         [mailbox],
     )
     return await cursor.fetchone()
+
+
+async def is_due(connection: Connection, mailbox: MailboxId, kind: str) -> bool:
+    """Whether an audit runs, or starts as soon as a worker is free."""
+    cursor = await connection.execute(
+        """
+        SELECT FROM work WHERE kind = %s AND subject = %s
+            AND (state = 'leased' OR (state = 'waiting' AND due_at <= postroom_now()))
+        """,
+        [kind, str(mailbox)],
+    )
+    return await cursor.fetchone() is not None

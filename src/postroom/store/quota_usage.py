@@ -1,6 +1,6 @@
-"""Writes to the table `quota_usage`: the share of its quota that each mailbox used, by minute.
+"""The table `quota_usage`: the share of its quota that each mailbox used, by minute.
 
-Kept for a day; `metrics` reads it.
+Kept for a day; `metrics` reads it too.
 """
 
 from typing import Final
@@ -30,3 +30,18 @@ async def record_share(connection: Connection, mailbox: MailboxId, share: float)
         """,
         {"mailbox": mailbox, "hours": KEPT_HOURS, "share": share},
     )
+
+
+async def get_highest(connection: Connection, mailbox: MailboxId) -> tuple[float, float]:
+    """The highest share in a minute of the last hour, and of the last day."""
+    cursor = await connection.execute(
+        """
+        SELECT coalesce(max(share) FILTER (WHERE minute > postroom_now() - interval '1 hour'), 0)::float8,
+            coalesce(max(share), 0)::float8
+        FROM quota_usage WHERE mailbox_id = %s AND minute > postroom_now() - interval '1 day'
+        """,
+        [mailbox],
+    )
+    row = await cursor.fetchone()
+    assert row is not None, "an aggregate has a row"
+    return row

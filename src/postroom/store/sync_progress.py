@@ -11,13 +11,17 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class SyncProgress:
-    """`settled`: nothing is due or running. `listed` of `expected` messages were listed."""
+    """`settled`: nothing is due or running. `listed` of `expected` messages were listed.
+
+    `seconds_left` is how long the rest takes at the pace so far.
+    """
 
     settled: bool
     listing: bool
     listed: int
     expected: int
     error: str | None
+    seconds_left: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,12 +44,18 @@ async def get_progress(connection: Connection, mailbox: MailboxId, kind: str) ->
             listing, listed, greatest(expected, listed) AS expected,
             coalesce(work.last_error,
                 CASE WHEN health IN ('token_refresh_failed', 'provider_error', 'operator_error')
-                    THEN mailboxes.last_error END) AS error
+                    THEN mailboxes.last_error END) AS error,
+            CASE WHEN listing AND open_listed > 0 AND open_expected > open_listed
+                THEN extract(epoch FROM postroom_now() - started_at)::float8
+                    * (open_expected - open_listed) / open_listed END AS seconds_left
         FROM mailboxes
         LEFT JOIN work ON kind = %(kind)s AND subject = mailboxes.id::text
         CROSS JOIN LATERAL (
             SELECT coalesce(sum(listed), 0)::int8 AS listed, coalesce(sum(expected), 0)::int8 AS expected,
-                coalesce(bool_or(kind <> 'backfill' OR completed_at IS NULL), false) AS listing
+                coalesce(bool_or(kind <> 'backfill' OR completed_at IS NULL), false) AS listing,
+                min(started_at) FILTER (WHERE completed_at IS NULL) AS started_at,
+                sum(listed) FILTER (WHERE completed_at IS NULL) AS open_listed,
+                sum(expected) FILTER (WHERE completed_at IS NULL) AS open_expected
             FROM cursors WHERE mailbox_id = mailboxes.id AND kind IN ('backfill', 'resync', 'refill')
         ) AS listings
         WHERE mailboxes.id = %(mailbox)s

@@ -3,7 +3,6 @@
 The page of one thread is in `threads`, the HTML of a message in `message_body`.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -15,19 +14,29 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from postroom.api_types import AttachmentResource, FolderResource, MessageResource
+from postroom.api_types import AttachmentResource, MessageResource
 from postroom.documents.files.html_sanitizer import INLINE_IMAGE_BYTES
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import NotFound
+from postroom.flow.mail.audit import request_audit
 from postroom.flow.mail.sync.sync_requests import request_sync
 from postroom.flow.storage.blob_reading import read_blob
 from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role, WorkKind
 from postroom.ports import BlobStore
-from postroom.store import audits, documents, failures, search, sync_progress, verdicts
+from postroom.store import (
+    audits,
+    documents,
+    failures,
+    quota_usage,
+    search,
+    subscriptions,
+    sync_progress,
+    verdicts,
+)
 from postroom.store.connection import Connection
 from postroom.store.views import mail as views
 from postroom.store.views.threads import ThreadSummary
-from postroom.web import forms, message_body, pages, paging, threads
+from postroom.web import folder_tree, forms, message_body, pages, paging, threads
 from postroom.web.documents import STATE_NAMES
 from postroom.web.mailboxes import POLICY_NAMES, PROVIDER_NAMES
 from postroom.web.sessions import SiteContext, get_visitor, member_route
@@ -60,6 +69,9 @@ def routes(context: MailPagesContext) -> list[Route]:
         member_route(
             site, "/mailboxes/{mailbox:uuid}/sync", partial(sync_now, context), Role.ADMIN, methods=["POST"]
         ),
+        member_route(
+            site, "/mailboxes/{mailbox:uuid}/audit", partial(audit_now, context), Role.ADMIN, methods=["POST"]
+        ),
         member_route(site, "/messages/{message:int}", partial(message_page, context)),
         member_route(site, "/messages/{message:int}/body", partial(message_body_frame, context)),
         member_route(
@@ -87,6 +99,9 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
         progress = await sync_progress.get_progress(connection, id_, WorkKind.SYNC)
         stored = await views.count_mailbox(connection, id_)
         audit = await audits.get_latest(connection, id_)
+        is_auditing = await audits.is_due(connection, id_, WorkKind.AUDIT)
+        subscription = await subscriptions.get_live(connection, id_)
+        quota = await quota_usage.get_highest(connection, id_)
         failing = await failures.count_open(connection, id_)
     names = {folder.id: folder.name for folder in folders}
     return pages.render_page(
@@ -95,7 +110,7 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
         mailbox=found,
         provider=PROVIDER_NAMES[ProviderName(found.provider)],
         policy=POLICY_NAMES[ContentPolicy(found.content_policy)],
-        folders=_sort_folders(folders),
+        folders=folder_tree.build_tree(folders),
         folder=folder,
         names=names,
         in_threads=in_threads,
@@ -106,6 +121,9 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
         progress=progress,
         stored=stored,
         audit=audit,
+        is_auditing=is_auditing,
+        subscription=subscription,
+        quota=quota,
         failing=failing,
         now=datetime.now(UTC),
     )
@@ -130,14 +148,6 @@ async def _load_rows(
     return found[:PAGE_SIZE], [], paging.format_position(last.received_at, last.id) if last else None
 
 
-def _sort_folders(folders: Sequence[FolderResource]) -> list[FolderResource]:
-    """Sort the inbox first, then the user's own folders, then spam and trash."""
-    rank = {"inbox": 0, "archive": 1, "sent": 2, "drafts": 3, "spam": 6, "trash": 7}
-    states = ("UNREAD", "CHAT")  # Gmail labels that are states, not folders
-    shown = [folder for folder in folders if folder.provider_folder_id not in states]
-    return sorted(shown, key=lambda folder: (rank.get(folder.role or "", 5), folder.name.casefold()))
-
-
 async def sync_now(context: MailPagesContext, request: Request) -> Response:
     id_ = MailboxId(request.path_params["mailbox"])
     organization = get_visitor(request).organization
@@ -145,6 +155,16 @@ async def sync_now(context: MailPagesContext, request: Request) -> Response:
         if await views.get_mailbox(connection, id_) is None:
             raise HTTPException(404)
         await request_sync(connection, organization, id_, actor=get_visitor(request).actor)
+    return RedirectResponse(f"/mailboxes/{id_}", 303)
+
+
+async def audit_now(context: MailPagesContext, request: Request) -> Response:
+    id_ = MailboxId(request.path_params["mailbox"])
+    visitor = get_visitor(request)
+    async with context.site.database.transaction(visitor.organization) as connection:
+        if await views.get_mailbox(connection, id_) is None:
+            raise HTTPException(404)
+        await request_audit(connection, visitor.organization, id_, actor=visitor.actor)
     return RedirectResponse(f"/mailboxes/{id_}", 303)
 
 

@@ -173,6 +173,15 @@ async def repair(
     log.warning("audit.repair_started", mailbox=mailbox, count=len(rows))
 
 
+async def request_audit(
+    connection: Connection, organization: OrganizationId, mailbox: MailboxId, *, actor: str
+) -> None:
+    """Make the mailbox's next audit due now. It repairs what it finds, like every scheduled one."""
+    entry = NewLedgerEntry("AUDIT_REQUESTED", "mailbox", str(mailbox), actor)
+    await ledger.append_entries(connection, organization, [entry])
+    await work.restart(connection, [WorkRequest(organization, WorkKind.AUDIT, str(mailbox))])
+
+
 async def keep_scheduled(database: Database, interval_seconds: float) -> None:
     """Every hour, enqueue an audit for each mailbox without one, at a random time in the interval."""
     while True:
