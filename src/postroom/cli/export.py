@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated
@@ -28,10 +27,6 @@ Examples:
 The tables and their columns are described in docs/parquet.md."""
 
 
-class FeedExportFormat(StrEnum):
-    PARQUET = "parquet"
-
-
 def export(
     directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory for the files.")],
     *,
@@ -42,16 +37,12 @@ def export(
             min=0.1, max=86400, metavar="SECONDS", help="With --follow: time between two sets of files."
         ),
     ] = 60,
-    form: Annotated[
-        FeedExportFormat, typer.Option("--format", help="File format.")
-    ] = FeedExportFormat.PARQUET,
 ) -> None:
     """Export messages, mail events, documents and records to Parquet files, each row once.
 
     Run it again to add what has changed: it continues where the newest complete file ends, even after a
     crash.
     """
-    del form  # there is one
     from postroom.cli import startup
 
     parquet_files = load_parquet_files()
