@@ -6,7 +6,7 @@ Retry delays follow the simulator's clock; the endpoint's response timeout is re
 """
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Coroutine
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -141,34 +141,39 @@ class PubSub:
             return
         late = faults.take("push_late", message.mailbox, "push", "gmail")
         reordered = faults.take("push_reordered", message.mailbox, "push", "gmail")
-        overtaken = self.overtaken.pop(subscription.name, None)
+        overtaken, next_sent = self.overtaken.pop(subscription.name, None), None
         due = self.google.now() + ((late.seconds or 60.0) if late else 0.0)
         if reordered:
-            self.overtaken[subscription.name] = asyncio.Event()
+            next_sent = self.overtaken[subscription.name] = asyncio.Event()
             due = self.google.now() + _REORDER_SECONDS
-        self._start(
-            PubSubDelivery(subscription, message, due),
-            self.overtaken[subscription.name] if reordered else None,
-        )
-        if overtaken is not None:
-            overtaken.set()
+        self._start(PubSubDelivery(subscription, message, due), next_sent, overtaken)
         if faults.take("push_doubled", message.mailbox, "push", "gmail"):
             self._start(PubSubDelivery(subscription, message, due))
 
-    def _start(self, delivery: PubSubDelivery, next_sent: asyncio.Event | None = None) -> None:
+    def _start(
+        self,
+        delivery: PubSubDelivery,
+        next_sent: asyncio.Event | None = None,
+        overtaken: asyncio.Event | None = None,
+    ) -> None:
+        """Start a delivery: after the next message if it has `next_sent`. It sets `overtaken` once sent."""
         self.deliveries.append(delivery)
-        self._run(delivery, next_sent)
+        if next_sent is None:
+            self._run(delivery, self._deliver(delivery, overtaken))
+        else:
+            self._run(delivery, self._deliver_after_next(delivery, next_sent, overtaken))
 
-    def _run(self, delivery: PubSubDelivery, next_sent: asyncio.Event | None = None) -> None:
-        work = self._deliver(delivery) if next_sent is None else self._deliver_after_next(delivery, next_sent)
+    def _run(self, delivery: PubSubDelivery, work: Coroutine[Any, Any, None]) -> None:
         self.google.sim.background.start(work, f"push {delivery.message.id}")
 
     def resume(self) -> None:
         """Start the pending deliveries of a loaded simulation."""
         for delivery in self.deliveries:
-            self._run(delivery)
+            self._run(delivery, self._deliver(delivery))
 
-    async def _deliver_after_next(self, delivery: PubSubDelivery, next_sent: asyncio.Event) -> None:
+    async def _deliver_after_next(
+        self, delivery: PubSubDelivery, next_sent: asyncio.Event, overtaken: asyncio.Event | None
+    ) -> None:
         """Deliver a message after the next one, or when it is due if none follows."""
         clock, background = self.google.sim.clock, self.google.sim.background
         timer = background.start(clock.sleep_until(delivery.due), "reordered push")
@@ -176,28 +181,30 @@ class PubSub:
         await background.wait_idle(asyncio.wait({timer, waiting}, return_when=asyncio.FIRST_COMPLETED))
         timer.cancel()
         waiting.cancel()
-        await asyncio.sleep(0.05)  # let the overtaking message be sent first
         delivery.due = clock.time()
-        await self._deliver(delivery)
+        await self._deliver(delivery, overtaken)
 
-    async def _deliver(self, delivery: PubSubDelivery) -> None:
+    async def _deliver(self, delivery: PubSubDelivery, overtaken: asyncio.Event | None = None) -> None:
         clock = self.google.sim.clock
         if delivery.due > clock.time():
             await clock.sleep_until(delivery.due)
-        acknowledged = await self._push(delivery)
+        acknowledged = await self._push(delivery, overtaken)
         self.deliveries.remove(delivery)
         meter = self.google.sim.meters.get(delivery.message.mailbox)
         meter.pushes_acknowledged += acknowledged
         meter.pushes_dropped += not acknowledged
 
-    async def _push(self, delivery: PubSubDelivery) -> bool:
+    async def _push(self, delivery: PubSubDelivery, overtaken: asyncio.Event | None) -> bool:
         """Attempt a delivery until it is acknowledged or given up; return whether it was acknowledged."""
         clock, subscription, message = self.google.sim.clock, delivery.subscription, delivery.message
         while subscription.name in self.subscriptions:
             delivery.attempts += 1
             meter = self.google.sim.meters.get(message.mailbox)
             meter.pushes_sent += 1
-            if await self._attempt(self.subscriptions[subscription.name], message, delivery.attempts):
+            answered = await self._attempt(self.subscriptions[subscription.name], message, delivery.attempts)
+            if overtaken is not None:
+                overtaken.set()
+            if answered:
                 return True
             meter.pushes_failed += 1
             if subscription.dead_letter_topic and delivery.attempts >= subscription.max_attempts:
