@@ -51,14 +51,14 @@ from postroom.api_types import (
     WebhookTestResult,
     WebhookWithSecret,
 )
-from postroom.api_types.suppliers import SupplierResource
-from postroom.directory_api_types import (
+from postroom.api_types.directories import (
     DirectoryDefinition,
     DirectoryPreviewResource,
     DirectoryResource,
     DirectorySyncRequest,
     DirectoryUserResource,
 )
+from postroom.api_types.suppliers import SupplierResource
 
 __all__ = ["ApiError", "DirectoryDefinition", "NewOrder", "Postroom"]
 

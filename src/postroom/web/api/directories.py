@@ -9,7 +9,7 @@ from uuid import UUID
 import msgspec
 
 from postroom.api_types import RequestAccepted, ResultPage
-from postroom.directory_api_types import (
+from postroom.api_types.directories import (
     DirectoryDefinition,
     DirectoryPreviewResource,
     DirectoryResource,

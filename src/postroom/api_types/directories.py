@@ -1,4 +1,4 @@
-"""Types of the API's operations on directories. The other types are in `api_types`."""
+"""Types of directories in the API."""
 
 from datetime import datetime
 from typing import Annotated, Literal
