@@ -1,6 +1,7 @@
 """Fixtures of the referee tests: a simulator, and functions that prepare a program for it."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,17 @@ def shared() -> Generator[Simulation]:
     """A simulator in real time and without quotas: these programs have no option for another pace."""
     with running("--quota", "off") as simulation:
         yield simulation
+
+
+@pytest.fixture(scope="module")
+def numbers() -> Iterator[int]:
+    return count(1)
+
+
+@pytest.fixture
+def address(numbers: Iterator[int]) -> str:
+    """Return an address of this module's own count: it determines the mail, whichever other modules run."""
+    return f"person{next(numbers)}@example.com"
 
 
 @pytest.fixture
