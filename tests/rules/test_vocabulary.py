@@ -119,7 +119,11 @@ def names_in(tree: ast.Module) -> Iterator[tuple[str, int]]:
             case ast.Attribute(ctx=ast.Store()):
                 yield node.attr, node.lineno
             case (
-                ast.alias(asname=str(name)) | ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name))
+                ast.alias(asname=str(name))
+                | ast.ExceptHandler(name=str(name))
+                | ast.MatchAs(name=str(name))
+                | ast.MatchStar(name=str(name))
+                | ast.MatchMapping(rest=str(name))
             ):
                 yield name, node.lineno
             case _:
@@ -202,6 +206,8 @@ def test_the_glossary_names_words_to_avoid():
         "import message as letter",
         "try: ...\nexcept OSError as news: ...",
         "match 1:\n    case letter: ...",
+        "match 1:\n    case [*letters]: ...",
+        "match 1:\n    case {**letters}: ...",
         'LABEL = "News"',
         'ROUTE = "/letters/{id}"',
         'KEY = "oldBookmarks"',
