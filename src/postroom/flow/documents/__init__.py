@@ -13,6 +13,8 @@
     controls       check values against the receipt, earlier records and the organization's names
     route          decide: record, review or skip
     review         what a person decides
+    bulk_decisions decide about several documents, each by itself
+    collaboration  comments on documents, and who is to review one
     value_checks   validate and check the values that a person enters
     record_changes reopen, correct, void, merge and split records
     record_revision store a version of a record and publish it

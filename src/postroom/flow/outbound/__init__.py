@@ -1,8 +1,11 @@
 """Outbound: events delivered to the webhooks of other applications, and exported as Parquet files.
 
-    webhooks   add, change, replay, test and remove webhooks
-    deliver    send events: signed, at least once, in order per entity
-    export     write what changed to files, each named by its range of positions
+    webhooks       add, change, replay, test and remove webhooks
+    deliver        send events: signed, at least once, in order per entity
+    event_bodies   an event as the body of a request: Standard Webhooks or CloudEvents
+    export         write what changed to files, each named by its range of positions
+    export_tables  the exported tables: their columns and rows
+    parquet_files  the files: their names, how they are written and found
 
 A delivery:  new event ── accepted ──▶ done (the webhook's position advances)
                  └── refused ──▶ row in `deliveries` ── retry with backoff ──┬── accepted ──▶ done
