@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="directories",
-    help="Connect users of a Google Workspace or Microsoft 365 tenant, as they join and leave.",
+    help="Connect the users of a Google Workspace or Microsoft 365 tenant, and follow changes.",
     no_args_is_help=True,
     epilog="""\b
 Examples:

@@ -45,7 +45,7 @@ The header line names the columns: reference, username (optional) and fields of 
 )
 def import_orders(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="CSV file with a header line.")],
-    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of document that fulfils the orders.")],
+    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of document that fulfills the orders.")],
 ) -> None:
     """Import orders from a CSV file. Open orders that exist already are updated."""
     from postroom.cli import startup
@@ -115,7 +115,7 @@ def list_orders(
 @group.command(name="close", epilog="\b\nExamples:\n  postroom orders close O-4711 --kind contract-note")
 def close_order(
     reference: Annotated[str, typer.Argument(metavar="REFERENCE", help="Reference of the order.")],
-    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of document that would fulfil the order.")],
+    kind: Annotated[str, typer.Option(metavar="KIND", help="Kind of document that would fulfill the order.")],
 ) -> None:
     """Close an open order: stop expecting a document for it."""
     from postroom.cli import startup

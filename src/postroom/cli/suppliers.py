@@ -29,7 +29,7 @@ def list_suppliers(
     *,
     json: JsonOption = False,
 ) -> None:
-    """List the issuers of live records, the one with the newest record first."""
+    """List the issuers of confirmed and reopened records, newest record first."""
     from postroom.cli import startup
     from postroom.documents.kinds import kind_registry as kinds
     from postroom.flow.documents import route

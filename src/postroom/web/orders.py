@@ -1,4 +1,7 @@
-"""The page of an order: what was ordered, the record that it matched, and records that it could match."""
+"""The page of an order: what was ordered, and the record that it matched or could match.
+
+Also links an order to a record, unlinks it, or closes it.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -177,7 +180,9 @@ async def _change(
     record = chosen if action == "link" else order.record_id
     if record is None:
         raise PermanentError("Choose a record to link.")
-    words = f"linked to order {order.reference}" if action == "link" else f"not of order {order.reference}"
+    words = (
+        f"linked to order {order.reference}" if action == "link" else f"unlinked from order {order.reference}"
+    )
     change = RecordChange(visitor.organization, record, visitor.actor, words)
     reference = order.reference if action == "link" else ""
     await record_changes.correct(connection, context.review, change, {}, order=reference)
