@@ -64,6 +64,7 @@ EXCEPTIONS = {
     ("deploy/helm/", "hook"): "what Helm calls manifests that it applies before the others",
     ("deploy/helm/", "job"): "a kind of object in Kubernetes",
     ("docs/how-to/kubernetes.md", "job"): "a kind of object in Kubernetes",
+    ("mailsim/src/mailsim/graph/", "company"): "a property of a Graph user",
     ("mailsim/src/mailsim/graph/", "job"): "a property of a Graph user",
     ("src/postroom/documents/fields/", "company"): "a word that documents and e-invoices use",
     ("src/postroom/documents/kinds/", "company"): "a word that documents use",

@@ -410,7 +410,12 @@ def test_labels_are_created_renamed_and_deleted(owner):
 def test_scopes_allow_only_their_methods(sim, google, address):
     reader = google.connect(sim, address, READONLY, messages=3, spread=False)
     newest = reader.get("messages")["messages"][0]["id"]
-    error = reader.expect_error(403, f"messages/{newest}/modify", "POST", json={"addLabelIds": ["STARRED"]})
+    change = {"json": {"addLabelIds": ["STARRED"]}}
+    challenge = reader.request("POST", f"messages/{newest}/modify", **change).headers["www-authenticate"]
+    realm, error, scope = challenge.split(", ")
+    assert (realm, error) == ('Bearer realm="https://accounts.google.com/"', 'error="insufficient_scope"')
+    assert MODIFY in scope.removeprefix('scope="').rstrip('"').split()
+    error = reader.expect_error(403, f"messages/{newest}/modify", "POST", **change)
     assert error["status"] == "PERMISSION_DENIED"
     assert error["errors"][0]["reason"] == "insufficientPermissions"
     assert error["details"][0]["reason"] == "ACCESS_TOKEN_SCOPE_INSUFFICIENT"

@@ -121,6 +121,8 @@ def test_expanding_shows_one_level_of_child_folders(user):
     child = add(user, "Paris", parent=parent["key"])
     shown = user.get(f"mailFolders/{parent['id']}", **{"$expand": "childFolders"})
     assert [one["id"] for one in shown["childFolders"]] == [child["id"]]
+    shown = user.get(f"mailFolders/{parent['id']}", **{"$expand": "childFolders($select=displayName)"})
+    assert shown["childFolders"] == [{"displayName": "Paris", "id": child["id"]}]
     everything = user.pages("mailFolders", **{"$expand": "childFolders", "$select": "displayName"})
     assert {one["displayName"]: len(one["childFolders"]) for one in everything}["Projects"] == 1
     assert user.expect_error(501, "mailFolders", params={"$expand": "messages"})["code"] == "NotImplemented"

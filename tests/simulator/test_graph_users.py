@@ -38,6 +38,9 @@ def test_the_users_of_the_tenant_are_listed_page_by_page(user):
         ("startswith(displayName,'ben')", ["ben.berg"]),
         ("mail eq '{ann}'", ["ann"]),
         ("accountEnabled eq false", []),
+        ("mail in ('{ann}', 'nobody@example.org')", ["ann"]),
+        ("givenName in ('Cora','Ben') and accountEnabled", ["ben.berg", "cora"]),
+        ("proxyAddresses/any(p:p eq 'SMTP:{ann}')", ["ann"]),
         ("surname eq 'Berg' or startswith(givenName,'Cor')", ["ben.berg", "cora"]),
     ],
 )
@@ -58,6 +61,19 @@ def test_advanced_filters_need_the_header_and_the_count(user, where):
         assert error["code"] == "Request_UnsupportedQuery"
     page = user.get("/users", ADVANCED, **options, **{"$count": "true"})
     assert (names(page["value"]), page["@odata.count"]) == (["ben.berg"], 1)
+
+
+def test_properties_outside_the_default_set_are_returned_if_selected(user):
+    """Documented in "user resource type"."""
+    assert "department" not in user.get("/me")
+    shown = user.get("/me", **{"$select": "department,mailNickname,otherMails,proxyAddresses"})
+    shown.pop("@odata.context")
+    assert shown == {
+        "department": None,
+        "mailNickname": "ann",
+        "otherMails": [],
+        "proxyAddresses": [f"SMTP:{user.address}"],
+    }
 
 
 def test_users_are_counted_only_with_the_header(user):

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 
 def explain_unsimulated(endpoint: str) -> str:
     """Return the message of a 501: the provider has this endpoint, mailsim does not."""
-    return f"mailsim does not simulate {endpoint}. The provider has this endpoint."
+    return f"mailsim does not simulate {endpoint}. The provider has it."
 
 
 class SimulatorError(Exception):

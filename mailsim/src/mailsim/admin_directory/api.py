@@ -112,7 +112,7 @@ class DirectoryApi:
                 if self.google.grants.account_problems.get(token.account.sub) in _ENDED:
                     raise errors.bad_token()
                 if not scopes & token.scopes:
-                    raise errors.missing_scope(name)
+                    raise errors.missing_scope(name, scopes)
                 args = parameters.convert_arguments(pairs, known) | dict(request.path_params)
                 mask = field_mask.parse_mask(common["fields"], response_type) if common.get("fields") else {}
                 if token.account.email.lower() not in self.google.workspace.admins:

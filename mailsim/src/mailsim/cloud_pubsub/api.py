@@ -80,7 +80,7 @@ class PubSubApi:
             get_exchange(request).mailbox = token.account.email
             self.gmail.find_client(token)
             if not SCOPES & token.scopes:
-                raise errors.missing_scope("google.pubsub.v1")
+                raise errors.missing_scope("google.pubsub.v1", SCOPES)
             method, name = _find_method(request)
             content = await request.body()
             if len(content) > MAX_BODY:

@@ -371,7 +371,7 @@ def _check_common(common: Mapping[str, str]) -> None:
 
 def _check_scope(method: GmailMethod, token: GoogleAccessToken) -> None:
     if not method.scopes & token.scopes:
-        raise errors.missing_scope(method.id)
+        raise errors.missing_scope(method.id, method.scopes)
 
 
 def _check_metadata(

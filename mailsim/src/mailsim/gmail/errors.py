@@ -4,6 +4,7 @@ The body has the legacy `errors[]` and the current `status` and `details[]`. Err
 quotas are in `quota`.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,7 @@ class GmailErrorBody:
     short: str = ""  # the legacy text inside errors[], if it differs
     location: str = ""
     details: tuple[dict[str, Any], ...] = ()
+    scopes: tuple[str, ...] = ()  # any of which a 403 asks for
 
     def to_json(self, *, legacy: bool = True) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
@@ -54,10 +56,12 @@ class GmailErrorBody:
         return {"error": error}
 
     def list_challenges(self) -> tuple[tuple[str, str], ...]:
-        """List the headers of a 401: RFC 6750, section 3, requires a challenge."""
-        if self.code != 401:
+        """List the headers of a missing, invalid or insufficient token: RFC 6750, section 3."""
+        if self.code != 401 and not self.scopes:
             return ()
         error = ', error="invalid_token"' if self.reason == "authError" else ""
+        if self.scopes:
+            error = f', error="insufficient_scope", scope="{" ".join(self.scopes)}"'
         return (("www-authenticate", f'Bearer realm="https://accounts.google.com/"{error}'),)
 
     def _to_legacy_json(self) -> dict[str, str]:
@@ -121,12 +125,17 @@ def bad_token() -> GmailError:
     )
 
 
-def missing_scope(method: str) -> GmailError:
+def missing_scope(method: str, scopes: Iterable[str]) -> GmailError:
     detail = _make_error_info("ACCESS_TOKEN_SCOPE_INSUFFICIENT", method=f"caribou.api.proto.{method}")
     message = "Request had insufficient authentication scopes."
     return GmailError(
         GmailErrorBody(
-            403, "insufficientPermissions", message, short="Insufficient Permission", details=(detail,)
+            403,
+            "insufficientPermissions",
+            message,
+            short="Insufficient Permission",
+            details=(detail,),
+            scopes=tuple(sorted(scopes)),
         )
     )
 

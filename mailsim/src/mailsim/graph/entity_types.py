@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mailsim.graph.errors import unknown_property
+from mailsim.graph.errors import GraphError, unknown_property, unsimulated_property
+from mailsim.graph.unsimulated import USER_PROPERTIES
 
 PropertyType = Literal[
     "text", "date", "bool", "enum", "number", "texts", "recipients", "object", "id", "properties", "arrays"
@@ -22,11 +23,18 @@ class EntityType:
     types: Mapping[str, PropertyType]
     spellings: Mapping[str, str]
     navigation: Mapping[str, str]
+    unsimulated: frozenset[str]  # in lower case
 
     def resolve_path(self, written: str) -> str:
         spelling = self.spellings.get(written.lower())
         if spelling is None:
-            raise unknown_property(written.split("/", maxsplit=1)[0], self.name)
+            raise self.reject(written.split("/", maxsplit=1)[0])
+        return spelling
+
+    def resolve_navigation(self, written: str) -> str:
+        spelling = self.navigation.get(written.lower())
+        if spelling is None:
+            raise self.reject(written)
         return spelling
 
     def spelling(self, written: str) -> str:
@@ -34,18 +42,30 @@ class EntityType:
         head = written.split("/", maxsplit=1)[0]
         spelling = self.spellings.get(head.lower()) or self.navigation.get(head.lower())
         if spelling is None:
-            raise unknown_property(head, self.name)
+            raise self.reject(head)
         return spelling
+
+    def reject(self, written: str) -> GraphError:
+        """Return the error for a name that this type lacks, or that only the real Graph has."""
+        make_error = unsimulated_property if written.lower() in self.unsimulated else unknown_property
+        return make_error(written, self.name)
 
     def property_type(self, path: str) -> PropertyType:
         return self.types[path]
 
 
 def make_entity_type(
-    name: str, types: Mapping[str, PropertyType], navigation: tuple[str, ...] = ()
+    name: str,
+    types: Mapping[str, PropertyType],
+    navigation: tuple[str, ...] = (),
+    unsimulated: frozenset[str] = frozenset(),
 ) -> EntityType:
     return EntityType(
-        name, types, {path.lower(): path for path in types}, {nav.lower(): nav for nav in navigation}
+        name,
+        types,
+        {path.lower(): path for path in types},
+        {nav.lower(): nav for nav in navigation},
+        unsimulated,
     )
 
 
@@ -140,7 +160,22 @@ USER = make_entity_type(
         "preferredLanguage": "text",
         "accountEnabled": "bool",
         "userType": "text",
+        "city": "text",
+        "companyName": "text",
+        "country": "text",
+        "department": "text",
+        "employeeId": "text",
+        "employeeType": "text",
+        "faxNumber": "text",
+        "mailNickname": "text",
+        "otherMails": "texts",
+        "postalCode": "text",
+        "proxyAddresses": "texts",
+        "state": "text",
+        "streetAddress": "text",
+        "usageLocation": "text",
     },
+    unsimulated=USER_PROPERTIES,
 )
 GROUP = make_entity_type(
     "group",

@@ -56,6 +56,11 @@ def unknown_property(name: str, kind: str) -> GraphError:
     )
 
 
+def unsimulated_property(name: str, kind: str) -> GraphError:
+    """Return the error for a property that only the real Graph has. It is not one of Graph's errors."""
+    return GraphError(501, "NotImplemented", explain_unsimulated(f"the property '{name}' of a {kind}"))
+
+
 def malformed_id() -> GraphError:
     return GraphError(400, "ErrorInvalidIdMalformed", "Id is malformed.")
 

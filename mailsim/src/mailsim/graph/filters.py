@@ -25,6 +25,8 @@ _TESTS: dict[str, Callable[[str, str], bool]] = {
     "contains": lambda text, part: part in text,
 }
 MAX_DEPTH = 40
+# The directory has the operator `in`, Exchange does not.
+_WITH_IN = frozenset({"user", "group"})
 # The paths below the variable of a lambda, by collection and lower-case spelling.
 _ELEMENTS: dict[str, dict[str, str]] = {
     "texts": {"": ""},
@@ -307,6 +309,8 @@ class _FilterParser:
         return spelled, "text"
 
     def _parse_comparison(self, path: str, kind: PropertyType) -> FilterNode:
+        if self._entity_type.name in _WITH_IN and self._accept_word("in"):
+            return Disjunction(tuple(self._parse_values(path, kind)))
         lexeme_type, op = self._peek()
         if lexeme_type != "word" or op.lower() not in _OPERATORS:
             if kind == "bool":
@@ -314,6 +318,14 @@ class _FilterParser:
             raise self._syntax_error()
         self._next()
         return Comparison(path, op.lower(), _parse_literal(self._next(), kind), kind)
+
+    def _parse_values(self, path: str, kind: PropertyType) -> Iterator[FilterNode]:
+        """Parse the list of `mail in ('a@example.org','b@example.org')`."""
+        self._expect("(")
+        yield Comparison(path, "eq", _parse_literal(self._next(), kind), kind)
+        while self._accept_mark(","):
+            yield Comparison(path, "eq", _parse_literal(self._next(), kind), kind)
+        self._expect(")")
 
     def _next(self) -> tuple[str, str]:
         if self._position >= len(self._tokens):

@@ -104,10 +104,12 @@ def _show(call: GraphCall, folder: Folder, query: odata.ODataQuery) -> dict[str,
     """Return the JSON of a folder with what $select and $expand ask for."""
     answer = to_json(call, folder, query.select)
     for expand in query.expand:
-        if expand.name != "childFolders" or expand.options:
-            raise not_simulated(call.method, f"{call.path}?$expand={expand.name}")
+        name, _, selected = expand.options.partition("=")
+        if expand.name != "childFolders" or name.strip().lower() not in {"", "$select"} or ";" in selected:
+            raise not_simulated(call.method, f"{call.path}?$expand={expand.name}({expand.options})")
+        inner = odata.parse_query({"$select": selected} if name else {}, entity_types.FOLDER)
         children = _list_children(call.mailbox, folder.key, hidden=False)
-        answer["childFolders"] = [to_json(call, child) for child in children]
+        answer["childFolders"] = [to_json(call, child, inner.select) for child in children]
     return answer
 
 

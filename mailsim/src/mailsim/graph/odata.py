@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, quote
 
 from mailsim.graph import filters
 from mailsim.graph.entity_types import EntityType
-from mailsim.graph.errors import bad_request, unknown_property
+from mailsim.graph.errors import bad_request
 
 SYSTEM = (
     "select",
@@ -138,9 +138,7 @@ def _parse_expand(text: str | None, entity_type: EntityType) -> tuple[ExpandOpti
         name, bracket, rest = part.partition("(")
         if bracket and not rest.endswith(")"):
             raise bad_request("Syntax error: unbalanced parentheses in $expand.")
-        spelling = entity_type.navigation.get(name.strip().lower())
-        if spelling is None:
-            raise unknown_property(name.strip(), entity_type.name)
+        spelling = entity_type.resolve_navigation(name.strip())
         expands.append(ExpandOption(spelling, rest[:-1] if bracket else ""))
     return tuple(expands)
 

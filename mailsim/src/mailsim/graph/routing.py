@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from mailsim.graph.authorization import RequiredPermission
 from mailsim.graph.errors import bad_request, method_not_allowed, no_such_path, not_simulated
 from mailsim.graph.request import GraphCall, GraphResponse
-from mailsim.graph.unsimulated import is_unsimulated
+from mailsim.graph.unsimulated import is_directory_function, is_unsimulated
 
 RouteHandler = Callable[[GraphCall], Awaitable[GraphResponse]]
 _KEYED = re.compile(r"([\w.$]+)\((.*)\)", re.DOTALL)
@@ -80,6 +80,8 @@ class RouteTable:
         """Return the route and the values of its variable segments."""
         parts = split_path(path)
         lowered = [name.lower().removeprefix("microsoft.graph.") for name in parts]
+        if is_directory_function(lowered):
+            raise not_simulated(method, path)
         path_exists = False
         for route in self._by_length.get(len(parts), []):
             pairs = zip(route.pattern, lowered, strict=True)

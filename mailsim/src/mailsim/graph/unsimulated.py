@@ -1,4 +1,4 @@
-"""The endpoints that Microsoft Graph has and mailsim does not simulate. They answer 501.
+"""The endpoints and user properties that Microsoft Graph has and mailsim does not simulate. They answer 501.
 
 Mail is listed operation by operation, everything else by the first name of its path. Paths that Graph does
 not have either get Graph's own error.
@@ -40,6 +40,34 @@ _TOP_SEGMENTS = frozenset(
         "teamwork", "tenantrelationships", "users",
     }
 )  # fmt: skip
+
+
+# Properties and navigation properties of a user.
+USER_PROPERTIES = frozenset(
+    {
+        "aboutme", "agegroup", "approleassignments", "assignedlicenses", "assignedplans",
+        "birthday", "calendar", "consentprovidedforminor", "createddatetime", "createdobjects",
+        "creationtype", "customsecurityattributes", "deleteddatetime", "directreports", "drive",
+        "employeehiredate", "employeeleavedatetime", "employeeorgdata", "extensions",
+        "externaluserstate", "externaluserstatechangedatetime", "hiredate", "identities",
+        "imaddresses", "interests", "ismanagementrestricted", "isresourceaccount",
+        "lastpasswordchangedatetime", "legalagegroupclassification", "licenseassignmentstates",
+        "licensedetails", "mailboxsettings", "manager", "memberof", "mysite",
+        "oauth2permissiongrants", "onpremisesdistinguishedname", "onpremisesdomainname",
+        "onpremisesextensionattributes", "onpremisesimmutableid", "onpremiseslastsyncdatetime",
+        "onpremisesprovisioningerrors", "onpremisessamaccountname", "onpremisessecurityidentifier",
+        "onpremisessyncenabled", "onpremisesuserprincipalname", "owneddevices", "ownedobjects",
+        "passwordpolicies", "passwordprofile", "pastprojects", "photo", "preferreddatalocation",
+        "preferredname", "provisionedplans", "registereddevices", "responsibilities", "schools",
+        "securityidentifier", "serviceprovisioningerrors", "showinaddresslist", "signinactivity",
+        "signinsessionsvalidfromdatetime", "skills", "sponsors", "transitivememberof",
+    }
+)  # fmt: skip
+
+
+def is_directory_function(parts: Sequence[str]) -> bool:
+    """Return whether a path ends in a function of Graph that looks like the ID of an object."""
+    return len(parts) == 2 and parts[0] in {"users", "groups"} and parts[1] == "delta"
 
 
 def is_unsimulated(method: str, parts: Sequence[str]) -> bool:

@@ -14,7 +14,11 @@ from mailsim.graph.request import GraphCall, GraphResponse, get_argument
 MAX_IDS = 1000
 DEFAULT_PAGE = 100
 MAX_PAGE = 999
-_ONLY_SELECTED = ("accountEnabled", "userType")
+# What Graph returns without $select.
+_DEFAULT_PROPERTIES = (
+    "businessPhones", "displayName", "givenName", "jobTitle", "mail", "mobilePhone", "officeLocation",
+    "preferredLanguage", "surname", "userPrincipalName", "id",
+)  # fmt: skip
 _TOKEN = b"mailsim:"
 T = TypeVar("T")
 
@@ -30,21 +34,20 @@ async def get(call: GraphCall) -> GraphResponse:
 
 def to_json(call: GraphCall, user: EntraUser, select: tuple[str, ...] | None) -> dict[str, Any]:
     properties = _get_properties(call, user)
-    names = [name for name in properties if name not in _ONLY_SELECTED] if select is None else select
-    return {name: properties[name] for name in names}
+    return {name: properties[name] for name in (_DEFAULT_PROPERTIES if select is None else select)}
 
 
 def _get_properties(call: GraphCall, user: EntraUser) -> dict[str, Any]:
     given_name, _, surname = user.name.rpartition(" ")
-    return {
-        "businessPhones": [],
+    unset: dict[str, Any] = {
+        path: [] if kind == "texts" else None for path, kind in entity_types.USER.types.items()
+    }
+    return unset | {
         "displayName": user.name,
         "givenName": given_name or surname,
-        "jobTitle": None,
         "mail": user.upn,
-        "mobilePhone": None,
-        "officeLocation": None,
-        "preferredLanguage": None,
+        "mailNickname": user.upn.partition("@")[0],
+        "proxyAddresses": [f"SMTP:{user.upn}"],
         "surname": surname if given_name else None,
         "userPrincipalName": user.upn,
         "id": user.oid,
