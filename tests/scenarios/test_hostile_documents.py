@@ -44,11 +44,9 @@ async def test_no_analysis_harms_its_worker_or_the_next_document(document_room):
     await assert_next_document_is_read(document_room, "R-0")
     zygote = sandbox.analysis_zygote.process.pid
     for number, (attack, reason) in enumerate(ATTACKS.items(), 1):
-        # Only the limit under attack may be low: others could be reached first on a busy machine.
+        # Low for this attack alone: a busy machine could reach it first in the others.
         if attack == "stall":
             sandbox.limits = replace(LIMITS, wall_seconds=5)
-        elif attack == "grow":
-            sandbox.limits = replace(LIMITS, cpu_seconds=600, wall_seconds=600)
         assert reason in await read_for_review(document_room, f"{attack} {LINE}")
         sandbox.limits = LIMITS
         await assert_next_document_is_read(document_room, f"R-{number}")

@@ -27,9 +27,8 @@ def resist():
 
 
 def grow():
-    grown = []
-    while True:
-        grown.append(bytearray(10_000_000))
+    # In one piece: filling memory bit by bit can reach the limit of CPU time first.
+    bytearray(10_000_000_000)
 
 
 def crash():
