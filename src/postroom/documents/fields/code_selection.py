@@ -17,6 +17,7 @@ SYMBOL: Final = re.compile(r"(?<![\w.])[A-Z][A-Z0-9]{0,5}(?:[.:][A-Za-z]{1,5})?(
 CODE: Final = re.compile(r"[A-Za-z0-9][\w./#-]*\w|\d")  # with a digit in it or behind it in the same word
 # What may continue a code: "2026 0117", "26 / 441", "2026-11 / 12"; and capitals before it: "HF 2026".
 _CODE_REST: Final = re.compile(r"(?: ?[/\u2013-] ?| )([A-Za-z0-9./#-]+)(?!\S)")
+_CODE_SUFFIX: Final = re.compile(r" ([A-Z]{1,2})(?=\s*$)")  # "26-0117 A"
 _CODE_CAPITALS: Final = re.compile(r"(?:^|(?<=[\s:.#°]))[A-Z]{1,4} ?$")
 # Words of labels, and currencies.
 _OTHER_CAPITALS: Final = {
@@ -73,6 +74,13 @@ def _extend_code(context: LabelContext, line: TextLine, start: int, end: int) ->
         if not _is_beside(context, line, (start, end), rest.span(1)):
             break
         end = rest.end(1)
+    suffix = _CODE_SUFFIX.match(line.text, end)
+    if (
+        suffix
+        and suffix.group(1) not in _OTHER_CAPITALS
+        and not any(hit.start < suffix.end() and end < hit.end for hit in hits)
+    ):
+        end = suffix.end() if _is_beside(context, line, (start, end), suffix.span(1)) else end
     floor = max((hit.end for hit in hits if hit.end <= start), default=0)
     capitals = _CODE_CAPITALS.search(line.text[floor:start])
     if capitals and capitals.group().strip() not in _OTHER_CAPITALS:

@@ -34,6 +34,8 @@ _EXECUTION_WORDS: Final = re.compile(
 _EXECUTION_ENTRY: Final = re.compile(
     r"^[ :|-]*\w{0,12}(?:kauf|buy|sell|bought|sold|purchase|sale|achat|vente|acquisto)\b"
 )
+_ADDRESS_LINES: Final = 5  # below the label of the recipient
+_ADDRESS_PENALTY: Final = 0.4  # for a VAT ID there, which is probably the recipient's
 _NEARBY: Final = 120  # characters before a date that are searched for such words
 _MAX_DOCUMENT_AGE: Final = timedelta(days=10)  # an older date belongs to something else than the settlement
 
@@ -260,9 +262,12 @@ def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> 
             0.5 if _VALIDATORS[field.shape](str(value.content)) else 0.0
         )
         score += 0.1 * min(count[value.content] - 1, 3) - 0.01 * min(place, 20)
+        score -= _ADDRESS_PENALTY if _is_in_recipients_address(context, value) else 0.0
         found.append(FieldCandidate(value, score, known.why if known else "without a label", None))
     pick = pick_best(found, count=count)
     assert pick
+    if any(value.content == pick.value and _is_in_recipients_address(context, value) for value in every):
+        pick = replace(pick, margin=0.0, why=f"{pick.why}, in the recipient's address")
     right = _VALIDATORS[field.shape](str(pick.value))
     why = pick.why + (", check digits valid" if right else ", check digits invalid")
     return FieldPick(
@@ -303,6 +308,22 @@ def _is_recipients(context: LabelContext, value: ParsedValue) -> bool:
     if value.shape == "vat_id":
         return _RECIPIENTS_VAT_ID.search(before) is not None
     return _is_recipients_account(context, value)
+
+
+def _is_in_recipients_address(context: LabelContext, value: ParsedValue) -> bool:
+    """Whether a VAT ID is shortly below the label of the recipient, in its column."""
+    if value.shape != "vat_id":
+        return False
+    lines = context.document.lines
+    line = lines[value.line]
+    left = line.box(value.start, value.end).left
+    return any(
+        hit.field in context.recipients
+        and lines[index].page == line.page
+        and lines[index].box(hit.start, hit.end).left <= left
+        for index in range(max(value.line - _ADDRESS_LINES, 0), value.line + 1)
+        for hit in context.hits.get(index, ())
+    )
 
 
 def _is_recipients_account(context: LabelContext, value: ParsedValue) -> bool:

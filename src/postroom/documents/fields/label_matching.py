@@ -69,6 +69,7 @@ class LabelContext:
     shapes: dict[str, str]  # the value shape that each field takes
     amounts: frozenset[str]  # the fields that hold money
     titles: frozenset[int]  # lines that begin with a title of the document kind
+    recipients: frozenset[str]  # the fields that hold the addressee
 
 
 def build_context(
@@ -89,7 +90,8 @@ def build_context(
         if start == 0 or line.text.rfind(" ", 0, start) < 3 or len(line.words) <= 6
     )
     amounts = frozenset(name for name, field in kind.fields.items() if field.shape == "amount")
-    return LabelContext(document, by_line, hits_by_line, shapes, amounts, titles)
+    recipients = frozenset(name for name, field in kind.fields.items() if field.shape == "recipient")
+    return LabelContext(document, by_line, hits_by_line, shapes, amounts, titles, recipients)
 
 
 def label_weight(context: LabelContext, hit: LabelHit) -> float:

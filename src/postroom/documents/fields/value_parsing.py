@@ -93,7 +93,8 @@ _MINUS_BEFORE_CURRENCY: Final = re.compile(
 )
 _OPENED: Final = re.compile(rf"\(\s?(?:{_CURRENCY_MARK}\s?)?$")
 _CLOSED: Final = re.compile(rf"^\s?(?:{_CURRENCY_MARK}\s?)?\)")
-_CREDIT: Final = re.compile(r"^\s?C[Rr]\b")
+_CREDIT: Final = re.compile(rf"^\s?(?:{_CURRENCY_MARK}\s?)?C[Rr]\b")
+_MINUS_BEHIND_CURRENCY: Final = re.compile(rf"\s?{_CURRENCY_MARK}\s?[-\u2212\u2013]\s*$")
 _SIGN_CHARACTERS: Final = 10  # beside a number that are searched for its sign
 _ISIN: Final = re.compile(r"(?<![A-Z0-9])([A-Z]{2}[A-Z0-9]{9}\d)(?![A-Z0-9])")
 _IBAN: Final = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]){11,30})")
@@ -373,6 +374,8 @@ def _find_sign(line: TextLine, found: re.Match[str], number: ParsedValue) -> tup
     is_money = number.currency is not None or re.search(r"[.,]\d{2}$", written)
     if is_money and not number.percent and _OPENED.search(before) and _CLOSED.search(behind):
         return True, f"the parentheses around {written} may mean a minus"
+    if _MINUS_BEHIND_CURRENCY.match(line.text, number.end):
+        return True, f"the dash behind {written} may be a minus or punctuation"
     if _CREDIT.search(behind):
         return True, f"“CR” behind {written} may mark a credit"
     return False, ""
