@@ -6,12 +6,14 @@ the pools of `database`. Checked are the URL and the version of the server.
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
 from psycopg import AsyncConnection, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.errors import PipelineAborted
 from psycopg.pq import PGconn, Ping
 from psycopg.rows import TupleRow
 
@@ -50,6 +52,17 @@ class Connection(AsyncConnection[TupleRow]):
             await self.execute("SELECT pg_notify(%s, %s)", [channel, payload])
         else:
             self.notifications.add((channel, payload))
+
+    @asynccontextmanager
+    async def in_one_round_trip(self) -> AsyncGenerator[asyncio.TaskGroup]:
+        """Tasks whose first statements are sent together. None may depend on the result of another."""
+        try:
+            async with self.pipeline(), asyncio.TaskGroup() as tasks:
+                yield tasks
+        except BaseExceptionGroup as group:
+            # The statements behind the one that failed are aborted.
+            causes = [error for error in group.exceptions if not isinstance(error, PipelineAborted)]
+            raise (causes or group.exceptions)[0] from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from uuid import UUID
 
 from psycopg import InternalError, OperationalError, errors, sql
 from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
 from psycopg_pool import AsyncConnectionPool
 
 from postroom.errors import DatabaseUnavailable, TransientError
@@ -67,6 +68,20 @@ class Database:
         """A transaction that sees the rows of this organization and no others."""
         async with self._begin(self.application_pool, roles.APPLICATION, organization) as connection:
             yield connection
+
+    async def fetch_row(self, organization: UUID, select: sql.Composed) -> TupleRow | None:
+        """The first row of a SELECT in a transaction of its own: one round trip instead of three."""
+        begin = _build_begin(self.limits, roles.APPLICATION, organization)
+        try:
+            with translate_errors():
+                async with self.application_pool.connection() as connection:
+                    statements = b"%s; %s; COMMIT" % (begin, select.as_bytes(connection))
+                    cursor = await connection.execute(statements, prepare=False)
+                    await cursor.set_result(2)  # after BEGIN and the parameters
+                    return await cursor.fetchone()
+        except DatabaseUnavailable:
+            await _drop_dead_connections(self.application_pool)
+            raise
 
     @asynccontextmanager
     async def _begin(

@@ -4,12 +4,22 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal
 
+from psycopg import sql
+
 from postroom.model import MemberId, OrganizationId, Role, Secret
-from postroom.store.database import Connection
+from postroom.store.database import Connection, Database
 
 # Use extends a session up to this age.
 LONGEST_DAYS: Final = 30
 LAST_SEEN_INTERVAL_SECONDS: Final = 60
+_FIND_MEMBER: Final = sql.SQL(
+    """
+    SELECT member_id, address, name, role, members.organization_id,
+        last_seen_at < postroom_now() - {} * interval '1 second'
+    FROM sessions JOIN members ON members.id = member_id
+    WHERE token_sha256 = {} AND kind = 'session' AND expires_at > postroom_now()
+    """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +87,30 @@ async def find_organization(engine: Connection, token: Secret) -> OrganizationId
     return OrganizationId(row[0]) if row else None
 
 
-async def find_member(connection: Connection, token: Secret, *, seconds: float) -> SessionMember | None:
+async def find_member(
+    database: Database, organization: OrganizationId, token: Secret, *, seconds: float
+) -> SessionMember | None:
     """The member of this session. Extends the session, at most once per interval."""
-    cursor = await connection.execute(
-        """
-        SELECT member_id, address, name, role, members.organization_id,
-            last_seen_at < postroom_now() - %s * interval '1 second'
-        FROM sessions JOIN members ON members.id = member_id
-        WHERE token_sha256 = %s AND kind = 'session' AND expires_at > postroom_now()
-        """,
-        [LAST_SEEN_INTERVAL_SECONDS, digest(token)],
+    row = await database.fetch_row(
+        organization, _FIND_MEMBER.format(LAST_SEEN_INTERVAL_SECONDS, digest(token))
     )
-    row = await cursor.fetchone()
     if row is None:
         return None
     if row[5]:
-        await connection.execute(
-            """
-            UPDATE sessions SET last_seen_at = postroom_now(), expires_at = least(
-                postroom_now() + %s * interval '1 second', created_at + %s * interval '1 day')
-            WHERE token_sha256 = %s
-            """,
-            [seconds, LONGEST_DAYS, digest(token)],
-        )
+        async with database.transaction(organization) as connection:
+            await _extend(connection, token, seconds=seconds)
     return SessionMember(OrganizationId(row[4]), MemberId(row[0]), row[1], row[2], Role(row[3]))
+
+
+async def _extend(connection: Connection, token: Secret, *, seconds: float) -> None:
+    await connection.execute(
+        """
+        UPDATE sessions SET last_seen_at = postroom_now(), expires_at = least(
+            postroom_now() + %s * interval '1 second', created_at + %s * interval '1 day')
+        WHERE token_sha256 = %s
+        """,
+        [seconds, LONGEST_DAYS, digest(token)],
+    )
 
 
 async def find_account(

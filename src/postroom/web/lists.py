@@ -4,8 +4,9 @@ The lists themselves are in `store.lists`. Everything that a page shows is in it
 shared, saved and exported.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import pairwise
@@ -29,6 +30,7 @@ from postroom.store.lists.list_definition import (
     ListColumn,
     ListDefinition,
     ListFilter,
+    ListPosition,
     ListQuery,
 )
 from postroom.store.lists.list_parameters import (
@@ -163,7 +165,12 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
     definition, params = lists.definition, request.query_params
     choices = await lists.choices(connection)
     query = await list_reading.search(connection, parse_query(definition, params, choices))
-    rows, behind = await list_reading.read_page(connection, query, PAGE_SIZE)
+    async with connection.in_one_round_trip() as tasks:
+        page = tasks.create_task(list_reading.read_page(connection, query, PAGE_SIZE))
+        count = tasks.create_task(_count(connection, query, page))
+        tabs = tasks.create_task(_count_tabs(connection, definition, choices))
+        views = tasks.create_task(saved_views.list_by_member(connection, member, definition.name))
+    rows, behind = page.result()
     chosen = describe_query(query)
     shown = definition.list_columns(is_trade=query.is_trade)
     after = {**chosen, "after": format_position(behind)} if behind else None
@@ -173,11 +180,11 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
         _build_headings(definition, shown, query, chosen),
         _place_below(shown),
         rows,
-        await list_reading.count(connection, query, len(rows)),
-        await _build_tabs(connection, definition, query, chosen, choices),
+        count.result(),
+        _build_tabs(definition, query, chosen, tabs.result()),
         _build_filters(definition, query, choices),
         chosen.get("sort", ""),
-        await saved_views.list_by_member(connection, member, definition.name),
+        views.result(),
         f"/{definition.name}?{urlencode(after)}" if after else None,
         query.after is None,
         [
@@ -213,14 +220,21 @@ def _place_below(columns: Sequence[ListColumn]) -> dict[str, ListColumn]:
     return {before.name: column for before, column in pairwise(columns) if column.placement == "below"}
 
 
-async def _build_tabs(
-    connection: Connection,
-    definition: ListDefinition,
-    query: ListQuery,
-    chosen: Mapping[str, str],
-    choices: Choices,
-) -> list[ListTab]:
-    """The choices of the list's main filter, with the other filters kept."""
+async def _count(
+    connection: Connection, query: ListQuery, page: asyncio.Task[tuple[list[ListRow], ListPosition | None]]
+) -> ListCount:
+    if query.definition.is_aggregate and query.after is None:
+        rows, _ = await page
+        return list_reading.get_count(rows)
+    count = await list_reading.count(connection, query, PAGE_SIZE)
+    rows, _ = await page
+    return replace(count, rows=max(count.rows, len(rows)))
+
+
+async def _count_tabs(
+    connection: Connection, definition: ListDefinition, choices: Choices
+) -> list[tuple[FilterChoice, int]]:
+    """The choices of the list's main filter, and how many rows each has."""
     name = definition.tabs
     if not name:
         return []
@@ -229,14 +243,25 @@ async def _build_tabs(
     if len(offered) > 8:
         return []
     counts = await list_reading.count_choices(connection, definition, offered)
+    return [(each, counts[each.value]) for each in (FilterChoice("", main.default_label), *offered)]
+
+
+def _build_tabs(
+    definition: ListDefinition,
+    query: ListQuery,
+    chosen: Mapping[str, str],
+    counts: Sequence[tuple[FilterChoice, int]],
+) -> list[ListTab]:
+    """The tabs, with the other filters kept."""
+    name = definition.tabs
     current = query.values.get(name, "")
     tabs: list[ListTab] = []
-    for value, label in [("", main.default_label), *((each.value, each.label) for each in offered)]:
-        rest = {key: text for key, text in chosen.items() if key != name} | ({name: value} if value else {})
-        count = counts[value]
+    for choice, count in counts:
+        rest = {key: text for key, text in chosen.items() if key != name}
+        rest |= {name: choice.value} if choice.value else {}
         shown = f"{MAX_COUNTED:,}+" if count > MAX_COUNTED else f"{count:,}"
         url = f"/{definition.name}{'?' if rest else ''}{urlencode(rest)}"
-        tabs.append(ListTab(label, url, shown, str(current) == value))
+        tabs.append(ListTab(choice.label, url, shown, str(current) == choice.value))
     return tabs
 
 

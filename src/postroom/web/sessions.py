@@ -192,12 +192,16 @@ async def _find_visitor(site: SiteContext, request: Request) -> SessionMember | 
 
 
 async def find_visitor_by_token(site: SiteContext, token: Secret) -> SessionMember | None:
-    async with site.database.engine() as engine:
-        organization = await sessions.find_organization(engine, token)
+    """The member of a valid session. A session stays in its organization, so that is looked up only once."""
+    remembered, _ = site.remembered.get(sessions.digest(token), (None, 0.0))
+    if remembered is not None:
+        organization = remembered.organization
+    else:
+        async with site.database.engine() as engine:
+            organization = await sessions.find_organization(engine, token)
     if organization is None:
         return None
-    async with site.database.transaction(organization) as connection:
-        return await sessions.find_member(connection, token, seconds=site.session_seconds)
+    return await sessions.find_member(site.database, organization, token, seconds=site.session_seconds)
 
 
 def _ask_to_sign_in(request: Request) -> Response:

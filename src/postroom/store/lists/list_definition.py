@@ -109,6 +109,7 @@ class ListDefinition:
     tab_condition: LiteralString  # that filter, for the value `chosen.value`
     totals: ListTotals | None = None
     links: Sequence[LiteralString] = ()  # columns with the ids that other columns link to
+    is_aggregate: bool = False  # its table reads all rows anyway, so the first page counts them too
 
     def list_columns(self, *, is_trade: bool) -> list[ListColumn]:
         """The columns of a list of trades, or of another one."""

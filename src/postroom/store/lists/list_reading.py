@@ -110,36 +110,52 @@ async def _read_rows(connection: Connection, query: ListQuery, limit: int) -> li
 
 def build_statement(query: ListQuery, limit: int) -> tuple[LiteralString, Mapping[str, Any]]:
     """The statement that reads so many rows, and its values. Only those rows are joined."""
-    definition = query.definition
+    definition, name, order = query.definition, query.definition.name, _order(query)
     columns: list[LiteralString] = [
         column.value + " AS " + column.name for column in definition.list_columns(is_trade=query.is_trade)
     ]
     columns += definition.links
+    row_count: LiteralString = ""
+    if definition.is_aggregate:
+        columns.append(name + ".row_count")
+        row_count = ", count(*) OVER () AS row_count"
     select = ", ".join([definition.id + " AS id", query.sort.expression + " AS position", *columns])
     conditions, values = _build_conditions(query)
-    name, order = definition.name, _order(query)
     statement = (
-        "SELECT " + select + " FROM (SELECT " + name + ".* FROM " + definition.table  # noqa: S608  # of literals
+        "SELECT " + select + " FROM (SELECT " + name + ".*" + row_count + " FROM " + definition.table  # noqa: S608  # of literals
         + _where([*conditions, *_start_behind(query, values)]) + order + " LIMIT %(limit)s) AS " + name
         + " " + definition.joins + order
     )  # fmt: skip
     return statement, {**values, "limit": limit}
 
 
-async def count(connection: Connection, query: ListQuery, shown: int) -> ListCount:
-    """Count the rows and add up comparable amounts: of all rows, or if too many, of the shown ones."""
+def get_count(rows: Sequence[ListRow]) -> ListCount:
+    """The count that came with the first page of an aggregate list."""
+    return ListCount(rows[0]["row_count"] if rows else 0, is_estimate=False, totals=[])
+
+
+async def count(connection: Connection, query: ListQuery, page_size: int) -> ListCount:
+    """Count the rows and add up comparable amounts: of all rows, or if too many, of those of the page."""
     conditions, values = _build_conditions(query)
+    counted = 0
     estimate = await _estimate_search(connection, query)
     if estimate is None:
-        rows, totals = await _add_up(connection, query, _where(conditions), values, MAX_COUNTED + 1)
-        if rows <= MAX_COUNTED:
-            return ListCount(rows, is_estimate=False, totals=totals)
-        estimate = max(await _estimate(connection, query, _where(conditions), values), rows)
-    totals: list[ListTotal] = []
-    if query.definition.totals:
-        page = _where([*conditions, *_start_behind(query, values)]) + _order(query)
-        _, totals = await _add_up(connection, query, page, values, shown)
-    return ListCount(max(estimate, shown), is_estimate=True, totals=totals)
+        counted, totals = await _add_up(connection, query, _where(conditions), values, MAX_COUNTED + 1)
+        if counted <= MAX_COUNTED:
+            return ListCount(counted, is_estimate=False, totals=totals)
+        estimate = await _estimate(connection, query, _where(conditions), values)
+    shown, totals = await _add_up_page(connection, query, page_size)
+    return ListCount(max(estimate, counted, shown), is_estimate=True, totals=totals)
+
+
+async def _add_up_page(
+    connection: Connection, query: ListQuery, page_size: int
+) -> tuple[int, list[ListTotal]]:
+    if not query.definition.totals:
+        return 0, []
+    conditions, values = _build_conditions(query)
+    page = _where([*conditions, *_start_behind(query, values)]) + _order(query)
+    return await _add_up(connection, query, page, values, page_size)
 
 
 async def _estimate_search(connection: Connection, query: ListQuery) -> int | None:

@@ -42,6 +42,7 @@ SUPPLIERS: Final = ListDefinition(
     """,
     id="suppliers.id",
     id_type="uuid",
+    is_aggregate=True,
     columns=(
         ListColumn("name", "Supplier", "coalesce(newest.name, 'Unnamed supplier')", placement="heading"),
         ListColumn("vat_id", "VAT ID", "known.vat_id", "code"),
