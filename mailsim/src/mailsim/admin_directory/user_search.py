@@ -10,7 +10,9 @@ from typing import Any
 
 from mailsim.gmail.errors import GmailError, GmailErrorBody
 
-_CLAUSE = re.compile(r"""\s*(?:(?P<field>\w+)(?P<operator>[=:]))?(?P<value>'[^']*'|"[^"]*"|[^\s'"]+)""")
+_CLAUSE = re.compile(
+    r"""\s*(?:(?P<field>[\w.]+)(?P<operator>[=:]))?(?P<value>'[^']*'|"[^"]*"|[^\s'"=:<>()]+)(?=\s|\Z)"""
+)
 _TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "name": lambda user: user["name"]["fullName"],
     "givenName": lambda user: user["name"]["givenName"],
@@ -18,7 +20,24 @@ _TEXTS: dict[str, Callable[[dict[str, Any]], str]] = {
     "email": lambda user: user["primaryEmail"],
     "orgUnitPath": lambda user: user["orgUnitPath"],
 }
-_FLAGS = {"isAdmin": "isAdmin", "isSuspended": "suspended", "isArchived": "archived"}
+_FLAGS = {
+    "isAdmin": "isAdmin",
+    "isDelegatedAdmin": "isDelegatedAdmin",
+    "isSuspended": "suspended",
+    "isArchived": "archived",
+}
+# The fields by their operators. Those that are in neither table above have no value for any user here.
+_OPERATORS = {
+    "=:": {
+        "name", "email", "givenName", "familyName", "im", "externalId", "addressPoBox", "addressExtended",
+        "addressStreet", "addressLocality", "addressRegion", "addressPostalCode", "addressCountry",
+        "orgName", "orgTitle", "orgDepartment", "orgDescription", "orgCostCenter",
+    },
+    "=": {
+        "orgUnitPath", "phone", "manager", "managerId", "directManager", "directManagerId", *_FLAGS,
+    },
+    ":": {"address"},
+}  # fmt: skip
 _WITHOUT_FIELD = ("givenName", "familyName", "email")
 UserTest = Callable[[dict[str, Any]], bool]
 
@@ -38,15 +57,17 @@ def parse_query(text: str) -> list[UserTest]:
 
 def _compile_clause(field: str, operator: str, quoted: str) -> UserTest:
     value = quoted.strip("'\"").casefold()
+    if field and not any(field in names and operator in key for key, names in _OPERATORS.items()):
+        raise _invalid_query()
     if field in _FLAGS:
-        if operator != "=" or value not in {"true", "false"}:
+        if value not in {"true", "false"}:
             raise _invalid_query()
         return lambda user: user[_FLAGS[field]] == (value == "true")
-    names = (field,) if field else _WITHOUT_FIELD
-    if not all(name in _TEXTS for name in names) or not value:
+    if not value or "*" in value[:-1]:
         raise _invalid_query()
+    names = (field,) if field else _WITHOUT_FIELD
     matches = _compile_text(operator, value)
-    return lambda user: any(matches(_TEXTS[name](user).casefold()) for name in names)
+    return lambda user: any(matches(_TEXTS[name](user).casefold()) for name in names if name in _TEXTS)
 
 
 def _compile_text(operator: str, value: str) -> Callable[[str], bool]:
