@@ -40,12 +40,34 @@ def test_changed_settings_are_kept(user):
         {"timeZone": 5}, {"userPurpose": "room"}, {"nothing": "x"}, {"language": "de"},
         {"automaticRepliesSetting": {"status": "perhaps"}}, {"workingHours": {"daysOfWeek": ["someday"]}},
         {"automaticRepliesSetting": {"scheduledEndDateTime": {"dateTime": 5}}},
+        {"automaticRepliesSetting": {"scheduledEndDateTime": {"dateTime": "soon", "timeZone": "UTC"}}},
+        {"workingHours": {"startTime": "early"}},
     ],
 )  # fmt: skip
 def test_invalid_settings_are_refused(user, body):
     before = user.get("mailboxSettings")
     user.expect_error(400, "mailboxSettings", "PATCH", json=body)
     assert user.get("mailboxSettings") == before
+
+
+def test_time_zones_of_windows_and_of_iana_are_known(user):
+    """Documented in "Update user mailbox settings" and "outlookUser: supportedTimeZones".
+
+    Graph refuses others with the code TimeZoneNotSupportedException.
+    """
+    for zone in ("Pacific Standard Time", "W. Europe Standard Time", "Asia/Kolkata", "Russia Time Zone 3"):
+        assert user.request("PATCH", "mailboxSettings", json={"timeZone": zone}).status_code == 200
+        assert user.get("mailboxSettings/timeZone")["value"] == zone
+    moment = {"dateTime": "2026-01-05T09:00:00.0000000", "timeZone": "Mars Standard Time"}
+    for body in (
+        {"timeZone": "Greenwich Mean Time"},
+        {"timeZone": ""},
+        {"workingHours": {"timeZone": {"name": "Mars/Olympus"}}},
+        {"automaticRepliesSetting": {"scheduledStartDateTime": moment}},
+    ):
+        error = user.expect_error(400, "mailboxSettings", "PATCH", json=body)
+        assert error["code"] == "TimeZoneNotSupportedException"
+    assert user.get("mailboxSettings")["timeZone"] == "Russia Time Zone 3"
 
 
 def test_a_new_mailbox_with_the_same_address_has_the_default_settings(sim, microsoft, user):

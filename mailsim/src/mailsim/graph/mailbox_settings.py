@@ -3,6 +3,7 @@
 The settings have no effect on mail: no automatic reply is sent.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, cast
@@ -10,12 +11,18 @@ from typing import Any, cast
 from mailsim.graph import entity_types
 from mailsim.graph.errors import bad_request, no_such_path, unknown_property
 from mailsim.graph.request import GraphCall, GraphResponse
+from mailsim.graph.time_zones import is_time_zone, unknown_time_zone
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-_MOMENT = {"dateTime": "text", "timeZone": "text"}
-# The writable settings: "text", allowed values, or the properties of an object.
+_PATTERNS = {
+    "text": re.compile(r".*", re.DOTALL),
+    "date": re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d{1,7})?)?Z?)?", re.ASCII),
+    "time": re.compile(r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,7})?", re.ASCII),
+}
+_MOMENT = {"dateTime": "date", "timeZone": "zone"}
+# The writable settings: a kind of string, "days", allowed values, or the properties of an object.
 _WRITABLE: dict[str, Any] = {
-    "timeZone": "text",
+    "timeZone": "zone",
     "dateFormat": "text",
     "timeFormat": "text",
     "delegateMeetingMessageDeliveryOptions": (
@@ -34,9 +41,9 @@ _WRITABLE: dict[str, Any] = {
     },
     "workingHours": {
         "daysOfWeek": "days",
-        "startTime": "text",
-        "endTime": "text",
-        "timeZone": {"name": "text"},
+        "startTime": "time",
+        "endTime": "time",
+        "timeZone": {"name": "zone"},
     },
 }
 
@@ -122,11 +129,21 @@ def _check(changes: Mapping[str, Any], known: Mapping[str, Any]) -> None:
         elif expected == "days":
             is_valid = isinstance(value, list) and all(day in _DAYS for day in cast("list[Any]", value))
         else:
-            is_valid = isinstance(value, str) and (expected == "text" or value in expected)
+            is_valid = isinstance(value, str) and _is_text(expected, value)
         if not is_valid:
             raise bad_request(f"The property '{name}' does not have a valid value.", "ErrorInvalidRequest")
         if isinstance(expected, Mapping):
             _check(cast("Mapping[str, Any]", value), cast("Mapping[str, Any]", expected))
+
+
+def _is_text(expected: str | tuple[str, ...], value: str) -> bool:
+    if expected == "zone":
+        if not is_time_zone(value):
+            raise unknown_time_zone(value)
+        return True
+    if isinstance(expected, str):
+        return _PATTERNS[expected].fullmatch(value) is not None
+    return value in expected
 
 
 def _response(call: GraphCall, values: Mapping[str, Any], tail: str = "") -> GraphResponse:
