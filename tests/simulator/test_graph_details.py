@@ -32,7 +32,7 @@ def message(user):
 
 def is_routed(method, path):
     try:
-        ROUTES.find(method, re.sub(r"\{[^}]*\}", "x", path))
+        ROUTES.find(method, re.sub(r"\{[^}]*\}", "x", path), "v1.0")
     except GraphError:
         return False
     return True

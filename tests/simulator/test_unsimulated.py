@@ -5,7 +5,10 @@ RFC 9110, section 15.6.2, defines 501. Which endpoints the providers have:
 "Gmail API", https://developers.google.com/workspace/gmail/api/reference/rest
 """
 
+from pathlib import Path
+
 import httpx2
+import msgraph
 import pytest
 
 from simulator.google_user import SCOPE
@@ -61,6 +64,43 @@ def test_paths_that_graph_does_not_have_get_graphs_own_error(sim, microsoft, add
     assert "Resource not found" in user.expect_error(400, f"messages/{message}/nothing")["message"]
     assert "Resource not found" in user.expect_error(400, "nothing")["message"]
     user.expect_error(405, "messages", "PUT")
+
+
+def test_what_only_beta_has_says_so_and_is_unknown_to_v1(sim, microsoft, address):
+    """Documented in the reference of the version beta: profile, message: mentions, mailFolder: operations."""
+    user = microsoft.connect(sim, address, messages=1)
+    message = user.get("messages")["value"][0]["id"]
+    for path in (
+        "me/profile",
+        "users/me/analytics/activityStatistics",
+        "riskyUsers",
+        "me/mailFolders/inbox/userConfigurations",
+        f"me/messages/{message}/mentions",
+        f"me/mailFolders/inbox/messages/{message}/mentions/$count",
+        "me/messages?$select=unsubscribeEnabled",
+        "me?$expand=invitedBy",
+    ):
+        error = user.expect_error(501, f"{sim.http}/beta/{path}")
+        assert "mailsim does not simulate" in error["message"]
+        assert "mailsim" not in user.expect_error(400, f"/{path}")["message"]
+    for path in ("me/nothing", "nothing", f"me/messages/{message}/nothing", "me/messages?$select=nothing"):
+        assert "mailsim" not in user.expect_error(400, f"{sim.http}/beta/{path}")["message"]
+
+
+def list_names(folder: str) -> list[str]:
+    """List the path segments that Microsoft's client has in a folder of its generated code."""
+    generated = Path(msgraph.__file__).parent / "generated" / folder
+    names = [entry.name for entry in generated.iterdir() if entry.is_dir() and "_with_" not in entry.name]
+    return [name.replace("_", "") for name in names if name not in {"item", "models", "__pycache__"}]
+
+
+def test_every_path_of_microsofts_client_is_simulated_or_says_so(sim, microsoft, address):
+    """The client is generated from the description of v1.0."""
+    user = microsoft.connect(sim, address)
+    paths = [f"/{name}" for name in list_names(".")] + [f"/me/{name}" for name in list_names("users/item")]
+    unknown = [path for path in paths if "Resource not found" in user.request("GET", path).text]
+    assert len(paths) > 100
+    assert unknown == []
 
 
 def test_parts_of_a_batch_say_it_too(sim, microsoft, address):

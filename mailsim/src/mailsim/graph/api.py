@@ -213,7 +213,7 @@ async def handle(graph: GraphContext, request: GraphRequest, exchange: HttpExcha
 
 async def _dispatch(graph: GraphContext, request: GraphRequest, exchange: HttpExchange) -> GraphResponse:
     token = authorization.authenticate(graph, request.headers.get("authorization", ""))
-    route, names = ROUTES.find(request.method, request.path)
+    route, names = ROUTES.find(request.method, request.path, request.version)
     exchange.endpoint = route.endpoint
     if request.is_batch_part and route.endpoint == "batch":
         raise bad_request("A batch cannot hold another batch.")
@@ -282,7 +282,7 @@ class GraphApp:
             body=content,
             base_url=f"{scope['scheme']}://{headers.get('host', 'localhost')}",
             concurrent=scope.get("mailsim.concurrent", 1),
-            version="beta" if _get_raw_path(scope).startswith(BETA) else "v1.0",
+            version=get_version(scope),
         )
         await _send_response(send, await handle(self._graph, request, scope["mailsim.exchange"]))
 
@@ -290,6 +290,10 @@ class GraphApp:
 def get_path(scope: Scope) -> str:
     """Return the path after the version, still percent-encoded."""
     return _get_raw_path(scope).removeprefix("/v1.0").removeprefix("/beta")
+
+
+def get_version(scope: Scope) -> str:
+    return "beta" if _get_raw_path(scope).startswith(BETA) else "v1.0"
 
 
 def _get_raw_path(scope: Scope) -> str:

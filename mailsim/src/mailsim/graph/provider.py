@@ -142,7 +142,7 @@ def _identify_request(graph: GraphContext, scope: Scope, endpoint: str) -> Reque
     authorization = next((v.decode("latin-1") for n, v in scope["headers"] if n == b"authorization"), "")
     access = graph.entra.grants.find_access_token(authorization.partition(" ")[2].strip())
     try:
-        route, names = api.ROUTES.find(scope["method"], api.get_path(scope))
+        route, names = api.ROUTES.find(scope["method"], api.get_path(scope), api.get_version(scope))
     except GraphError:
         return RequestTarget("", "unknown")
     caller = access.user if access is not None else None

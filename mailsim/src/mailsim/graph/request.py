@@ -5,7 +5,7 @@ No HTTP: `api` converts.
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
 from typing import Any, cast
@@ -20,6 +20,7 @@ from mailsim.graph.entity_types import EntityType
 from mailsim.graph.errors import bad_request
 from mailsim.graph.ids import GraphIds
 from mailsim.graph.message_json import MessagePreferences
+from mailsim.graph.unsimulated import BETA_PROPERTIES
 from mailsim.mailbox import Mailbox
 from mailsim.request_log import HttpExchange
 
@@ -117,6 +118,8 @@ class GraphCall:
         return {"preference-applied": ", ".join(applied)} if applied else {}
 
     def query(self, kind: EntityType) -> odata.ODataQuery:
+        if self.version == "beta" and kind.name in BETA_PROPERTIES:
+            kind = replace(kind, unsimulated=kind.unsimulated | BETA_PROPERTIES[kind.name])
         return odata.parse_query(self.raw, kind)
 
     def context(self, tail: str) -> str:

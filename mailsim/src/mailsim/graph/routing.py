@@ -76,7 +76,7 @@ class RouteTable:
         for route in sorted(routes, key=lambda route: route.pattern.count("*")):
             self._by_length.setdefault(len(route.pattern), []).append(route)
 
-    def find(self, method: str, path: str) -> tuple[GraphRoute, tuple[str, ...]]:
+    def find(self, method: str, path: str, version: str) -> tuple[GraphRoute, tuple[str, ...]]:
         """Return the route and the values of its variable segments."""
         parts = split_path(path)
         lowered = [name.lower().removeprefix("microsoft.graph.") for name in parts]
@@ -90,7 +90,7 @@ class RouteTable:
                     pairs = zip(route.pattern, parts, strict=True)
                     return route, tuple(name for expected, name in pairs if expected == "*")
                 path_exists = True
-        if is_unsimulated(method, lowered):
+        if is_unsimulated(method, lowered, version):
             raise not_simulated(method, path)
         if path_exists:
             raise method_not_allowed(method)

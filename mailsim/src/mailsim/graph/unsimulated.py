@@ -14,30 +14,76 @@ _MESSAGE_OPERATIONS = {
 }
 _USER_SEGMENTS = frozenset(
     {
-        "activities", "agreementacceptances", "appcatalogs", "approleassignments", "assignlicense",
-        "authentication", "calendar", "calendargroups", "calendars", "calendarview", "changepassword",
-        "chats", "checkmembergroups", "checkmemberobjects", "cloudclipboard", "contactfolders", "contacts",
-        "createdobjects", "devices", "directreports", "drive", "drives", "employeeexperience", "events",
-        "exportpersonaldata", "extensions", "findmeetingtimes", "followedsites", "getmailtips",
-        "getmembergroups", "getmemberobjects", "insights", "joinedteams", "licensedetails",
-        "manageddevices", "manager", "memberof", "oauth2permissiongrants", "onenote", "onlinemeetings",
-        "outlook", "owneddevices", "ownedobjects", "people", "photo", "photos", "planner", "presence",
-        "registereddevices", "reminderview", "revokesigninsessions", "settings", "sponsors", "teamwork",
-        "todo", "transitivememberof",
+        "activities", "adhoccalls", "agreementacceptances", "appcatalogs", "approleassignments",
+        "assignlicense", "authentication", "calendar", "calendargroups", "calendars", "calendarview",
+        "changepassword", "chats", "checkmembergroups", "checkmemberobjects", "cloudclipboard", "cloudpcs",
+        "contactfolders", "contacts", "createdobjects", "datasecurityandgovernance",
+        "devicemanagementtroubleshootingevents", "devices", "directreports", "drive", "drives",
+        "employeeexperience", "events", "exportdeviceandappmanagementdata", "exportpersonaldata",
+        "extensions", "findmeetingtimes", "followedsites", "getmailtips", "getmanagedappdiagnosticstatuses",
+        "getmanagedapppolicies", "getmanageddeviceswithappfailures", "getmembergroups", "getmemberobjects",
+        "insights", "joinedteams", "licensedetails", "managedappregistrations", "manageddevices", "manager",
+        "memberof", "notes", "oauth2permissiongrants", "onenote", "onlinemeetings",
+        "onpremisessyncbehavior", "outlook", "owneddevices", "ownedobjects", "people", "permissiongrants",
+        "photo", "photos", "planner", "presence", "registereddevices", "reminderview",
+        "removealldevicesfrommanagement", "reprocesslicenseassignment", "restore",
+        "retryserviceprovisioning", "revokesigninsessions", "scopedrolememberof",
+        "serviceprovisioningerrors", "settings", "solutions", "sponsorof", "sponsors", "teamwork", "todo",
+        "transitivememberof", "wipemanagedappregistrationsbydevicetag",
     }
 )  # fmt: skip
 _TOP_SEGMENTS = frozenset(
     {
-        "$metadata", "admin", "agreements", "appcatalogs", "applications", "applicationtemplates",
-        "auditlogs", "chats", "communications", "connections", "contacts", "contracts", "copilot",
+        "$metadata", "admin", "agreementacceptances", "agreements", "appcatalogs", "applications",
+        "applicationtemplates", "auditlogs", "authenticationmethodconfigurations",
+        "authenticationmethodspolicy", "certificatebasedauthconfiguration", "chats", "communications",
+        "compliance", "connections", "contacts", "contracts", "copilot", "datapolicyoperations",
         "deviceappmanagement", "devicemanagement", "devices", "directory", "directoryobjects",
         "directoryroles", "directoryroletemplates", "domaindnsrecords", "domains", "drives", "education",
-        "external", "groups", "groupsettings", "groupsettingtemplates", "identity", "identitygovernance",
+        "employeeexperience", "external", "filteroperators", "functions", "grouplifecyclepolicies",
+        "groups", "groupsettings", "groupsettingtemplates", "identity", "identitygovernance",
         "identityprotection", "identityproviders", "informationprotection", "invitations",
         "oauth2permissiongrants", "organization", "permissiongrants", "places", "planner", "policies",
-        "print", "privacy", "reports", "rolemanagement", "schemaextensions", "search", "security",
-        "serviceprincipals", "shares", "sites", "solutions", "storage", "subscribedskus", "teams",
-        "teamwork", "tenantrelationships", "users",
+        "print", "privacy", "reports", "rolemanagement", "schemaextensions", "scopedrolememberships",
+        "search", "security", "serviceprincipals", "shares", "sites", "solutions", "storage",
+        "subscribedskus", "teams", "teamstemplates", "teamwork", "tenantrelationships", "users",
+    }
+)  # fmt: skip
+
+# What only the version `beta` has.
+_BETA_MESSAGE_SEGMENTS = frozenset({"mentions", "reportmessage"})
+_BETA_FOLDER_SEGMENTS = frozenset({"operations", "updateallmessagesreadstate", "userconfigurations"})
+_BETA_USER_SEGMENTS = frozenset(
+    {
+        "analytics", "appconsentrequestsforapproval", "approleassignedresources", "approvals",
+        "cloudpcpools", "communications", "convertexternaltointernalmemberuser",
+        "deletepasswordsinglesignoncredentials", "deviceenrollmentconfigurations", "findmeetinglocations",
+        "findroomlists", "findrooms", "geteffectivedeviceenrollmentconfigurations",
+        "getloggedonmanageddevices", "getmanageddeviceswithfailedorpendingapps",
+        "getpasswordsinglesignoncredentials", "informationprotection", "invalidateallrefreshtokens",
+        "invitedby", "ismanagedappuserblocked", "joinedgroups", "managedapplogcollectionrequests",
+        "mobileappintentandstates", "mobileapptroubleshootingevents", "notifications",
+        "pendingaccessreviewinstances", "profile", "retrievemanageddeviceswithappinstallationissues",
+        "security", "transitivereports", "unblockmanagedapps", "usagerights", "virtualevents",
+        "windowsinformationprotectiondeviceregistrations", "wipeandblockmanagedapps",
+        "wipemanagedappregistrationbydevicetag", "wipemanagedappregistrationsbyazureaddeviceid",
+    }
+)  # fmt: skip
+_BETA_TOP_SEGMENTS = frozenset(
+    {
+        "accessreviewdecisions", "accessreviews", "activitystatistics", "administrativeunits",
+        "alloweddatalocations", "app", "approleassignments", "approvalworkflowproviders",
+        "bookingbusinesses", "bookingcurrencies", "businessflowtemplates", "commands",
+        "dataclassification", "devicelocalcredentials", "directorysettingtemplates", "filteringpolicies",
+        "financials", "governanceresources", "governanceroleassignmentrequests",
+        "governanceroleassignments", "governanceroledefinitions", "governancerolesettings",
+        "governancesubjects", "messageevents", "messagerecipients", "messagetraces",
+        "mobilitymanagementpolicies", "monitoring", "network", "networkaccess",
+        "onpremisespublishingprofiles", "payloadresponse", "privilegedaccess", "privilegedapproval",
+        "privilegedoperationevents", "privilegedroleassignmentrequests", "privilegedroleassignments",
+        "privilegedroles", "privilegedsignupstatus", "programcontrols", "programcontroltypes", "programs",
+        "riskdetections", "riskyusers", "settings", "teamtemplatedefinition", "termstore",
+        "threatsubmission", "trustframework", "workplace",
     }
 )  # fmt: skip
 
@@ -65,22 +111,37 @@ USER_PROPERTIES = frozenset(
 )  # fmt: skip
 
 
+# Properties that only the version `beta` has, by entity type.
+BETA_PROPERTIES = {
+    "message": frozenset({"mentions", "mentionspreview", "unsubscribedata", "unsubscribeenabled"}),
+    "mailFolder": frozenset({"operations", "userconfigurations"}),
+    "user": _BETA_USER_SEGMENTS
+    | {"cloudrealtimecommunicationinfo", "devicekeys", "infocatalogs", "refreshtokensvalidfromdatetime"},
+}
+
+
 def is_directory_function(parts: Sequence[str]) -> bool:
     """Return whether a path ends in a function of Graph that looks like the ID of an object."""
     return len(parts) == 2 and parts[0] in {"users", "groups"} and parts[1] == "delta"
 
 
-def is_unsimulated(method: str, parts: Sequence[str]) -> bool:
+def is_unsimulated(method: str, parts: Sequence[str], version: str) -> bool:
     """Return whether Graph has this endpoint. `parts` are in lower case, and begin with `users` for `me`."""
+    beta = version == "beta"
     if not parts:
         return method == "GET"  # the service document
     if parts[0] != "users":
-        return parts[0] in _TOP_SEGMENTS
+        return parts[0] in _TOP_SEGMENTS or (beta and parts[0] in _BETA_TOP_SEGMENTS)
     if len(parts) <= 2:
         return method in {"POST", "PATCH", "DELETE"}
     rest = list(parts[2:])
-    if rest[0] == "mailfolders" and len(rest) > 3 and rest[2] == "messages":
-        rest = rest[2:]
+    if rest[0] == "mailfolders":
+        if beta and len(rest) > 2 and rest[2] in _BETA_FOLDER_SEGMENTS:
+            return True
+        if len(rest) > 3 and rest[2] == "messages":
+            rest = rest[2:]
     if rest[0] == "messages":
+        if beta and len(rest) > 2 and rest[2] in _BETA_MESSAGE_SEGMENTS:
+            return True
         return len(rest) == 3 and method in _MESSAGE_OPERATIONS.get(rest[2], "").split()
-    return rest[0] in _USER_SEGMENTS
+    return rest[0] in _USER_SEGMENTS or (beta and rest[0] in _BETA_USER_SEGMENTS)
