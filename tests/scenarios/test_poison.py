@@ -101,7 +101,8 @@ async def test_a_message_that_kills_its_workers_is_parked_and_all_others_are_sto
     assert code == 0, output
     assert await box.check(failed=[key]) == 7
     [failure] = await world.rows(OPEN)
-    assert failure[1:] == ("message", key, PARKED, None)
+    assert failure[1:4] == ("message", key, PARKED)
+    assert failure[4], "it is retried hours later"
     assert (await world.count_entries())["MESSAGE_PARKED"] == 1
     assert await world.rows("SELECT data FROM events WHERE kind = 'mailbox.message_parked'") == [
         ({"provider_message_id": key},)

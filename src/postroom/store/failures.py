@@ -197,16 +197,15 @@ async def settle_unlisted(
     )
 
 
-async def stop_retries(connection: Connection, mailbox: MailboxId, messages: Collection[str]) -> None:
-    """Let the open failures of these messages wait for a person."""
-    if messages:
-        await connection.execute(
-            """
-            UPDATE failures SET due_at = NULL
-            WHERE mailbox_id = %b AND resolved_at IS NULL AND split_part(subject, E'\\n', 1) = ANY(%b::text[])
-            """,
-            [mailbox, list(messages)],
-        )
+async def postpone(connection: Connection, mailbox: MailboxId, message: str, wait: float | None) -> None:
+    """Let all open failures of a message wait this many seconds; None: until a person retries them."""
+    await connection.execute(
+        """
+        UPDATE failures SET due_at = postroom_now() + %b::float8 * interval '1 second'
+        WHERE mailbox_id = %b AND resolved_at IS NULL AND split_part(subject, E'\\n', 1) = %b
+        """,
+        [wait, mailbox, message],
+    )
 
 
 async def list_due(connection: Connection, mailbox: MailboxId, *, limit: int) -> list[DueFailure]:

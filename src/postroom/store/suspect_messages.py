@@ -4,7 +4,7 @@ A sync that may crash its worker handles messages one by one and records each be
 that is lost then names the message. The next run counts it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from postroom.model import MailboxId
@@ -16,7 +16,7 @@ PARKED_LOST_LEASES = 2  # from then on a message is parked
 
 @dataclass(frozen=True, slots=True)
 class SuspectMessage:
-    """`is_parked`: not fetched until its open failure is retried."""
+    """`is_parked`: not fetched until its open failure is due, or retried by a person."""
 
     key: str
     is_parked: bool
@@ -28,7 +28,8 @@ async def list_all(connection: Connection, mailbox: MailboxId) -> list[SuspectMe
         SELECT provider_message_id, lost_leases >= %s AND EXISTS (
             SELECT FROM failures
             WHERE failures.mailbox_id = suspect_messages.mailbox_id AND kind = 'message'
-                AND subject = provider_message_id AND resolved_at IS NULL AND due_at IS NULL)
+                AND subject = provider_message_id AND resolved_at IS NULL
+                AND (due_at IS NULL OR due_at > postroom_now()))
         FROM suspect_messages WHERE mailbox_id = %s
         """,
         [PARKED_LOST_LEASES, mailbox],
@@ -61,8 +62,10 @@ async def finish(connection: Connection, mailbox: MailboxId) -> None:
     )
 
 
-async def count_lost_leases(connection: Connection, mailbox: MailboxId, lease: Lease) -> Sequence[str]:
-    """Count the lost lease of a message that an earlier run was handling; the keys to park.
+async def count_lost_leases(connection: Connection, mailbox: MailboxId, lease: Lease) -> Mapping[str, int]:
+    """Count the lost lease of a message that an earlier run was handling.
+
+    Return the keys to park, and how often each was parked before.
 
     A run that ended otherwise, with an error or because its worker stopped, lost no lease.
     """
@@ -80,4 +83,4 @@ async def count_lost_leases(connection: Connection, mailbox: MailboxId, lease: L
     await connection.execute(
         "DELETE FROM suspect_messages WHERE mailbox_id = %s AND lost_leases = 0", [mailbox]
     )
-    return [key for key, lost in counted if lost >= PARKED_LOST_LEASES]
+    return {key: lost - PARKED_LOST_LEASES for key, lost in counted if lost >= PARKED_LOST_LEASES}

@@ -8,12 +8,16 @@ from flow.mail.fake_provider import WorkerKilled
 from postroom.errors import TransientError
 from postroom.flow.mail import audit
 from postroom.flow.mail.audit import AuditDepth
-from postroom.flow.mail.sync.isolation import PARKED
+from postroom.flow.mail.sync.isolation import PARKED, PARKED_WAITS
 from postroom.store import failures
 from postroom.store.work import DEADLY_LOST_LEASES, SUSPECT_LOST_LEASES
 
 DAY = timedelta(days=1)
-OPEN = "SELECT subject, last_error, due_at FROM failures WHERE resolved_at IS NULL"
+OPEN = """
+    SELECT subject, last_error, round(extract(epoch FROM due_at - last_failed_at))::int
+    FROM failures WHERE resolved_at IS NULL
+"""
+FIRST_WAIT, SECOND_WAIT, LAST_WAIT = PARKED_WAITS
 
 
 async def kill_workers(mirror, move_clock, times: int) -> None:
@@ -30,7 +34,7 @@ async def park_one(mirror, move_clock) -> str:
     await kill_workers(mirror, move_clock, DEADLY_LOST_LEASES)
     await mirror.settle()
     await mirror.assert_mirrors(but={keys[3]})
-    assert await mirror.rows(OPEN) == [(keys[3], PARKED, None)]
+    assert await mirror.rows(OPEN) == [(keys[3], PARKED, FIRST_WAIT)]
     return keys[3]
 
 
@@ -59,8 +63,33 @@ async def test_a_retried_message_that_kills_again_is_parked_again_at_once(mirror
     await kill_workers(mirror, move_clock, 1)
     await mirror.settle()
     await mirror.assert_mirrors(but={key})
-    assert await mirror.rows(OPEN) == [(key, PARKED, None)]
+    assert await mirror.rows(OPEN) == [(key, PARKED, SECOND_WAIT)]
     assert await mirror.one("SELECT count(*) FROM ledger WHERE event_type = 'MESSAGE_PARKED'") == 2
+
+
+async def test_a_parked_message_that_is_innocent_is_stored_without_a_person(mirror, move_clock):
+    """The workers died of something else, such as an overloaded machine."""
+    await park_one(mirror, move_clock)
+    mirror.remote.deadly.clear()
+    await mirror.settle()
+    assert await mirror.rows("SELECT FROM suspect_messages"), "not yet"
+    await move_clock(FIRST_WAIT)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert await mirror.rows(OPEN) == []
+    assert await mirror.rows("SELECT FROM suspect_messages") == []
+
+
+async def test_a_parked_message_that_kills_again_and_again_waits_for_a_person(mirror, move_clock):
+    key = await park_one(mirror, move_clock)
+    for wait in PARKED_WAITS:
+        await move_clock(wait)
+        await kill_workers(mirror, move_clock, 1)
+        await mirror.settle()
+    assert await mirror.rows(OPEN) == [(key, PARKED, None)]
+    await move_clock(LAST_WAIT)
+    await mirror.settle()
+    await mirror.assert_mirrors(but={key})
 
 
 async def test_a_parked_message_that_is_deleted_is_no_longer_a_failure(mirror, move_clock):
@@ -76,7 +105,7 @@ async def test_a_full_listing_passes_a_parked_message(mirror, move_clock):
     mirror.remote.expire()
     await mirror.settle()
     await mirror.assert_mirrors(but={key})
-    assert await mirror.rows(OPEN) == [(key, PARKED, None)]
+    assert await mirror.rows(OPEN) == [(key, PARKED, FIRST_WAIT)]
 
 
 async def test_an_audit_does_not_retry_a_parked_message(mirror, move_clock):
@@ -85,7 +114,7 @@ async def test_an_audit_does_not_retry_a_parked_message(mirror, move_clock):
     assert found.missing == [key]
     async with mirror.database.transaction(mirror.organization) as connection:
         await audit.repair(connection, mirror.organization, mirror.mailbox, found)
-    assert await mirror.rows(OPEN) == [(key, PARKED, None)]
+    assert await mirror.rows(OPEN) == [(key, PARKED, FIRST_WAIT)]
 
 
 async def test_two_deadly_messages_are_both_parked(mirror, move_clock):

@@ -2,8 +2,10 @@
 
 A page is fetched and committed as a whole, so a crash does not show which of its messages caused it. After
 two lost leases the sync is a suspect: each message is recorded, fetched and committed alone. A message that
-was being handled when two leases were lost is parked: it becomes an open failure, and the sync passes it
-until a person retries it.
+was being handled when two leases were lost is parked: it becomes an open failure, and the sync passes it.
+
+A lost lease is a suspicion and no proof: the machine may have been overloaded, or the worker was killed.
+So a parked message is retried alone, a few times with long waits. Then it waits for a person.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -28,6 +30,7 @@ PARKED: Final = (
     "Workers crashed or stalled on this message, so the sync skips it."
     " Check the worker's log, fix the cause, then retry."
 )
+PARKED_WAITS: Final = (3600.0, 6 * 3600.0, 24 * 3600.0)  # after the last, it waits for a person
 # What else a page of these messages needs before it is committed.
 PageChange = Callable[[FetchedPage, Collection[str]], None]
 
@@ -50,11 +53,10 @@ async def load_suspects(sync_run: SyncRun) -> None:
         return
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
         parked = await suspect_messages.count_lost_leases(connection, sync_run.id, sync_run.lease)
-        await failures.record(
-            connection, sync_run.id, [Failure("message", key, PARKED, None) for key in parked]
-        )
-        await failures.stop_retries(connection, sync_run.id, parked)
-        for key in parked:
+        for key, before in parked.items():
+            wait = PARKED_WAITS[before] if before < len(PARKED_WAITS) else None
+            await failures.record(connection, sync_run.id, [Failure("message", key, PARKED, wait)])
+            await failures.postpone(connection, sync_run.id, key, wait)
             message = {"provider_message_id": key}
             entry = NewLedgerEntry("MESSAGE_PARKED", "mailbox", str(sync_run.id), payload=message)
             await ledger.append_entries(connection, sync_run.organization, [entry])
