@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from postroom_chaos.command import run_seed
+from postroom_chaos.mailbox_use import USES
 from postroom_chaos.plan import SeedOptions
 
 SOURCES = [str(Path(__file__).parents[2] / folder) for folder in ("src", "mailsim/src", "chaos/src")]
-# Each kills processes and loses pushes. None moves the clocks by days: those of files do not follow.
-HARD_SEEDS = (7, 9, 11, 15, 16, 36, 68, 84, 107, 303)
+# Each kills processes and loses pushes; together they have every kind of disturbance. None moves the clocks
+# by days: those of files do not follow.
+HARD_SEEDS = (7, 9, 11, 15, 16, 36, 84, 107, 759, 956)
 SHORT = SeedOptions(seconds=5, small=True)
 # The last versions with schemas 48 and 51.
 EARLIER_VERSIONS = ("97d4106^", "1b0ae01^")
@@ -59,3 +61,12 @@ def test_hard_seeds_kill_processes_and_lose_pushes():
         actions = SHORT.make_plan(seed).actions
         assert {"kill", "kill_workers"} & {action.kind for action in actions}
         assert "push_lost" in {action.details["fault"] for action in actions if action.kind == "fault"}
+
+
+def test_hard_seeds_have_every_kind_of_disturbance_together():
+    def name_disturbances(seed):
+        actions = SHORT.make_plan(seed).actions
+        return {action.details.get("fault", action.kind) for action in actions if action.kind not in USES}
+
+    everything = set().union(*map(name_disturbances, range(1, 301)))
+    assert set().union(*map(name_disturbances, HARD_SEEDS)) == everything
