@@ -148,7 +148,12 @@ async def open_system(
     system: System | None = None
     timeout = aiohttp.ClientTimeout(total=HTTP_SECONDS)
     async with (
-        aiohttp.ClientSession(timeout=timeout, cookie_jar=aiohttp.CookieJar(unsafe=True)) as session,
+        # Every request has its own connection: the web process closes those that are idle for seconds.
+        aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(force_close=True),
+            timeout=timeout,
+            cookie_jar=aiohttp.CookieJar(unsafe=True),
+        ) as session,
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=300)) as control_session,
     ):
         try:
