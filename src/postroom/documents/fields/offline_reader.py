@@ -20,6 +20,7 @@ from postroom.documents.fields import (
     code_selection,
     field_selection,
     issuer,
+    payment_doubt,
     table_extraction,
 )
 from postroom.documents.fields.ambiguity import mark_ambiguous
@@ -83,9 +84,8 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
         value = _other_field(context, name, field, picks)
         if value:
             picks[name] = value
-    return FieldExtraction(
-        mark_ambiguous(kind, {name: picks[name] for name in fields if name in picks}, found, document)
-    )
+    read = mark_ambiguous(kind, {name: picks[name] for name in fields if name in picks}, found, document)
+    return FieldExtraction(read, tuple(payment_doubt.check_payments(kind, read, found, document)))
 
 
 def _position(document: DocumentText, line: int, start: int, end: int) -> dict[str, Any]:
