@@ -66,11 +66,11 @@ async def page(site: SiteContext, template: str, request: Request) -> Response:
     shown = RANGES.get(request.query_params.get("range", ""), RANGES["1h"])
     async with (
         site.database.transaction(get_visitor(request).organization) as connection,
-        connection.in_one_round_trip() as tasks,
+        connection.in_one_round_trip() as round_trip,
     ):
-        reading_figures = tasks.create_task(figures.read(connection, shown.step, shown.count))
-        listing_mailboxes = tasks.create_task(mailboxes.list_all(connection))
-        counting = tasks.create_task(documents.count_by_state(connection))
+        reading_figures = round_trip.create_task(figures.read(connection, shown.step, shown.count))
+        listing_mailboxes = round_trip.create_task(mailboxes.list_all(connection))
+        counting = round_trip.create_task(documents.count_by_state(connection))
     measured, connected, counts = reading_figures.result(), listing_mailboxes.result(), counting.result()
     health = await monitor.report_for(get_visitor(request))
     return pages.render_page(
