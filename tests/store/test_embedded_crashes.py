@@ -9,6 +9,7 @@ from contextlib import closing
 import psycopg
 import pytest
 
+from example_counts import examples
 from postroom.errors import DatabaseUnavailable
 from postroom.store import embedded
 from postroom.store.embedded import binaries
@@ -22,11 +23,12 @@ def home():
         yield home
 
 
+@pytest.mark.examples
 @pytest.mark.parametrize("victims", ["client", "supervisor", "postmaster", "all"])
-def test_after_a_kill_the_next_process_starts_and_finds_what_was_committed_five_times_in_a_row(home, victims):
+def test_after_a_kill_the_next_process_starts_and_finds_what_was_committed_every_time(home, victims):
     one = home.attach()
     ask(one.url, "CREATE TABLE rounds (number int)")
-    for number in range(5):
+    for number in range(examples(6)):
         ask(one.url, f"INSERT INTO rounds VALUES ({number})")
         supervisor, postmaster = (
             home.supervisor(),
