@@ -10,8 +10,8 @@ import pytest
 
 from postroom.documents.sandbox.file_limits import FILE_BYTES
 from postroom.flow.mailboxes.connect_request import ConnectRequest
-from postroom.model import ContentPolicy
-from scenarios.mirrored_mailbox import postroom
+from postroom.model import ContentPolicy, ProviderName
+from scenarios.mirrored_mailbox import postroom, usually
 
 CONTAINERS, FILES = 3, 12
 
@@ -34,6 +34,7 @@ def pack(seed):
     return content.getvalue()
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.GMAIL))
 async def test_small_message_unpacks_to_a_limited_size(room, document_room, provider):
     address = f"small-{provider}@example.com"
     room.world.sim.create(provider, address, messages=0)

@@ -12,11 +12,11 @@ from postroom.flow.mail import audit
 from postroom.flow.mail.audit import AuditDepth
 from postroom.flow.mailboxes import lifecycle
 from postroom.flow.mailboxes.connect_request import ConnectRequest
-from postroom.model import ContentPolicy, WorkKind
+from postroom.model import ContentPolicy, ProviderName, WorkKind
 from postroom.store import mailboxes, work
 from postroom.store.work import WorkRequest
 from scenarios.document_postroom import DocumentPostroom, get_attachment
-from scenarios.mirrored_mailbox import postroom
+from scenarios.mirrored_mailbox import postroom, usually
 
 SUPPLIER, STRANGER = "billing@supplier.example", "stranger@elsewhere.example"
 PIPELINES = '[invoices]\nkind = "invoice"\nsenders = ["*@supplier.example"]\n'
@@ -103,6 +103,7 @@ async def test_attachments_of_a_sender_that_no_pipeline_accepts_are_not_stored(d
     assert (found.missing, found.different, found.extra) == ([], [], []), "none of them is missed"
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.GMAIL))
 async def test_lowering_the_policy_removes_at_once_what_no_pipeline_accepts(document_room, room, provider):
     box = await connect(room, provider, ContentPolicy.FULL)
     await deliver_both(document_room, box)
@@ -112,6 +113,7 @@ async def test_lowering_the_policy_removes_at_once_what_no_pipeline_accepts(docu
     assert await stored(box) == [(SUPPLIER, name) for name in ("bill.pdf", "more.zip", "notes.docx")]
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.OUTLOOK))
 async def test_retention_removes_what_an_earlier_version_stored(document_room, box):
     box.context = replace(box.context, covers_sender=lambda *_: True)  # as earlier versions did
     await deliver_both(document_room, box)
