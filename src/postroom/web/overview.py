@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from postroom.model import DocumentState
 from postroom.store import documents, figures, mailboxes
 from postroom.store.figures import Figures
 from postroom.store.mailboxes import Mailbox
@@ -54,6 +55,22 @@ RANGES: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class AttentionItem:
+    """A problem that a person can solve, and the button that solves it or leads there.
+
+    `is_post` submits a form; that needs the role admin.
+    """
+
+    text: str
+    label: str
+    url: str
+    is_post: bool = False
+
+
+MAX_ATTENTION: Final = 5
+
+
 def routes(site: SiteContext) -> list[Route]:
     return [
         member_route(site, "/", partial(page, site, "overview.html")),
@@ -85,9 +102,46 @@ async def page(site: SiteContext, template: str, request: Request) -> Response:
         documents=[(state, name, counts.get(state, 0)) for state, name in STATE_NAMES.items()],
         total=sum(counts.values()),
         health=health,
+        attention=list_attention(
+            connected,
+            reviews=counts.get(DocumentState.NEEDS_REVIEW, 0),
+            parked=sum(kind.parked for kind in health.work) if health.is_available else 0,
+        ),
         due=sum(kind.due for kind in health.work) if health.is_available else None,
         now=datetime.now(UTC),
     )
+
+
+def list_attention(connected: Sequence[Mailbox], *, reviews: int, parked: int) -> list[AttentionItem]:
+    """What needs a person, most urgent first: mailboxes without new mail, failures, then the review queue."""
+    late = [mailbox for mailbox in connected if mailbox.disconnected_at is None and _is_late(mailbox)]
+    late.sort(key=lambda mailbox: (not mailbox.has_lost_grant, mailbox.health_since))
+    items = [_build_mailbox_item(mailbox) for mailbox in late[:MAX_ATTENTION]]
+    if len(late) > MAX_ATTENTION:
+        more = len(late) - MAX_ATTENTION
+        subject = "1 more mailbox needs" if more == 1 else f"{more} more mailboxes need"
+        items.append(AttentionItem(f"{subject} attention.", "Show mailboxes", "/mailboxes"))
+    if parked:
+        subject = "1 work item" if parked == 1 else f"{parked:,} work items"
+        items.append(AttentionItem(f"{subject} failed permanently.", "Show failures", "/failures"))
+    if reviews:
+        subject = "1 document needs" if reviews == 1 else f"{reviews:,} documents need"
+        items.append(AttentionItem(f"{subject} review.", "Review next document", "/documents/next"))
+    return items
+
+
+def _is_late(mailbox: Mailbox) -> bool:
+    return mailbox.health_cause is not None or mailbox.paused_at is not None
+
+
+def _build_mailbox_item(mailbox: Mailbox) -> AttentionItem:
+    state, meaning, _ = describe_state(mailbox)
+    text, url = f"{mailbox.address}: {state.lower()}. {meaning}", f"/mailboxes/{mailbox.id}"
+    if mailbox.has_lost_grant:
+        return AttentionItem(text, "Reconnect", f"/mailboxes#mailbox-{mailbox.id}")
+    if mailbox.paused_at is not None:
+        return AttentionItem(text, "Resume", f"{url}/resume", is_post=True)
+    return AttentionItem(text, "Sync now", f"{url}/sync", is_post=True)
 
 
 def build_charts(shown: ChartRange, measured: Sequence[Figures]) -> list[Chart]:
