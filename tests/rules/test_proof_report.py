@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SUMMED = ("kills", "freezes", "database_kills", "pushes_sent", "pushes_failed", "pushes_lost", "requests")
-SUMMED += ("messages", "mailboxes", "mailbox_days_simulated")
+SUMMED += ("messages", "parked_messages", "mailboxes", "mailbox_days_simulated")
 
 
 def build_seed(number, **changed):

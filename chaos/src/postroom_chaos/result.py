@@ -29,6 +29,7 @@ class SeedResult:
     pushes_lost: int = 0
     requests: int = 0
     messages: int = 0
+    parked_messages: int = 0
     mailboxes: int = 0
     simulated_seconds: float = 0.0
     mailbox_days_simulated: float = 0.0
@@ -65,7 +66,7 @@ def build_report(results: Sequence[SeedResult]) -> dict[str, Any]:
         actions.update(result.actions)
         faults.update(result.faults)
     summed = ("kills", "freezes", "database_kills", "pushes_sent", "pushes_failed", "pushes_lost", "requests")
-    summed += ("messages", "mailboxes", "mailbox_days_simulated", "seconds")
+    summed += ("messages", "parked_messages", "mailboxes", "mailbox_days_simulated", "seconds")
     totals: dict[str, Any] = {
         name: round(sum(getattr(result, name) for result in results), 2) for name in summed
     }

@@ -196,6 +196,8 @@ async def _fill(
     result.pushes_lost = sum(meter["pushes_dropped"] for meter in meters)
     result.requests = sum(meter["requests"] for meter in meters)
     result.messages = (await system.database.fetch(b"SELECT count(*) FROM messages"))[0][0]
+    parked = await system.database.fetch(b"SELECT count(*) FROM ledger WHERE event_type = 'MESSAGE_PARKED'")
+    result.parked_messages = parked[0][0]
     result.mailboxes = sum(mailbox.id is not None for mailbox in state.mailboxes.values())
     result.simulated_seconds = round(simulated.total_seconds(), 1)
     result.mailbox_days_simulated = round(result.mailboxes * simulated.total_seconds() / 86400, 2)
