@@ -4,6 +4,7 @@ import asyncio
 from urllib.parse import urlsplit
 
 import pytest
+from psycopg import sql
 
 import databases
 import poolers
@@ -74,6 +75,27 @@ async def test_transactions_that_share_sessions_see_their_own_organization(servi
             """
         )
         assert await cursor.fetchone() == ("postroom_service", "", "0")
+
+
+async def test_statements_sent_together_stay_in_their_organization(service_url, two):
+    count = "SELECT current_organization(), array_agg(subject) FROM work WHERE subject <> {}"
+
+    async def look(database, organization):
+        alone = await database.fetch_row(organization, sql.SQL(count).format(""))
+        async with (
+            database.transaction(organization) as connection,
+            connection.in_one_round_trip() as round_trip,
+        ):
+            tasks = [round_trip.create_task(fetch(connection, excluded)) for excluded in ("", "none")]
+        return {alone[0], *(task.result()[0] for task in tasks)}, alone[1]
+
+    async def fetch(connection, excluded):
+        return await (await connection.execute(count.format("%s"), [excluded])).fetchone()
+
+    async with databases.open_pools(service_url) as database:
+        rounds = two * 20
+        found = await asyncio.gather(*(look(database, organization) for organization in rounds))
+    assert found == [({organization}, [str(organization)]) for organization in rounds]
 
 
 async def test_notifications_arrive_past_the_pooler(service_url, owner):
