@@ -217,7 +217,7 @@ def test_drafts_keep_their_id_while_their_message_changes(owner):
 
 def test_sending_a_draft_makes_a_new_message_and_delivers_it(sim, google, owner, address):
     friend = google.connect(sim, f"friend.{address}")
-    raw = make_message("Hello friend", To=f"friend.{address}")
+    raw = make_message("Hello friend", From=address, To=f"friend.{address}")
     draft = owner.post("drafts", {"message": {"raw": base64.urlsafe_b64encode(raw).decode()}})
     sent = owner.post("drafts/send", {"id": draft["id"]})
     assert sent["labelIds"] == ["SENT"]

@@ -4,6 +4,7 @@ Follows the discovery document `gmail:v1`, whose descriptions say which methods 
 accounts, and "Managing email settings" (developers.google.com/workspace/gmail/api/guides).
 """
 
+import base64
 import time
 
 import httpx2
@@ -11,7 +12,7 @@ import jwt
 import pytest
 
 from simulator import conformance_google
-from simulator.google_user import READONLY, SCOPE, GoogleUser
+from simulator.google_user import MODIFY, READONLY, SCOPE, GoogleUser, make_message
 
 BASIC, SHARING = SCOPE + "settings.basic", SCOPE + "settings.sharing"
 DENIED = "Access restricted to service accounts that have been delegated domain-wide authority"
@@ -95,6 +96,40 @@ def test_the_primary_alias_is_the_address_and_its_signature_can_be_changed(user)
     changed = user.request("PATCH", path, json={"signature": "<b>Ada</b>"}).json()
     assert changed == user.get(path) == primary | {"signature": "<b>Ada</b>"}
     user.expect_error(404, "settings/sendAs/other@example.com")
+
+
+def read_sender(user, sent):
+    shown = user.get(f"messages/{sent['id']}", format="metadata", metadataHeaders="From")
+    [header] = shown["payload"]["headers"]
+    return header["value"]
+
+
+def test_only_verified_aliases_are_kept_as_the_sender(sim, google, delegated):
+    """Documented in the resource SendAs and in "Manage aliases and signatures with the Gmail API".
+
+    Gmail sends from the account's primary address otherwise.
+    """
+    delegated.post("settings/sendAs", {"sendAsEmail": "sales@example.com"})
+    delegated.post("settings/sendAs", {"sendAsEmail": "ada@elsewhere.example"})
+    user = google.sign_in(sim, delegated.address, MODIFY)
+    own = user.address
+    for given, expected in (
+        ("Sales <Sales@example.com>", "Sales <Sales@example.com>"),
+        (f"Ada <{own}>", f"Ada <{own}>"),
+        ("Ada <ada@elsewhere.example>", f"Ada <{own}>"),
+        ("boss@example.org", f"Ada Lovelace <{own}>"),
+        (f"{own}, boss@example.org", f"Ada Lovelace <{own}>"),
+        ("Boss\r\n <boss@example.org>", f"Boss <{own}>"),
+        ("", f"Ada Lovelace <{own}>"),
+    ):
+        raw = make_message(From=given)
+        message = {"raw": base64.urlsafe_b64encode(raw).decode()}
+        sent = user.post("messages/send", message)
+        assert read_sender(user, sent) == expected
+        assert user.raw(sent["id"]).count(b"From:") == 1
+        draft = user.post("drafts", {"message": message})
+        assert read_sender(user, draft["message"]) == " ".join(given.split())
+        assert read_sender(user, user.post("drafts/send", {"id": draft["id"]})) == expected
 
 
 def test_a_service_account_manages_aliases(delegated):

@@ -4,6 +4,7 @@ Only mailboxes of the simulation receive it. The Gmail and Graph packages store 
 """
 
 import re
+from collections.abc import Collection
 from datetime import datetime
 from email.utils import format_datetime, formataddr, getaddresses
 
@@ -12,6 +13,7 @@ from mailsim.mailbox import MailboxAccount
 from mailsim.registry import Registry
 
 _HEAD_END = re.compile(rb"(?:\A|\r?\n)\r?\n")
+_FROM = re.compile(rb"^from[ \t]*:.*(?:\r?\n[ \t].*)*(?:\r?\n|\Z)", re.IGNORECASE | re.MULTILINE)
 _BCC = re.compile(rb"^bcc[ \t]*:.*(?:\r?\n[ \t].*)*(?:\r?\n|\Z)", re.IGNORECASE | re.MULTILINE)
 
 
@@ -32,6 +34,23 @@ def complete_headers(raw: bytes, sender: MailboxAccount, message_id: str, now: d
     missing = [f"{name}: {value}" for name, value in wanted.items() if name.lower() not in present]
     newline = b"\n" if b"\r\n" not in raw and b"\n" in raw else b"\r\n"
     return b"".join(line.encode() + newline for line in missing) + raw
+
+
+def replace_foreign_sender(raw: bytes, sender: MailboxAccount, own: Collection[str]) -> bytes:
+    """Replace From by the sender's address, unless it is exactly one of the sender's own addresses.
+
+    `own` are the addresses in lower case. The display name stays.
+    """
+    values = [value for name, value in mime.parse_headers(raw) if name.lower() == "from"]
+    people = getaddresses(values)
+    if not values or (len(values) == len(people) == 1 and people[0][1].lower() in own):
+        return raw
+    name = mime.decode_words(people[0][0]) if people else ""
+    value = formataddr((name if name.isprintable() and name else sender.name, sender.address))
+    end = _HEAD_END.search(raw)
+    head = len(raw) if end is None else end.end()
+    newline = b"\n" if b"\r\n" not in raw else b"\r\n"
+    return b"From: " + value.encode() + newline + _FROM.sub(b"", raw[:head]) + raw[head:]
 
 
 def remove_bcc(raw: bytes) -> bytes:

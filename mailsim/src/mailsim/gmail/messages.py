@@ -146,6 +146,9 @@ def send_message(
     if not recipients:
         raise bad_request("Recipient address required")
     unique = urlsafe_b64encode(sim.registry.new_bytes(f"message of {mailbox.address}", 24)).decode()
+    aliases = context.settings.aliases.items()
+    verified = {address for address, alias in aliases if alias.get("verificationStatus") == "accepted"}
+    raw = sending.replace_foreign_sender(raw, mailbox.account, verified | {mailbox.address.lower()})
     raw = sending.complete_headers(raw, mailbox.account, f"<CA+{unique}@mail.gmail.com>", sim.clock.now())
     state = get_arrival_state("gmail", sent=True)
     if mailbox.address.lower() in recipients:
