@@ -20,7 +20,7 @@ from ledger_key import ENTRY_MACS
 from postroom import worker
 from postroom.engine import WorkHandler
 from postroom.model import OrganizationId, StepResult
-from postroom.store import roles, schema_migrations, work
+from postroom.store import claim_statement, roles, schema_migrations, work
 from postroom.store.database import open_database
 from postroom.store.embedded import ServerHandle, start_or_join
 from postroom.store.work import FinishedWork, Lease
@@ -60,8 +60,8 @@ async def bare(url: str) -> int:
         await roles.assume(connection, roles.ENGINE)
         while True:
             claimed = await connection.execute(
-                work._CLAIM,  # noqa: SLF001  # the very statement
-                work.claim_parameters(["bench"], batch=BATCH, lease_seconds=60),
+                claim_statement.CLAIM,
+                claim_statement.claim_parameters(["bench"], batch=BATCH, lease_seconds=60),
             )
             rows = await claimed.fetchall()
             if not rows or rows[0][0] is None:

@@ -6,7 +6,6 @@ OUTCOMES is the one table from error class to outcome. The statements are in `st
 """
 
 import asyncio
-import faulthandler
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -36,6 +35,7 @@ from postroom.store.connection import TransactionLimits
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
 from postroom.store.notifier import WORK_CHANNEL
+from postroom.store.resource_uses import ResourceMeter
 from postroom.store.work import FinishedWork, Lease
 
 log = Log()
@@ -69,6 +69,7 @@ SHORTEST_WAIT_SECONDS = 0.01
 # A busy machine may delay a healthy worker's next statement by this much.
 SHORTEST_IDLE_SECONDS = 5
 EXTEND_ATTEMPTS = 50  # for a locked row, within a sixth of its lease
+RESERVED_FRACTION = 4  # of the slots: only for organizations that run nothing in this worker
 
 
 @dataclass(frozen=True)
@@ -119,13 +120,15 @@ async def run(
     limits: WorkerLimits,
     stop: asyncio.Event,
     queue: SqsQueue | None = None,
+    meter: ResourceMeter | None = None,
 ) -> None:
     """Work until `stop` is set; then finish the running steps, or give their leases back after a time-out.
 
     A failed helper task ends the worker: without heartbeats, for example, all leases would expire unnoticed.
     """
-    worker = _Worker(database, handlers, limits, stop)
-    helpers = [asyncio.create_task(worker.extend_leases())]
+    meter = meter or ResourceMeter()
+    worker = _Worker(database, handlers, limits, stop, meter)
+    helpers = [asyncio.create_task(loop) for loop in (worker.extend_leases(), meter.record_forever(database))]
     if queue is not None:
         worker.claimed.remove(WorkKind.PROCESS_DOCUMENT)
         loops = worker.announce_due(queue), worker.receive(queue), worker.extend_messages(queue)
@@ -138,6 +141,8 @@ async def run(
         await _wait_until_ended(working, helpers)
     finally:
         await cancel_all([working, *helpers, *worker.running.values()])
+        with suppress(PostroomError):
+            await meter.record(database)
     log.info("worker.stopped")
 
 
@@ -147,20 +152,6 @@ async def _wait_until_ended(working: asyncio.Task[None], helpers: Sequence[async
         done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         for task in done:
             task.result()
-
-
-async def exit_when_stalled(seconds: float) -> None:
-    """End this process if its event loop does not run for this long, after a traceback on standard error.
-
-    A stalled worker extends no lease. The timer is a thread of `faulthandler` that needs no GIL, so it also
-    ends a process that is stuck in C code.
-    """
-    try:
-        while True:
-            faulthandler.dump_traceback_later(seconds, exit=True)
-            await asyncio.sleep(seconds / 10)
-    finally:
-        faulthandler.cancel_dump_traceback_later()
 
 
 async def cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -173,11 +164,18 @@ async def cancel_all(tasks: Sequence[asyncio.Task[None]]) -> None:
 
 class _Worker:
     def __init__(
-        self, database: Database, handlers: Handlers, limits: WorkerLimits, stop: asyncio.Event
+        self,
+        database: Database,
+        handlers: Handlers,
+        limits: WorkerLimits,
+        stop: asyncio.Event,
+        meter: ResourceMeter,
     ) -> None:
         self.database = database
+        self.meter = meter
         self.handlers = {str(kind): handler for kind, handler in handlers.items()}
         self.limits = limits
+        self.reserved = limits.concurrency // RESERVED_FRACTION
         self.stop = stop
         self.claimed = list(self.handlers)  # kinds claimed from the database; a queue dispatches the others
         self.running: dict[Lease, asyncio.Task[None]] = {}
@@ -209,8 +207,9 @@ class _Worker:
             elif self.set_aside:
                 await self._claim_set_aside()
             elif idle_seconds := await self._claim(free):
-                # A step that ends may be due again sooner. Without notifications, only the interval counts.
-                ended = [self.freed] if self.limits.wake_by_notify else []
+                # A step that ends may be due again sooner. Without notifications, only the interval counts,
+                # unless the free slots were reserved.
+                ended = [self.freed] if self.limits.wake_by_notify or free <= self.reserved else []
                 await self._wait_for(self.woken, *ended, timeout=idle_seconds)
 
     async def _claim(self, free: int) -> float:
@@ -218,7 +217,12 @@ class _Worker:
         try:
             async with self.database.engine() as connection:
                 claim = await work.claim(
-                    connection, self.claimed, batch=free, lease_seconds=self.limits.lease_seconds
+                    connection,
+                    self.claimed,
+                    batch=free,
+                    lease_seconds=self.limits.lease_seconds,
+                    reserved=self.reserved,
+                    busy={lease.organization for lease in self.running},
                 )
         except (DatabaseUnavailable, TransientError) as error:
             log.warning("worker.claim_failed", error=error)
@@ -303,7 +307,8 @@ class _Worker:
             if lease.is_suspect:
                 log.warning("work.isolated", kind=lease.kind, work=lease.id)
             attributes = {"postroom.work": lease.id, "postroom.attempts": lease.attempts}
-            with traces.span(lease.kind, attributes, kind="CONSUMER", parent=lease.trace):
+            span = traces.span(lease.kind, attributes, kind="CONSUMER", parent=lease.trace)
+            with span, self.meter.measure(lease.organization, lease.queue_seconds):
                 result = await handler.step(lease)
             if result is not None:
                 await self.finishes.write(FinishedWork(lease, result.again_after))

@@ -1,5 +1,7 @@
 """`postroom organization` as a person uses it."""
 
+import json
+
 import psycopg
 
 import databases
@@ -19,3 +21,17 @@ def test_names_are_shown_replaced_and_cleared(postroom, database_url):
     with psycopg.connect(database_url) as connection:
         query = "SELECT actor_id FROM ledger WHERE event_type = 'ORGANIZATION_NAMES_CHANGED' ORDER BY id"
         assert connection.execute(query).fetchall() == [("Ann",), ("command line",)]
+
+
+def test_usage_of_each_organization_is_shown(postroom, database_url, organization):
+    with psycopg.connect(database_url) as connection:
+        connection.execute(
+            "INSERT INTO postroom.resource_uses VALUES (%s, postroom.postroom_now(), 4, 8, 3600, 120)",
+            [organization],
+        )
+    settings = databases.login_settings(database_url)
+    [title, line] = postroom("organization", "usage", **settings).stdout.splitlines()
+    assert title.split() == ["ORGANIZATION", "STEPS", "MEAN", "WAIT", "RUNNING", "CPU", "STORED"]
+    assert line.split()[-9:] == ["4", "2.0", "s", "3,600", "s", "120", "s", "0.00", "GB"]
+    [use] = json.loads(postroom("organization", "usage", "--json", **settings).stdout)
+    assert (use["steps"], use["cpu_seconds"], use["stored_bytes"]) == (4, 120, 0)

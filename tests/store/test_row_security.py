@@ -193,7 +193,8 @@ async def test_an_organization_inserts_rows_for_itself(database_url, owner, orga
     async with session(database_url, APPLICATION, organization) as connection:
         filling = TableFiller(connection, organization)
         await filling.fill()
-        assert set(await organization_tables(owner)) - set(filling.rows) == {"figures", "ledger_boundaries"}
+        read_only = {"figures", "ledger_boundaries", "resource_uses"}
+        assert set(await organization_tables(owner)) - set(filling.rows) == read_only
 
 
 async def test_without_an_organization_nothing_is_seen_and_nothing_is_written(owner, unassigned, ours):
@@ -223,7 +224,8 @@ async def test_the_engine_reads_work_and_lookup_columns_and_nothing_else(owner, 
         """
         SELECT relname, attname FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
         WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND attnum > 0
-          AND relname NOT IN ('work', 'backlogs') AND has_column_privilege(%s, attrelid, attnum, 'SELECT')
+          AND relname NOT IN ('work', 'backlogs', 'resource_uses')
+          AND has_column_privilege(%s, attrelid, attnum, 'SELECT')
         """,
         [ENGINE],
     )
@@ -248,6 +250,7 @@ async def test_the_engine_writes_only_a_few_tables(owner, engine):
         ("blob_location",),
         ("metric_snapshot",),
         ("notifications",),
+        ("resource_uses",),
         ("work",),
     ]
     cursor = await owner.execute(
@@ -256,7 +259,9 @@ async def test_the_engine_writes_only_a_few_tables(owner, engine):
         WHERE relnamespace = 'postroom'::regnamespace AND relkind IN ('r', 'p', 'v', 'm') AND attnum > 0
           AND (has_column_privilege(%s, attrelid, attnum, 'UPDATE')
                OR has_column_privilege(%s, attrelid, attnum, 'INSERT'))
-          AND relname NOT IN ('backlogs', 'blob_location', 'metric_snapshot', 'notifications', 'work')
+          AND relname NOT IN (
+              'backlogs', 'blob_location', 'metric_snapshot', 'notifications', 'resource_uses', 'work'
+          )
         ORDER BY 1, 2
         """,
         [ENGINE, ENGINE],

@@ -4,6 +4,7 @@ The worker itself is in `worker`, its steps in `flow`.
 """
 
 import asyncio
+import faulthandler
 import signal
 from typing import TYPE_CHECKING, Annotated
 
@@ -62,6 +63,7 @@ async def _work(settings: "Settings", url: str) -> None:
     from postroom.flow.mail import audit, pull
     from postroom.flow.mailboxes import directories, subscribe
     from postroom.flow.storage import blob_gc, blob_location
+    from postroom.store.resource_uses import ResourceMeter
     from postroom.wiring import documents, storage
     from postroom.wiring.database import open_process_database
     from postroom.wiring.engine import open_engine
@@ -88,11 +90,12 @@ async def _work(settings: "Settings", url: str) -> None:
         always = [audits, seal.keep_scheduled(opened), subscribe.keep_scheduled(opened), daily, watched]
         always += [directories.keep_scheduled(opened)]
         always += [pull.keep_pulling(engine.pull)] if engine.pull else []
-        stalls = worker.exit_when_stalled(settings.stall_seconds)
+        stalls = _exit_when_stalled(settings.stall_seconds)
         queue = documents.build_queue(settings)
         if queue is not None:
             await queue.check()
-        working = worker.run(opened, handlers, worker.worker_limits(settings), stop, queue)
+        meter = ResourceMeter(sandbox.take_cpu_seconds)
+        working = worker.run(opened, handlers, worker.worker_limits(settings), stop, queue, meter)
         await _run_until_stopped(url, opened, stop, [working, stalls, *always])
 
 
@@ -117,3 +120,17 @@ async def _run_until_stopped(
         raise
     finally:
         await worker.cancel_all([*tasks, outdated])
+
+
+async def _exit_when_stalled(seconds: float) -> None:
+    """End this process if its event loop does not run for this long, after a traceback on standard error.
+
+    A stalled worker extends no lease. The timer is a thread of `faulthandler` that needs no GIL, so it also
+    ends a process that is stuck in C code.
+    """
+    try:
+        while True:
+            faulthandler.dump_traceback_later(seconds, exit=True)
+            await asyncio.sleep(seconds / 10)
+    finally:
+        faulthandler.cancel_dump_traceback_later()

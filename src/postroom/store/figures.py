@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from postroom.errors import DatabaseUnavailable, TransientError
-from postroom.store import backlogs
+from postroom.store import backlogs, resource_uses
 from postroom.store.database import Connection, Database
 
 INTERVAL_SECONDS: Final = 15
@@ -69,9 +69,13 @@ async def record(database: Database) -> None:
 
 
 async def record_forever(database: Database) -> None:
-    """Record backlogs and figures forever, in a process that runs even when no worker does."""
+    """Record backlogs and figures forever, in a process that runs even when no worker does.
+
+    It also deletes old resource uses.
+    """
     while True:
         with suppress(DatabaseUnavailable, TransientError):
             await backlogs.record(database)
+            await resource_uses.delete_old(database)
             await record(database)
         await asyncio.sleep(INTERVAL_SECONDS)

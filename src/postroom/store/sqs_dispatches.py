@@ -53,7 +53,8 @@ async def claim_work(
             lost_leases = CASE WHEN lease_token IS NULL THEN lost_leases ELSE lost_leases + 1 END,
             dispatched_until = NULL
         WHERE kind = %s AND subject = %s AND coalesce(leased_until, due_at) <= postroom_now()
-        RETURNING id, organization_id, kind, subject, attempts, generation, lease_token, trace, lost_leases
+        RETURNING id, organization_id, kind, subject, attempts, generation, lease_token, trace, lost_leases,
+            extract(epoch FROM postroom_now() - due_at)::float8
         """,
         [uuid4(), lease_seconds, kind, subject],
     )

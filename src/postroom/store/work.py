@@ -7,11 +7,11 @@ Times come from the database (`postroom_now()`); durations are in seconds. Nothi
 `worker` does.
 """
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import LiteralString
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
@@ -19,14 +19,10 @@ from psycopg.rows import TupleRow
 from postroom import traces
 from postroom.errors import LeaseLost
 from postroom.model import OrganizationId
+from postroom.store.claim_statement import CLAIM, claim_parameters
 from postroom.store.database import Connection, Database
 from postroom.store.notifier import WORK_CHANNEL
 
-# A claim reads at most this many due rows to learn which lanes have work. With more, it walks the lanes.
-HEAD_ROWS = 500
-# A walk visits at most this many lanes, from a random start: every lane has the same chance, and the cost
-# of a claim does not grow with the number of lanes.
-MAX_WALKED_LANES = 500
 # Work that lost this many leases in a row may be what ends its workers: it runs alone in its worker. So what
 # it loses then, no neighbour caused, and after two more it is not run again.
 SUSPECT_LOST_LEASES = 2
@@ -62,6 +58,7 @@ class Lease:
     token: UUID
     trace: str | None = None
     lost_leases: int = 0
+    queue_seconds: float = 0  # from due to claimed
 
     @property
     def is_suspect(self) -> bool:
@@ -183,114 +180,32 @@ def enqueue_parameters(requests: Sequence[WorkRequest]) -> list[Sequence[object]
     ]
 
 
-_CLAIM = """
-    WITH RECURSIVE head AS MATERIALIZED (
-        SELECT organization_id, kind FROM work
-        WHERE coalesce(leased_until, due_at) <= (SELECT postroom_now())
-        ORDER BY coalesce(leased_until, due_at) LIMIT %(head)s::int
-    ), walk AS (
-        (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at, 1 AS place FROM work
-         WHERE (SELECT count(*) FROM head) = %(head)s::int AND organization_id >= %(start)s::uuid
-         ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1)
-        UNION ALL
-        SELECT lane.*, place + 1 FROM walk CROSS JOIN LATERAL (
-            SELECT organization_id, kind, coalesce(leased_until, due_at) FROM work
-            WHERE (organization_id, kind) > (walk.organization_id, walk.kind)
-            ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1
-        ) AS lane
-        WHERE place < %(lanes)s::int
-    ), walk_on AS (
-        (SELECT organization_id, kind, coalesce(leased_until, due_at) AS claimable_at,
-            (SELECT count(*)::int FROM walk) + 1 AS place FROM work
-         WHERE (SELECT count(*) FROM head) = %(head)s::int AND organization_id < %(start)s::uuid
-            AND (SELECT count(*) FROM walk) < %(lanes)s::int
-         ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1)
-        UNION ALL
-        SELECT lane.*, place + 1 FROM walk_on CROSS JOIN LATERAL (
-            SELECT organization_id, kind, coalesce(leased_until, due_at) FROM work
-            WHERE (organization_id, kind) > (walk_on.organization_id, walk_on.kind)
-                AND organization_id < %(start)s::uuid
-            ORDER BY organization_id, kind, coalesce(leased_until, due_at) LIMIT 1
-        ) AS lane
-        WHERE place < %(lanes)s::int
-    ), running AS MATERIALIZED (
-        SELECT organization_id, count(*) AS pieces FROM work
-        WHERE lease_token IS NOT NULL AND leased_until > (SELECT postroom_now()) GROUP BY organization_id
-    ), lanes AS MATERIALIZED (
-        SELECT organization_id, kind, coalesce(pieces, 0) AS pieces FROM (
-            SELECT organization_id, kind FROM head
-            UNION
-            SELECT organization_id, kind FROM (TABLE walk UNION ALL TABLE walk_on) AS walked
-            WHERE claimable_at <= (SELECT postroom_now())
-        ) AS due LEFT JOIN running USING (organization_id)
-        WHERE kind = ANY(%(kinds)s)
-        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY random()) + coalesce(pieces, 0),
-            random()
-        LIMIT %(batch)s::int
-    ), due AS MATERIALIZED (
-        SELECT row.id, lanes.organization_id, pieces,
-            row_number() OVER (PARTITION BY lanes.organization_id, lanes.kind ORDER BY claimable_at) AS place
-        FROM lanes CROSS JOIN LATERAL (
-            SELECT id, coalesce(leased_until, due_at) AS claimable_at FROM work
-            WHERE organization_id = lanes.organization_id AND kind = lanes.kind
-              AND coalesce(leased_until, due_at) <= (SELECT postroom_now())
-            ORDER BY coalesce(leased_until, due_at)
-            LIMIT (SELECT ceil(%(batch)s::float8 / count(*))::int FROM lanes)
-            FOR UPDATE SKIP LOCKED
-        ) AS row
-    ), picked AS MATERIALIZED (
-        SELECT id FROM due
-        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY place, random()) + pieces, random()
-        LIMIT %(batch)s::int
-    ), claimed AS (
-        UPDATE work SET
-            state = 'leased', lease_token = %(token)s,
-            leased_until = postroom_now() + %(lease)s * interval '1 second',
-            attempts = CASE WHEN lease_token IS NULL THEN attempts + 1 ELSE attempts END,
-            lost_leases = CASE WHEN lease_token IS NULL THEN lost_leases ELSE lost_leases + 1 END
-        FROM picked WHERE work.id = picked.id
-        RETURNING work.id, organization_id, kind, subject, attempts, generation, lease_token, trace,
-            lost_leases
-    ), next AS (
-        SELECT coalesce(leased_until, due_at) AS claimable_at FROM work
-        WHERE coalesce(leased_until, due_at) > (SELECT postroom_now()) AND NOT EXISTS (SELECT FROM claimed)
-        ORDER BY coalesce(leased_until, due_at) LIMIT 1
-    )
-    SELECT *, NULL::float8 FROM claimed
-    UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-        extract(epoch FROM claimable_at - postroom_now())::float8 FROM next
-"""
-
-
 async def claim(
-    connection: Connection, kinds: Sequence[str], *, batch: int, lease_seconds: float
+    connection: Connection,
+    kinds: Sequence[str],
+    *,
+    batch: int,
+    lease_seconds: float,
+    reserved: int = 0,
+    busy: Collection[OrganizationId] = (),
 ) -> ClaimResult:
     """Lease up to `batch` due rows. Organizations take turns, then their kinds, then the oldest row first.
 
-    An organization's running work counts as turns it already took. A lane is one kind of one organization.
-    With little due work, the oldest rows show all lanes. With much, the claim walks the lanes along the index
-    in a circle, one probe per lane, so that a long backlog cannot hide another organization's single row.
+    An organization's running work counts as turns it already took; with equally many, the one whose work took
+    the least time recently is first. `reserved` of the batch are only for organizations that are not `busy`,
+    one row each, if there is more than one organization.
+
+    A lane is one kind of one organization. With little due work, the oldest rows show all lanes. With much,
+    the claim walks the lanes along the index in a circle, one probe per lane, so that a long backlog cannot
+    hide another organization's single row.
     """
-    cursor = await connection.execute(
-        _CLAIM, claim_parameters(kinds, batch=batch, lease_seconds=lease_seconds)
+    parameters = claim_parameters(
+        kinds, batch=batch, lease_seconds=lease_seconds, reserved=reserved, busy=busy
     )
-    rows = await cursor.fetchall()
+    rows = await (await connection.execute(CLAIM, parameters)).fetchall()
     if rows and rows[0][0] is None:
-        return ClaimResult([], rows[0][9])
-    return ClaimResult([Lease(*row[:9]) for row in rows])
-
-
-def claim_parameters(kinds: Sequence[str], *, batch: int, lease_seconds: float) -> dict[str, object]:
-    return {
-        "batch": batch,
-        "head": max(HEAD_ROWS, 4 * batch),
-        "lanes": max(MAX_WALKED_LANES, 4 * batch),
-        "start": uuid4(),
-        "kinds": list(kinds),
-        "token": uuid4(),
-        "lease": lease_seconds,
-    }
+        return ClaimResult([], rows[0][10])
+    return ClaimResult([Lease(*row[:10]) for row in rows])
 
 
 async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> ExtensionResult:

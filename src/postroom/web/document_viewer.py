@@ -46,7 +46,8 @@ async def page_image(context: DocumentPagesContext, request: Request) -> Respons
     rotation: Literal[0, 90, 180, 270] = page_layouts[number][2]
     content = await read_blob(context.blobs, organization, document.readable_sha256)
     try:
-        image = await context.sandbox.page_image(content, page=number, width=width, rotation=rotation)
+        sandbox = context.sandbox.for_organization(organization)
+        image = await sandbox.page_image(content, page=number, width=width, rotation=rotation)
     except UnreadableFile:
         raise HTTPException(404) from None
     # The bytes of a document never change, but reading it again may detect another page rotation.

@@ -216,7 +216,7 @@ async def message_body_frame(context: MailPagesContext, request: Request) -> Res
         attachments = await views.list_attachments(connection, id_)
     images = await _load_inline_images(context, organization, attachments)
     shown = await message_body.render_frame(
-        context.sandbox,
+        context.sandbox.for_organization(organization),
         content.body_html if content else None,
         content.body_plain if content else None,
         images,

@@ -9,6 +9,7 @@ import os
 import resource
 import socket
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -200,7 +201,10 @@ def main() -> None:
             return
         request = decode_request(message)
         if request.task == "ocr":
-            control.send(encode(TaskReport(request.number, _run_task(engine, request, *files))))
+            began = time.process_time()
+            status = _run_task(engine, request, *files)
+            cpu_seconds = time.process_time() - began
+            control.send(encode(TaskReport(request.number, status, cpu_seconds=cpu_seconds)))
         for file in files:
             os.close(file)
 

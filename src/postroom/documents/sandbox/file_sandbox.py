@@ -5,6 +5,7 @@ runs in the process of the caller and never parses a file there; `child_tasks` a
 """
 
 import asyncio
+import copy
 import fcntl
 import os
 import signal
@@ -34,6 +35,7 @@ from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.page_ranges import PageRange
 from postroom.documents.sandbox import confinement
 from postroom.documents.sandbox.confinement import Confinement
+from postroom.documents.sandbox.fair_slots import FairSlots, SlotUse
 from postroom.documents.sandbox.file_limits import STRIP_RATIO, FileLimits
 from postroom.documents.sandbox.helper_process import HelperProcess
 from postroom.documents.sandbox.ipc import (
@@ -47,7 +49,7 @@ from postroom.documents.sandbox.ipc import (
     write_all,
 )
 from postroom.errors import PasswordRequired, TransientError, UnreadableFile
-from postroom.model import Secret
+from postroom.model import OrganizationId, Secret
 
 # 205 dpi for A4. OCR was worse with fewer pixels and only slower with more.
 _OCR_SIDE_PIXELS: Final = 2400
@@ -79,18 +81,19 @@ class FileSandbox:
         ocr_processes: int | None = None,
     ) -> None:
         self.limits = limits or FileLimits()
+        self.organization: OrganizationId | None = None  # whose files this object reads
         cores = len(os.sched_getaffinity(0))
-        self.slots = asyncio.Semaphore(parallel or cores)
+        self.slots = FairSlots(parallel or cores)
         # Each starts with its first task. The second takes much longer: a person who opens a message must not
         # wait for it, and a process that only shows files never starts it.
         self.zygote = self._create_zygote("postroom.documents.sandbox.child_tasks")
         self.analysis_zygote = self._create_zygote("postroom.documents.sandbox.analysis_tasks")
+        self.ocr_slots = FairSlots(ocr_processes or max(cores // 2, 1))
+        # The last one starts only when a second organization needs it.
         self.ocr_processes = [
-            HelperProcess("postroom.documents.files.ocr") for _ in range(ocr_processes or max(cores // 2, 1))
+            HelperProcess("postroom.documents.files.ocr") for _ in range(self.ocr_slots.count + 1)
         ]
-        self.idle_ocr = asyncio.LifoQueue[HelperProcess]()
-        for process in reversed(self.ocr_processes):
-            self.idle_ocr.put_nowait(process)
+        self.idle_ocr = list(reversed(self.ocr_processes))
 
     def _create_zygote(self, tasks: str) -> HelperProcess:
         limits = msgspec.json.encode(self.limits).decode()
@@ -105,6 +108,21 @@ class FileSandbox:
     ) -> None:
         processes = (self.zygote, self.analysis_zygote, *self.ocr_processes)
         await asyncio.gather(*(process.stop() for process in processes))
+
+    def for_organization(self, organization: OrganizationId) -> Self:
+        """The same sandbox, for files of this organization: it shares slots and processes with the others."""
+        shared = copy.copy(self)
+        shared.organization = organization
+        return shared
+
+    def take_cpu_seconds(self) -> Mapping[OrganizationId, float]:
+        """The CPU seconds that the children used since the last call, by organization."""
+        total: dict[OrganizationId, float] = {}
+        for slots in (self.slots, self.ocr_slots):
+            for owner, seconds in slots.take_unrecorded().items():
+                if owner is not None:
+                    total[owner] = total.get(owner, 0.0) + seconds
+        return total
 
     async def read(self, content: bytes | Path) -> FileReading:
         """Read a file. Raises UnreadableFile with the reason where that is not possible."""
@@ -188,10 +206,11 @@ class FileSandbox:
     async def _run(self, request: TaskRequest, files: Sequence[int]) -> None:
         """Run the task in a child. Every outcome but a result raises an error."""
         zygote = self.analysis_zygote if request.task == "analyze" else self.zygote
-        async with self.slots:
+        async with self.slots.take(self.organization) as use:
             try:
                 async with asyncio.timeout(self.limits.wall_seconds):
                     report = await zygote.request(request, files)
+                use.cpu_seconds = report.cpu_seconds
             except TimeoutError:
                 raise UnreadableFile(
                     f"{_name_activity(request)} took more than {self.limits.wall_seconds:g} seconds."
@@ -209,24 +228,26 @@ class FileSandbox:
             await self._run(
                 TaskRequest(0, "bitmap", page=page, fit_within=_ocr_frame(size)), (source, bitmap)
             )
-            process = await self.idle_ocr.get()
-            try:
+            async with self.ocr_slots.take(self.organization) as use:
+                process = self.idle_ocr.pop()
                 try:
-                    return await self._request_ocr(process, bitmap, page)
+                    try:
+                        return await self._request_ocr(process, bitmap, page, use)
+                    except TransientError:
+                        return await self._request_ocr(process, bitmap, page, use)
                 except TransientError:
-                    return await self._request_ocr(process, bitmap, page)
-            except TransientError:
-                if not process.is_ready:
-                    raise  # not the page's fault
-                raise UnreadableFile(f"OCR crashed twice on page {page + 1}.") from None
-            finally:
-                self.idle_ocr.put_nowait(process)
+                    if not process.is_ready:
+                        raise  # not the page's fault
+                    raise UnreadableFile(f"OCR crashed twice on page {page + 1}.") from None
+                finally:
+                    self.idle_ocr.append(process)
 
-    async def _request_ocr(self, process: HelperProcess, bitmap: int, page: int) -> OcrPage:
+    async def _request_ocr(self, process: HelperProcess, bitmap: int, page: int, use: SlotUse) -> OcrPage:
         with _memory_file() as target:
             try:
                 async with asyncio.timeout(_OCR_SECONDS):
                     report = await process.request(TaskRequest(0, "ocr", page=page), (bitmap, target))
+                use.cpu_seconds = report.cpu_seconds
             except TimeoutError:
                 await process.kill()
                 raise UnreadableFile(

@@ -61,6 +61,7 @@ class TaskReport:
     status: int
     reason: str = ""
     confinement: Confinement | None = None
+    cpu_seconds: float = 0.0  # that the task used
 
 
 # Takes the bytes of the first file and returns what goes into the second.

@@ -118,11 +118,14 @@ class _Zygote:
         with contextlib.suppress(BlockingIOError):
             self.exit_reader.recv(4096)
         while self.task_numbers:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status, used = os.wait4(-1, os.WNOHANG)
             if pid == 0:
                 return
-            number = self.task_numbers.pop(pid)
-            self.control.send(encode(TaskReport(number, os.waitstatus_to_exitcode(status))))
+            cpu_seconds = used.ru_utime + used.ru_stime
+            report = TaskReport(
+                self.task_numbers.pop(pid), os.waitstatus_to_exitcode(status), cpu_seconds=cpu_seconds
+            )
+            self.control.send(encode(report))
 
     def run_child(self, parent: int, request: TaskRequest, source: int, target: int) -> Never:
         status = REFUSED

@@ -11,7 +11,7 @@ corrections for the same supplier applied, is committed in one transaction, fenc
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 from uuid import UUID
 
@@ -73,13 +73,14 @@ async def run(context: ProcessDocumentContext, lease: Lease) -> StepResult:
     document = await _begin(context, lease)
     if document is None:
         return StepResult()
+    sandbox = context.extracting.sandbox.for_organization(lease.organization)
+    extracting = replace(context.extracting, sandbox=sandbox)
     try:
         pipelines = _list_pipelines(context, lease, document, excluded)
         content = await read_blob(context.blobs, lease.organization, document.readable_sha256)
-        reading = await read_file(context.extracting, content)
-        extraction = await extract_fields(context.extracting, reading, pipelines, content, lease.organization)
+        reading = await read_file(extracting, content)
+        extraction = await extract_fields(extracting, reading, pipelines, content, lease.organization)
         pipeline = next(each for each in pipelines if each.kind == extraction.kind)
-        sandbox = context.extracting.sandbox
         parts = await sandbox.split(content, extraction.parts) if extraction.parts else []
         files = [await context.blobs.put(lease.organization, part) for part in parts]
         result = DocumentResult(pipeline, reading, extraction, files)

@@ -51,7 +51,8 @@ async def split(
     if parts:
         return parts
     content = await read_blob(blobs, organization, document.readable_sha256)
-    files = [await blobs.put(organization, part) for part in await sandbox.split(content, ranges)]
+    split_files = await sandbox.for_organization(organization).split(content, ranges)
+    files = [await blobs.put(organization, part) for part in split_files]
     async with database.transaction(organization) as connection:
         await document_files.lock(connection, document_id)
         document, parts = await _load(connection, document_id, ranges)

@@ -40,7 +40,8 @@ async def unlock(
     if not document.needs_password:
         raise PermanentError("The document does not need a password.")
     content = await read_blob(blobs, organization, document.sha256)
-    blob = await blobs.put(organization, await sandbox.decrypt(content, password))
+    decrypted = await sandbox.for_organization(organization).decrypt(content, password)
+    blob = await blobs.put(organization, decrypted)
     async with database.transaction(organization) as connection:
         await stored.record(connection, organization, [blob])
         if not await document_files.store_unlocked(connection, document_id, blob.sha256):

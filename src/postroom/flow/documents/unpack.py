@@ -55,7 +55,8 @@ async def run(context: UnpackContext, lease: Lease) -> StepResult:
     if container is None or container.sha256 is None:
         return StepResult()  # the message or its bytes were removed
     content = await read_blob(context.blobs, lease.organization, container.sha256)
-    inside = await unpack_container(context.sandbox, content, container, count_containers(found[0]))
+    sandbox = context.sandbox.for_organization(lease.organization)
+    inside = await unpack_container(sandbox, content, container, count_containers(found[0]))
     kept = [
         (each, await context.blobs.put(lease.organization, each.content))
         for each in inside

@@ -80,7 +80,7 @@ async def prepare(
     upload: Upload,
 ) -> PreparedUpload:
     """Store the accepted bytes. Without a commit, garbage collection removes them."""
-    found = await screen_upload(sandbox, upload)
+    found = await screen_upload(sandbox.for_organization(organization), upload)
     kept = [
         (each.name, each.media_type, await blobs.put(organization, each.content))
         for each in found
