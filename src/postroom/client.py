@@ -58,9 +58,10 @@ from postroom.api_types.directories import (
     DirectorySyncRequest,
     DirectoryUserResource,
 )
+from postroom.api_types.notices import NewNoticeDestination, NoticeDestinationResource, NoticeTestResult
 from postroom.api_types.suppliers import SupplierResource
 
-__all__ = ["ApiError", "DirectoryDefinition", "NewOrder", "Postroom"]
+__all__ = ["ApiError", "DirectoryDefinition", "NewNoticeDestination", "NewOrder", "Postroom"]
 
 ATTEMPTS: Final = 5
 LONGEST_WAIT_SECONDS: Final = 30.0
@@ -366,6 +367,20 @@ class Postroom:
 
     def retry_failure(self, failure: int) -> FailureResource:
         return self._send("POST", f"/failures/{failure}/retry", None, FailureResource)
+
+    # Destinations of notices.
+
+    def notice_destinations(self) -> Iterator[NoticeDestinationResource]:
+        return self._list("/notices", NoticeDestinationResource)
+
+    def add_notice_destination(self, destination: NewNoticeDestination) -> NoticeDestinationResource:
+        return self._send("POST", "/notices", destination, NoticeDestinationResource)
+
+    def remove_notice_destination(self, destination: UUID | str) -> None:
+        self._fetch("DELETE", f"/notices/{destination}")
+
+    def test_notice_destination(self, destination: UUID | str) -> NoticeTestResult:
+        return self._send("POST", f"/notices/{destination}/test", None, NoticeTestResult)
 
     # Outgoing webhooks.
 

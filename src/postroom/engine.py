@@ -19,6 +19,7 @@ from postroom.flow.mailboxes.directories import DirectoryContext
 from postroom.flow.mailboxes.subscribe_context import SubscribeContext
 from postroom.flow.mailboxes.tokens import AccessTokens
 from postroom.flow.outbound.deliver import DeliverContext
+from postroom.flow.outbound.send_notices import NoticeContext
 from postroom.model import OrganizationId, ProviderName, StepResult, WorkKind
 from postroom.ports import BlobStore, IdentityProvider, Provider, RemoteMailbox, Vault
 from postroom.store.database import Database
@@ -71,6 +72,7 @@ class Engine:
     pull: PullContext | None  # if notifications are pulled, and not pushed
     sync: SyncContext
     deliver: DeliverContext
+    notices: NoticeContext
     review: ReviewContext
     directories: DirectoryContext
     handlers: Mapping[WorkKind, WorkHandler]

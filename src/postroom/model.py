@@ -55,6 +55,7 @@ class WorkKind(StrEnum):
     SHARE_STATE = "share_state"  # keep a message's row in the table shared with another scheduler
     SEAL = "seal"  # number an organization's feed and seal its ledger
     DELIVER = "deliver"  # send events to a webhook
+    SEND_NOTICES = "send_notices"  # announce what needs people to a destination
     COLLECT_GARBAGE = "collect_garbage"  # remove an organization's unreferenced blobs
     RECOVER = "recover"  # after the database may have lost commits: record it, and audit every mailbox
 
@@ -145,7 +146,7 @@ class Scope(StrEnum):
     MAILBOXES = "mailboxes"  # pause, resume, sync, policy; directories; retry failures
     DOCUMENTS = "documents"  # uploads, reviews, orders
     WEBHOOKS = "webhooks"  # outgoing webhooks
-    ORGANIZATION = "organization"  # names of the organization
+    ORGANIZATION = "organization"  # names of the organization, destinations of notices
 
 
 class CredentialKind(StrEnum):
@@ -444,10 +445,7 @@ class RemoteAttachment:
 
 @dataclass(frozen=True, slots=True)
 class MessageContent:
-    """The immutable content of a message.
-
-    Under the policy `metadata`, bodies, snippet and attachments are empty.
-    """
+    """The immutable content of a message. The policy `metadata` leaves out bodies and attachments."""
 
     internet_message_id: str | None
     sender: Person | None

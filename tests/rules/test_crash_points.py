@@ -5,6 +5,7 @@ from pathlib import Path
 
 from postroom import ports
 from postroom.model import WorkKind
+from postroom.providers.smtp_sender import SmtpSender
 from postroom.providers.webhook_sender import WebhookSender
 from postroom.sqs import SqsQueue
 from postroom.vault import KeyFile, LedgerHeads, LedgerKeys, LedgerMacs
@@ -12,7 +13,7 @@ from scenarios.crash_points import DATABASE_ONLY, EFFECTS, WITHOUT_EFFECT
 
 DOCUMENT = Path(__file__).parents[2] / "docs/crash-points.md"
 # Classes with effects outside that are no protocols, because they have one implementation.
-OTHERS = (SqsQueue, WebhookSender, KeyFile, LedgerKeys, LedgerMacs, LedgerHeads)
+OTHERS = (SqsQueue, WebhookSender, SmtpSender, KeyFile, LedgerKeys, LedgerMacs, LedgerHeads)
 
 
 def list_ports():

@@ -1,5 +1,6 @@
 """Crash scenarios of documents, blobs, queues and webhooks."""
 
+import asyncio
 import json
 from collections import defaultdict
 from dataclasses import replace
@@ -18,6 +19,7 @@ from scenarios.crash_mailboxes import INVOICE
 from scenarios.crash_world import DAY, CommandScenario, CrashScenario, CrashWorld, RequestScenario
 from scenarios.document_postroom import get_attachment
 from scenarios.test_document_files import PASSWORD, encrypt, join
+from smtp_server import SmtpServer
 from web.api_client import create_key_header
 
 
@@ -255,6 +257,35 @@ class Deliver(CrashScenario):
         assert received == {"one": [0, 1, 2], "two": [0, 1, 2]}, "each in order, at least once"
         assert await self.world.rows("SELECT count(*) FROM deliveries") == [(0,)]
         await self.world.run("ledger", "verify")
+
+
+class Notice(CrashScenario):
+    """A mailbox must be reconnected, which is announced by e-mail: at least once, and at most twice."""
+
+    async def prepare(self) -> None:
+        world = self.world
+        box = await world.room.mailbox(self.provider)
+        await world.work()
+        self.smtp = SmtpServer()
+        self.listening = await asyncio.start_server(self.smtp.handle, "127.0.0.1", 0)
+        self.smtp.port = self.listening.sockets[0].getsockname()[1]
+        world.settings |= {"POSTROOM_SMTP_URL": self.smtp.url, "POSTROOM_SMTP_FROM": "postroom@example.org"}
+        await world.rows(
+            """
+            UPDATE mailboxes SET health = 'token_refresh_failed', health_cause = 'consent_lost'
+            WHERE id = %s RETURNING id
+            """,
+            box.mailbox,
+        )
+        await world.run("notices", "add", "email", "ap@example.com")
+
+    async def check(self) -> None:
+        self.listening.close()
+        sent = self.smtp.accepted
+        assert len(sent) in {1, 2}
+        assert len({mail.message["message-id"] for mail in sent}) == 1, "a duplicate can be recognized"
+        assert await self.world.rows("SELECT count(*) FROM notice_conditions WHERE sent_at IS NULL") == [(0,)]
+        assert await self.world.rows("SELECT last_error, claims FROM notice_destinations") == [(None, 0)]
 
 
 class Garbage(CrashScenario):

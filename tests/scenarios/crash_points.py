@@ -140,6 +140,14 @@ EFFECTS = (
     _commit("deliver", "Deliver", within="postroom.store.webhooks:record_outcomes", usual=None),
     _commit("seal", "Deliver", kind="seal", usual=None),
     Effect(
+        "notice.mail",
+        "Notice",
+        "postroom.providers.smtp_sender:SmtpSender.send",
+        "SmtpSender.send",
+        usual=None,
+    ),
+    _commit("send_notices", "Notice", within="postroom.store.notice_conditions:record_sent"),
+    Effect(
         "key.create",
         "FirstEntry",
         "postroom.vault.key_lines:KeyLines.create_first",

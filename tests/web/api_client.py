@@ -35,6 +35,7 @@ async def open_api_application(database, organization, home, **options):
             engine.review,
             sandbox,
             engine.directories,
+            engine.notices,
         )
         yield app.create(site, routes=api.routes(site, context, **options)), engine.blobs
 

@@ -26,6 +26,7 @@ COLUMNS = {
     "failure": ("failures", "id"),
     "webhook": ("webhooks", "id"),
     "directory": ("directories", "id"),
+    "destination": ("notice_destinations", "id"),
     "delivery": ("deliveries", "id"),
 }
 REASON = {"reason": "wrong"}

@@ -13,7 +13,9 @@ SCHEMAS = {
     "DirectorySyncRequest", "DirectoryUser",
     "Document", "DocumentDetail", "DocumentPassword", "DocumentSplit", "EventBatch", "Extraction",
     "FailedCheck", "Failure", "FeedEvent", "Folder", "LedgerEntry", "MailEvent", "Mailbox", "MailboxChange",
-    "Message", "MessageContent", "MessageDetail", "NewComment", "NewOrder", "NewOrders", "NewWebhook",
+    "Message", "MessageContent", "MessageDetail", "NewComment", "NewNoticeDestination", "NewOrder",
+    "NewOrders", "NewWebhook", "NoticeDestination", "NoticeDestinationChange", "NoticeKind", "NoticeMedium",
+    "NoticeTestResult",
     "Order", "OrderImportResult", "OrganizationNames", "PreviewedUser", "Problem", "Record",
     "RecordCorrection", "RecordMerge", "RecordSplit", "RecordVersion", "Rejection", "ReplayRequest",
     "RequestAccepted", "Review", "Subscription", "Supplier", "SyncRequest", "Thread", "Webhook",
@@ -21,8 +23,8 @@ SCHEMAS = {
 }  # fmt: skip
 PAGED = {
     "Attachment", "Comment", "Delivery", "Directory", "DirectoryUser", "Document", "Failure", "Folder",
-    "LedgerEntry", "MailEvent", "Mailbox", "Message", "Order", "Record", "RecordVersion", "Review",
-    "Subscription", "Supplier", "Thread", "Webhook",
+    "LedgerEntry", "MailEvent", "Mailbox", "Message", "NoticeDestination", "Order", "Record",
+    "RecordVersion", "Review", "Subscription", "Supplier", "Thread", "Webhook",
 }  # fmt: skip
 
 

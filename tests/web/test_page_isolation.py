@@ -25,6 +25,7 @@ COLUMNS = {
     "member": ("members", "id"),
     "webhook": ("webhooks", "id"),
     "directory": ("directories", "id"),
+    "destination": ("notice_destinations", "id"),
 }
 WORDS = {
     "page": ["0"],

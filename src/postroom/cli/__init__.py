@@ -29,6 +29,7 @@ from postroom.cli import (
     mcp,
     members,
     messages,
+    notices,
     orders,
     organization,
     parked_work,
@@ -72,6 +73,7 @@ app.add_typer(directories.group)
 app.add_typer(members.group)
 app.add_typer(api_keys.group)
 app.add_typer(webhooks.group)
+app.add_typer(notices.group)
 app.add_typer(messages.group)
 app.add_typer(documents.group)
 app.add_typer(records.group)

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 from postroom import config, interrupts
 from postroom.blobs.disk import RESERVED_BYTES
-from postroom.cli import notification_checks, startup
+from postroom.cli import notice_checks, notification_checks, startup
 from postroom.cli.doctor_check import DoctorCheck, DoctorCheckState
 from postroom.config import Settings
 from postroom.documents.sandbox.confinement import Confinement, Measure
@@ -214,6 +214,8 @@ def check_database(settings: Settings) -> Iterator[DoctorCheck]:
                 if (storage_use := interrupts.run_async(check_storage(settings, url))) is not None:
                     yield storage_use
                 yield interrupts.run_async(check_mailboxes(settings, url))
+                if (notices := interrupts.run_async(notice_checks.check_notices(settings, url))) is not None:
+                    yield notices
     except PostroomError as error:
         yield _to_failed_check("database", " ".join(str(error).split()))
 

@@ -6,7 +6,7 @@ Also declares how a setting is described.
 from typing import Annotated, Any, Final
 from uuid import UUID
 
-from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from postroom.config import validators
@@ -101,8 +101,19 @@ class ServerSettings(BaseSettings):
     webhook_networks: Annotated[
         tuple[Network, ...] | None, NoDecode, BeforeValidator(validators.parse_networks)
     ] = setting(
-        "Private networks that outgoing webhooks may reach",
+        "Private networks that outgoing webhooks, and notices to Slack and Teams, may reach",
         "networks such as 10.0.0.0/8 or single IP addresses, separated by commas",
+        None,
+    )
+    smtp_from: str | None = setting(
+        "Sender of notices by e-mail",
+        "an address such as postroom@example.org or Postroom <postroom@example.org>",
+        None,
+        pattern=r"^([^<>@\r\n]{1,100} <[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+)$",
+    )
+    smtp_url: Annotated[SecretText, AfterValidator(validators.validate_smtp_url)] | None = setting(
+        "Mail server that sends notices by e-mail. Default: notices are not sent by e-mail",
+        "a URL such as smtps://user:password@mail.example.org:465, smtp:// for STARTTLS, or smtp+plain://",
         None,
     )
     api_per_minute: int = setting(

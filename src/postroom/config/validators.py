@@ -77,6 +77,24 @@ def validate_queue(value: str) -> str:
     return value
 
 
+def validate_smtp_url(value: Secret) -> Secret:
+    if has_ambiguous_credentials(value.reveal()):
+        raise ValueError("has an @ or a / in its user or password; percent-encode them as %40 or %2F")
+    try:
+        parts = urlsplit(value.reveal())
+        usable = (
+            parts.scheme in {"smtps", "smtp", "smtp+plain"}
+            and bool(parts.hostname)
+            and parts.port != 0
+            and not (parts.path.strip("/") or parts.query or parts.fragment)
+        )
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("is not the URL of a mail server")
+    return value
+
+
 def validate_archive_location(value: str) -> str:
     return value if value == "none" else validate_blob_location(value)
 

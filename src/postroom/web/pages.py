@@ -40,7 +40,12 @@ MORE: Final = [
     ("/ledger", "Ledger"),
     ("/api", "API"),
 ]
-ADMIN: Final = [("/api-keys", "API keys"), ("/members", "Members"), ("/organization", "Organization")]
+ADMIN: Final = [
+    ("/api-keys", "API keys"),
+    ("/members", "Members"),
+    ("/organization", "Organization"),
+    ("/notices", "Notices"),
+]
 OPERATOR: Final = [("/settings", "Settings")]
 # Title and advice by HTTP status.
 _PROBLEMS: Final = {

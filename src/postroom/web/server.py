@@ -38,6 +38,7 @@ from postroom.web import (
     mail,
     mailboxes,
     members,
+    notices,
     orders,
     organization,
     push,
@@ -57,6 +58,7 @@ from postroom.web.document_context import DocumentPagesContext
 from postroom.web.event_stream import EventStreams
 from postroom.web.ledger import LedgerPagesContext
 from postroom.web.mail import MailPagesContext
+from postroom.web.notices import NoticePagesContext
 from postroom.web.push_admission import PushAdmission, build_protocol
 from postroom.web.sessions import SiteContext
 from postroom.web.webhooks import WebhookPagesContext
@@ -134,6 +136,7 @@ async def open_application(engine: Engine) -> AsyncGenerator[tuple[ASGIApp, Even
                 *failures.routes(site),
                 *settings_page.routes(site, config.describe_settings(settings)),
                 *webhooks.routes(WebhookPagesContext(site, engine.deliver)),
+                *notices.routes(NoticePagesContext(site, engine.notices)),
                 *api_keys.routes(site),
                 *members.routes(site),
                 *organization.routes(site),
@@ -168,6 +171,7 @@ def _build_api_context(engine: Engine, streams: EventStreams, sandbox: FileSandb
         engine.review,
         sandbox,
         engine.directories,
+        engine.notices,
     )
 
 

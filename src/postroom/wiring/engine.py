@@ -25,8 +25,9 @@ from postroom.flow.mailboxes.connect import ConnectContext
 from postroom.flow.mailboxes.directories import DirectoryContext
 from postroom.flow.mailboxes.subscribe_context import SubscribeContext
 from postroom.flow.mailboxes.tokens import AccessTokens
-from postroom.flow.outbound import deliver
+from postroom.flow.outbound import deliver, send_notices
 from postroom.flow.outbound.deliver import DeliverContext
+from postroom.flow.outbound.send_notices import NoticeContext
 from postroom.flow.storage import blob_gc, database_recovery
 from postroom.flow.storage.blob_gc import BlobGcContext
 from postroom.model import ContentPolicy, OrganizationId, ProviderName, WorkKind
@@ -34,7 +35,7 @@ from postroom.ports import BlobStore, Provider
 from postroom.providers.graph.url_validation import NotificationUrlChecker
 from postroom.store.database import Database
 from postroom.store.ledger import Signer
-from postroom.vault import LedgerHeads, LedgerKeys
+from postroom.vault import LedgerKeys
 from postroom.wiring import documents, outbound, remotes, secrets, storage
 
 # A long listing yields to other mailboxes after this time.
@@ -54,17 +55,21 @@ def build_engine(
     settings: Settings, database: Database, client: aiohttp.ClientSession, *, url: str | None = None
 ) -> Engine:
     """An Engine that uses this HTTP client. `url`: where browsers reach the web process."""
-    sealer = secrets.build_sealer(settings)
+    sealer, ledger_heads = secrets.build_sealer(settings), secrets.build_ledger_heads(settings)
     vault, ledger_keys = secrets.build_vault(settings, sealer), secrets.build_ledger_keys(settings)
-    ledger_heads, pipelines = secrets.build_ledger_heads(settings), documents.load_pipelines(settings)
-    blobs = storage.build_limited_blob_store(settings, database)
+    pipelines, blobs = (
+        documents.load_pipelines(settings),
+        storage.build_limited_blob_store(settings, database),
+    )
     providers = remotes.build_providers(settings, client)
     url = (url or settings.public_url or "").rstrip("/")
     tokens = AccessTokens(database, providers, vault, sealer)
     subscribe_context = _build_subscribe_context(settings, database, tokens)
     sync_context = _build_sync_context(settings, subscribe_context, blobs, pipelines, tokens)
     deliver_context = outbound.build_deliver_context(settings, database, sealer)
+    notices = outbound.build_notice_context(settings, database, sealer, url)
     directory_context = _build_directory_context(settings, tokens, pipelines, url)
+    sealing = SealContext(database, partial(_build_signer, ledger_keys), ledger_heads)
     return Engine(
         settings=settings,
         database=database,
@@ -87,16 +92,11 @@ def build_engine(
         pull=_build_pull_context(settings, database, client, providers),
         sync=sync_context,
         deliver=deliver_context,
+        notices=notices,
         review=documents.build_review_context(settings, pipelines),
         directories=directory_context,
         handlers=_build_handlers(
-            settings,
-            subscribe_context,
-            sync_context,
-            deliver_context,
-            directory_context,
-            ledger_keys=ledger_keys,
-            ledger_heads=ledger_heads,
+            settings, subscribe_context, sync_context, deliver_context, notices, directory_context, sealing
         ),
     )
 
@@ -172,10 +172,9 @@ def _build_handlers(
     subscribing: SubscribeContext,
     syncing: SyncContext,
     delivering: DeliverContext,
+    notices: NoticeContext,
     directories: DirectoryContext,
-    *,
-    ledger_keys: LedgerKeys,
-    ledger_heads: LedgerHeads,
+    sealing: SealContext,
 ) -> Mapping[WorkKind, WorkHandler]:
     """None of them gives up: a sync that fails, for example, backs off and continues from its cursor."""
     database, audit_seconds = syncing.database, settings.audit_days * 86400
@@ -196,9 +195,8 @@ def _build_handlers(
         WorkKind.INDEX_FILE_NAMES: WorkHandler(partial(file_name_index.run, database)),
         WorkKind.APPLY_RETENTION: WorkHandler(partial(retention.run, database, periods, pipelines)),
         WorkKind.DELIVER: WorkHandler(partial(deliver.run, delivering)),
-        WorkKind.SEAL: WorkHandler(
-            partial(seal.run, SealContext(database, partial(_build_signer, ledger_keys), ledger_heads))
-        ),
+        WorkKind.SEND_NOTICES: WorkHandler(partial(send_notices.run, notices)),
+        WorkKind.SEAL: WorkHandler(partial(seal.run, sealing)),
     }
 
 

@@ -7,18 +7,19 @@ from base64 import b64encode
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from secrets import token_bytes
-from urllib.parse import urlsplit
 from uuid import UUID, uuid4
 
 from postroom.errors import PermanentError
 from postroom.flow.outbound import deliver
 from postroom.flow.outbound.deliver import SECRET_PREFIX, DeliverContext, build_headers, secret_context
 from postroom.flow.outbound.event_bodies import EventContent, build_body
+from postroom.flow.outbound.webhook_urls import check_url
 from postroom.model import OrganizationId, Secret, WebhookFormat, WorkKind
 from postroom.store import feed, ledger, organizations, webhooks, work
 from postroom.store.connection import Connection
 from postroom.store.database import Database
 from postroom.store.ledger import JsonValue, NewLedgerEntry
+from postroom.store.notice_conditions import DISABLED_BY_HAND
 from postroom.store.webhooks import Webhook
 from postroom.store.work import WorkRequest
 from postroom.vault import Sealer
@@ -39,7 +40,7 @@ async def add(
 
     `allows_http`: POSTROOM_WEBHOOK_NETWORKS names networks for which plain http is allowed.
     """
-    _check_url(url, allows_http=allows_http)
+    check_url(url, allows_http=allows_http)
     _check_kinds(kinds)
     webhook = uuid4()
     secret = Secret(SECRET_PREFIX + b64encode(token_bytes(32)).decode())
@@ -78,13 +79,13 @@ async def change(
     actor: str | None = None,
 ) -> None:
     if url != webhook.url:
-        _check_url(url, allows_http=allows_http)
+        check_url(url, allows_http=allows_http)
     if kinds != webhook.kinds:
         _check_kinds(kinds)
     async with database.transaction(organization) as connection:
         await webhooks.update(connection, webhook.id, url=url, kinds=kinds)
         if enabled is False:
-            await webhooks.disable(connection, webhook.id, "disabled by hand")
+            await webhooks.disable(connection, webhook.id, DISABLED_BY_HAND)
         elif enabled and webhook.disabled_at is not None:
             await webhooks.enable(connection, webhook.id)
         await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook.id))])
@@ -125,31 +126,6 @@ async def send_test(context: DeliverContext, organization: OrganizationId, webho
     headers = build_headers(secret, f"msg_{test_id}", webhook.format, body)
     posted = await context.post(webhook.url, headers, body.encode())
     return posted.failure
-
-
-def _check_url(url: str, *, allows_http: bool) -> None:
-    try:
-        parts = urlsplit(url)
-        usable = (
-            parts.scheme in {"https", "http"}
-            and bool(parts.hostname)
-            and parts.username is None
-            and not parts.fragment
-            and (parts.port is None or parts.port > 0)
-            and len(url) <= 2000
-            and url.isascii()
-            and url.isprintable()
-            and " " not in url
-        )
-    except ValueError:
-        usable = False
-    if not usable:
-        raise PermanentError("A webhook needs a URL such as https://app.example.org/postroom.")
-    if urlsplit(url).scheme == "http" and not allows_http:
-        raise PermanentError(
-            "Plain http deliveries can be read in transit: use an https URL, or, for a receiver in your own"
-            " network, set POSTROOM_WEBHOOK_NETWORKS."
-        )
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:

@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import Final
 
 from postroom.errors import OperatorError, TransientError
-from postroom.flow.outbound import deliver
+from postroom.flow.outbound import deliver, send_notices
 from postroom.model import OrganizationId
 from postroom.ports import SealedSecret, SecretLocation
-from postroom.store import credentials, directories, organizations, webhooks
+from postroom.store import credentials, directories, notices, organizations, webhooks
 from postroom.store.connection import Connection
 from postroom.store.credentials import OutdatedSecrets
 from postroom.store.database import Database
@@ -124,6 +124,7 @@ async def _count_values_by_key(database: Database) -> Mapping[str, int]:
         async with database.transaction(organization) as connection:
             values.update(await credentials.count_by_key(connection))
             values.update(await webhooks.count_by_key(connection))
+            values.update(await notices.count_by_key(connection))
     return values
 
 
@@ -141,6 +142,7 @@ async def _reseal_organization(database: Database, sealer: Sealer, organization:
             done += sum([await _reseal_credential(connection, sealer, organization, row) for row in rows])
         if len(rows) < BATCH:
             done += await _reseal_directories(database, sealer, organization)
+            done += await _reseal_notice_urls(database, sealer, organization)
             return done + await _reseal_webhooks(database, sealer, organization)
         after = rows[-1].mailbox
 
@@ -149,7 +151,7 @@ async def _reseal_directories(database: Database, sealer: Sealer, organization: 
     done = 0
     async with database.transaction(organization) as connection:
         for directory, old in await directories.list_outdated_grants(connection, sealer.keys.first().id):
-            if new := _try_reseal(sealer, SecretLocation(organization, directory, "grant"), old):
+            if new := _try_reseal(sealer, SecretLocation(organization, directory, "grant").context, old):
                 await directories.reseal_grant(connection, directory, new)
                 done += 1
     return done
@@ -159,13 +161,19 @@ async def _reseal_webhooks(database: Database, sealer: Sealer, organization: Org
     done = 0
     async with database.transaction(organization) as connection:
         for webhook, old in await webhooks.list_outdated_secrets(connection, sealer.keys.first().id):
-            context = deliver.secret_context(organization, webhook)
-            try:
-                new = sealer.seal(context, sealer.open(context, old))
-            except OperatorError:
-                continue
-            await webhooks.update_secret(connection, webhook, new)
-            done += 1
+            if new := _try_reseal(sealer, deliver.secret_context(organization, webhook), old):
+                await webhooks.update_secret(connection, webhook, new)
+                done += 1
+    return done
+
+
+async def _reseal_notice_urls(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
+    done = 0
+    async with database.transaction(organization) as connection:
+        for destination, old in await notices.list_outdated_urls(connection, sealer.keys.first().id):
+            if new := _try_reseal(sealer, send_notices.url_context(organization, destination), old):
+                await notices.update_url(connection, destination, new)
+                done += 1
     return done
 
 
@@ -174,19 +182,19 @@ async def _reseal_credential(
 ) -> int:
     done = 0
     if row.grant and (
-        new := _try_reseal(sealer, SecretLocation(organization, row.mailbox, "grant"), row.grant)
+        new := _try_reseal(sealer, SecretLocation(organization, row.mailbox, "grant").context, row.grant)
     ):
         done += await credentials.reseal_grant(connection, row.mailbox, row.grant, new)
     if row.access and (
-        new := _try_reseal(sealer, SecretLocation(organization, row.mailbox, "access"), row.access)
+        new := _try_reseal(sealer, SecretLocation(organization, row.mailbox, "access").context, row.access)
     ):
         done += await credentials.reseal_access(connection, row.mailbox, row.access, new)
     return done
 
 
-def _try_reseal(sealer: Sealer, location: SecretLocation, old: SealedSecret) -> SealedSecret | None:
+def _try_reseal(sealer: Sealer, context: str, old: SealedSecret) -> SealedSecret | None:
     """Seal a value again. One that cannot be opened stays as it is and counts as left."""
     try:
-        return sealer.seal(location.context, sealer.open(location.context, old))
+        return sealer.seal(context, sealer.open(context, old))
     except OperatorError:
         return None

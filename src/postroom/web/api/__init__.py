@@ -21,6 +21,7 @@ from postroom.web.api import (
     failures,
     ledger,
     mail,
+    notices,
     openapi,
     orders,
     organization,
@@ -51,6 +52,7 @@ OPERATIONS: Sequence[Operation] = [
     *subscriptions.OPERATIONS,
     *failures.OPERATIONS,
     *webhooks.OPERATIONS,
+    *notices.OPERATIONS,
     *api_keys.OPERATIONS,
 ]
 

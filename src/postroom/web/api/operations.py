@@ -19,6 +19,7 @@ from postroom.flow.documents.value_checks import ReviewContext
 from postroom.flow.mailboxes.connect import ConnectContext
 from postroom.flow.mailboxes.directories import DirectoryContext
 from postroom.flow.outbound.deliver import DeliverContext
+from postroom.flow.outbound.send_notices import NoticeContext
 from postroom.model import OrganizationId, Scope
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.connection import Connection
@@ -54,6 +55,7 @@ class ApiContext:
     review: ReviewContext
     sandbox: FileSandbox
     directories: DirectoryContext
+    notices: NoticeContext
 
 
 @dataclass(frozen=True, slots=True)
