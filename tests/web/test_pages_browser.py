@@ -42,10 +42,10 @@ NAME = f'<img src="{OUTSIDE}/name" onerror="{RAN}">\u202egnp.exe'
 
 
 @asynccontextmanager
-async def browsing(database_url, folder, **look):
+async def browsing(database_url, folder, settings=None, **look):
     """A signed-in browser before a web process; what it fetched, and what it complained of."""
     asked, complaints = [], []
-    given = databases.login_settings(database_url) | {"POSTROOM_HOME": str(folder)}
+    given = databases.login_settings(database_url) | {"POSTROOM_HOME": str(folder)} | (settings or {})
     with PostroomProcess(folder, "serve", "--port", "0", **given) as server:
         address = server.line("Postroom: ")
         async with async_playwright() as playwright:
