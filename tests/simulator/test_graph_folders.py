@@ -150,3 +150,10 @@ def test_a_folder_is_deleted_permanently(user):
     assert user.request("POST", f"mailFolders/{folder['id']}/permanentDelete").status_code == 204
     user.expect_error(404, f"mailFolders/{folder['id']}")
     user.expect_error(403, "mailFolders/inbox/permanentDelete", "POST")
+
+
+def test_delta_of_child_folders_is_not_the_delta_of_all_folders(user):
+    """Follows "mailFolder: delta", https://learn.microsoft.com/graph/api/mailfolder-delta"""
+    parent = add(user, "Projects")
+    error = user.expect_error(501, f"mailFolders/{parent['id']}/childFolders/delta")
+    assert error["code"] == "NotImplemented"

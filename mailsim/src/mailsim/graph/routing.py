@@ -15,6 +15,8 @@ from mailsim.graph.unsimulated import is_directory_function, is_unsimulated
 
 RouteHandler = Callable[[GraphCall], Awaitable[GraphResponse]]
 _KEYED = re.compile(r"([\w.$]+)\((.*)\)", re.DOTALL)
+# In the place of a folder's id.
+_FUNCTION = re.compile(r"\$.*|delta", re.IGNORECASE | re.DOTALL)
 MAX_PATH_LENGTH = 8192
 
 
@@ -61,8 +63,8 @@ def split_path(path: str) -> list[str]:
 
 
 def _drop_parent_folders(parts: list[str]) -> list[str]:
-    """Shorten mailFolders/{a}/childFolders/{b}/… to mailFolders/{b}/…."""
-    while len(parts) > 5 and parts[4].lower() == "childfolders" and not parts[5].startswith("$"):
+    """Shorten mailFolders/{a}/childFolders/{b}/… to mailFolders/{b}/…, where {b} is an id and no function."""
+    while len(parts) > 5 and parts[4].lower() == "childfolders" and not _FUNCTION.fullmatch(parts[5]):
         del parts[3:5]
     return parts
 

@@ -136,6 +136,8 @@ def is_unsimulated(method: str, parts: Sequence[str], version: str) -> bool:
         return method in {"POST", "PATCH", "DELETE"}
     rest = list(parts[2:])
     if rest[0] == "mailfolders":
+        if rest[2:] == ["childfolders", "delta"]:
+            return method == "GET"
         if beta and len(rest) > 2 and rest[2] in _BETA_FOLDER_SEGMENTS:
             return True
         if len(rest) > 3 and rest[2] == "messages":
