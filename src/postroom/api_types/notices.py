@@ -60,7 +60,7 @@ class NoticeDestinationChange(msgspec.Struct, frozen=True, forbid_unknown_fields
 
 
 class NoticeTestResult(msgspec.Struct, frozen=True):
-    """Whether the test notice was accepted. `error` may also name recipients that were not."""
+    """Whether the test notice was accepted. `error` may also say that some recipients were refused."""
 
     accepted: bool
     error: str | None

@@ -1,6 +1,7 @@
 """Topics and subscriptions of Pub/Sub as JSON of its REST API, in both directions.
 
-Properties without a counterpart in the simulator are rejected with 501, so that no setting is ignored.
+Properties without a counterpart in the simulator are rejected with 501, so that no setting is ignored. Only
+the attributes of a push endpoint, which choose the version of its format, are accepted without effect.
 """
 
 import re

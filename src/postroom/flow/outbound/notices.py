@@ -1,6 +1,6 @@
-"""Add, change, test and remove the destinations of notices. All changes are recorded in the ledger.
+"""Add, change and remove the destinations of notices, and record each change in the ledger.
 
-The ledger records medium and kinds, never an address or a URL.
+The ledger entry holds the medium, never an address or a URL. `send_notices` sends notices, tests included.
 """
 
 import re
