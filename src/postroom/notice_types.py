@@ -1,4 +1,4 @@
-"""The domain types of notices: their kinds and media, an e-mail, the result of sending. No I/O."""
+"""The domain types of notices: their kinds and media, an email, the result of sending. No I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -24,7 +24,7 @@ class NoticeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NoticeMail:
-    """A notice as e-mail. `notice` becomes its Message-ID, by which a mail program recognizes a duplicate."""
+    """A notice as email. `notice` becomes its Message-ID, by which a mail program recognizes a duplicate."""
 
     recipients: tuple[str, ...]
     subject: str

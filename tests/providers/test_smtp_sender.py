@@ -1,4 +1,4 @@
-"""Notices by e-mail: TLS is required and verified, sign-in works, refusals are explained."""
+"""Notices by email: TLS is required and verified, sign-in works, refusals are explained."""
 
 import ssl
 from uuid import uuid4

@@ -260,7 +260,7 @@ class Deliver(CrashScenario):
 
 
 class Notice(CrashScenario):
-    """A mailbox must be reconnected, which is announced by e-mail: at least once, and at most twice."""
+    """A mailbox must be reconnected, which is announced by email: at least once, and at most twice."""
 
     async def prepare(self) -> None:
         world = self.world

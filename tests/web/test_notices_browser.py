@@ -21,7 +21,7 @@ async def test_admin_manages_a_destination(width, database_url, tmp_path):
             await page.get_by_role("link", name="Destinations and quiet hours").click()
             new = page.get_by_role("region", name="Add a destination")
             await new.get_by_label("Name").fill("Accounts payable")
-            await new.get_by_label("E-mail addresses").fill("ap@example.com")
+            await new.get_by_label("Email addresses").fill("ap@example.com")
             await new.get_by_label("Review queue too old").check()
             await new.get_by_label("Quiet from").fill("22:00")
             await new.get_by_label("Quiet until").fill("07:00")
@@ -32,7 +32,7 @@ async def test_admin_manages_a_destination(width, database_url, tmp_path):
             assert len(smtp.accepted) == 1
             await page.get_by_text("Edit", exact=True).click()
             form = page.locator("form[action$='/change']")
-            await form.get_by_label("E-mail addresses").fill("ap@example.com, ops@example.com")
+            await form.get_by_label("Email addresses").fill("ap@example.com, ops@example.com")
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             found = (await Axe().run(page)).response["violations"]
             assert [each["id"] for each in found if each["impact"] in {"serious", "critical"}] == []

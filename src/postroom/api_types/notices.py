@@ -33,7 +33,7 @@ class NoticeDestinationResource(msgspec.Struct, frozen=True):
 
 
 class NewNoticeDestination(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """E-mail needs `addresses`, Slack and Teams need the `url` of their incoming webhook."""
+    """Email needs `addresses`, Slack and Teams need the `url` of their incoming webhook."""
 
     medium: NoticeMedium
     name: Text = ""

@@ -49,7 +49,7 @@ Examples:
 def add(
     medium: Annotated[NoticeMedium, typer.Argument(help="How notices are sent.")],
     addresses: Annotated[
-        list[str] | None, typer.Argument(metavar="[ADDRESS]...", help="E-mail addresses, for email.")
+        list[str] | None, typer.Argument(metavar="[ADDRESS]...", help="Email addresses, for email.")
     ] = None,
     url_file: UrlFileOption = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the destination.")] = "",

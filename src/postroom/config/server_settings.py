@@ -106,13 +106,13 @@ class ServerSettings(BaseSettings):
         None,
     )
     smtp_from: str | None = setting(
-        "Sender of notices by e-mail",
+        "Sender of notices by email",
         "an address such as postroom@example.org or Postroom <postroom@example.org>",
         None,
         pattern=r"^([^<>@\r\n]{1,100} <[^\s<>@]+@[^\s<>@]+>|[^\s<>@]+@[^\s<>@]+)$",
     )
     smtp_url: Annotated[SecretText, AfterValidator(validators.validate_smtp_url)] | None = setting(
-        "Mail server that sends notices by e-mail. Default: notices are not sent by e-mail",
+        "Mail server that sends notices by email. Default: notices are not sent by email",
         "a URL such as smtps://user:password@mail.example.org:465, smtp:// for STARTTLS, or smtp+plain://",
         None,
     )

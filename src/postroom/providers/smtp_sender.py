@@ -1,4 +1,4 @@
-"""Send notices as e-mail through the operator's mail server.
+"""Send notices as email through the operator's mail server.
 
 The standard library's client runs in a thread. The server is the operator's choice, so its address is not
 checked; the recipients are the customer's.

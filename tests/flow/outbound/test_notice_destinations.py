@@ -18,7 +18,7 @@ from postroom.store.notices import NoticeSelection
         ("email", {"addresses": ()}, "1 to 20 addresses"),
         ("email", {"addresses": ("a@example.com\r\nBcc: b@example.com",)}, "not valid"),
         ("email", {"url": Secret("https://x.example")}, "not a URL"),
-        ("slack", {}, "not e-mail addresses"),
+        ("slack", {}, "not email addresses"),
         ("slack", {"addresses": ()}, "needs the URL"),
         ("teams", {"addresses": (), "url": Secret("nonsense")}, "needs a URL"),
         ("email", {"name": "x" * 101}, "at most 100"),

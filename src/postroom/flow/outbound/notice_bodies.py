@@ -78,7 +78,7 @@ def build_test_content(url: str) -> NoticeContent:
 
 
 def to_text(content: NoticeContent) -> str:
-    """The body of an e-mail."""
+    """The body of an email."""
     paragraphs = [
         "\n".join(line for line in (item.title, item.text, item.action, item.link) if line)
         for item in content.items

@@ -27,7 +27,7 @@ MAX_NAME: Final = 100
 MIN_REVIEW_HOURS: Final = 0.25
 MAX_REVIEW_HOURS: Final = 8760.0
 MEDIUM_NAMES: Final = {
-    NoticeMedium.EMAIL: "E-mail",
+    NoticeMedium.EMAIL: "Email",
     NoticeMedium.SLACK: "Slack",
     NoticeMedium.TEAMS: "Microsoft Teams",
 }
@@ -130,9 +130,9 @@ def _check_input(context: NoticeContext, medium: NoticeMedium, given: Destinatio
     if medium is NoticeMedium.EMAIL:
         _check_addresses(given)
         if context.send_mail is None:
-            raise PermanentError(f"E-mail cannot be sent: {NO_MAIL_SERVER}.")
+            raise PermanentError(f"Email cannot be sent: {NO_MAIL_SERVER}.")
     elif given.addresses:
-        raise PermanentError(f"{MEDIUM_NAMES[medium]} takes a URL, not e-mail addresses.")
+        raise PermanentError(f"{MEDIUM_NAMES[medium]} takes a URL, not email addresses.")
     elif given.url is not None:
         check_url(given.url.reveal(), allows_http=context.allows_http)
     _check_selection(given.selection)
@@ -140,11 +140,11 @@ def _check_input(context: NoticeContext, medium: NoticeMedium, given: Destinatio
 
 def _check_addresses(given: DestinationInput) -> None:
     if given.url is not None:
-        raise PermanentError("E-mail takes addresses, not a URL.")
+        raise PermanentError("Email takes addresses, not a URL.")
     if not 1 <= len(given.addresses) <= MAX_ADDRESSES:
-        raise PermanentError(f"E-mail needs 1 to {MAX_ADDRESSES} addresses.")
+        raise PermanentError(f"Email needs 1 to {MAX_ADDRESSES} addresses.")
     if not all(_ADDRESS.fullmatch(address) for address in given.addresses):
-        raise PermanentError("An e-mail address is not valid. Write addresses such as ap@example.com.")
+        raise PermanentError("An email address is not valid. Write addresses such as ap@example.com.")
 
 
 def _check_selection(selection: NoticeSelection) -> None:
