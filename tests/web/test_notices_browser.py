@@ -22,7 +22,7 @@ async def test_admin_manages_a_destination(width, database_url, tmp_path):
             new = page.get_by_role("region", name="Add a destination")
             await new.get_by_label("Name").fill("Accounts payable")
             await new.get_by_label("Email addresses").fill("ap@example.com")
-            await new.get_by_label("Review queue too old").check()
+            await new.get_by_label("Review overdue").check()
             await new.get_by_label("Quiet from").fill("22:00")
             await new.get_by_label("Quiet until").fill("07:00")
             await new.get_by_role("button", name="Add destination").click()

@@ -1,4 +1,4 @@
-"""The check of notices in `postroom doctor`: destinations that accept nothing."""
+"""The check of notices in `postroom doctor`: destinations that fail."""
 
 from postroom.cli.doctor_check import DoctorCheck, DoctorCheckState
 from postroom.config import Settings
@@ -19,7 +19,7 @@ async def check_notices(settings: Settings, url: str) -> DoctorCheck | None:
     if not failing:
         return DoctorCheck("notices", DoctorCheckState.OK, f"destinations: {count}, none failing")
     found = "; ".join(
-        f"{each.medium} fails since {each.failing_since:%Y-%m-%d %H:%M} UTC: {each.last_error}"
+        f"{each.medium} has failed since {each.failing_since:%Y-%m-%d %H:%M} UTC: {each.last_error}"
         for each in failing
     )
     remedy = "Fix the destination, then run `postroom notices test`; see docs/how-to/notices.md."

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="notices",
-    help="Manage notices: who is notified about what needs a person.",
+    help="Manage where notices to people are sent: email, Slack or Microsoft Teams.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -35,7 +35,7 @@ DestinationArgument = Annotated[
 ]
 UrlFileOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="File with the webhook URL, which is a secret, for slack and teams."),
+    typer.Option(metavar="FILE", help="For slack and teams: file with the webhook URL, which is a secret."),
 ]
 
 
@@ -49,7 +49,7 @@ Examples:
 def add(
     medium: Annotated[NoticeMedium, typer.Argument(help="How notices are sent.")],
     addresses: Annotated[
-        list[str] | None, typer.Argument(metavar="[ADDRESS]...", help="Email addresses, for email.")
+        list[str] | None, typer.Argument(metavar="[ADDRESS]...", help="Recipients, for email.")
     ] = None,
     url_file: UrlFileOption = None,
     name: Annotated[str, typer.Option(metavar="NAME", help="Name of the destination.")] = "",
@@ -57,7 +57,7 @@ def add(
         list[NoticeKind] | None, typer.Option(help="Notice kind; repeatable [default: all]")
     ] = None,
     review_hours: Annotated[
-        float, typer.Option(min=0.25, max=8760, help="Limit of the review queue in hours.")
+        float, typer.Option(min=0.25, max=8760, help="Hours until a document that needs review is overdue.")
     ] = 24,
     quiet: Annotated[
         str | None, typer.Option(metavar="FROM-UNTIL", help="Quiet hours, such as 19:00-07:00.")
@@ -66,7 +66,7 @@ def add(
     *,
     json: JsonOption = False,
 ) -> None:
-    """Add a destination. It is notified about everything that is wrong now, then about changes."""
+    """Add a destination. Its first notice announces all current problems, later ones the changes."""
     url = _read_url(url_file)
     start, _, end = (quiet or "").partition("-")
 
@@ -121,7 +121,7 @@ def list_(*, json: JsonOption = False) -> None:
 
 @group.command(epilog="\b\nExamples:\n  postroom notices test 5f0c")
 def test(destination_name: DestinationArgument) -> ExitCode:
-    """Send a test notice now, also in quiet hours, and print the result."""
+    """Send a test notice now, even in quiet hours, and print the result."""
 
     async def act(database: "Database", organization: OrganizationId) -> "NoticeResult":
         from postroom.flow.outbound import send_notices

@@ -70,12 +70,12 @@ Examples:
 )
 def usage(
     *,
-    hours: Annotated[int, typer.Option(min=1, max=720, metavar="COUNT", help="How far to look back.")] = 24,
+    hours: Annotated[int, typer.Option(min=1, max=720, metavar="COUNT", help="Hours to look back.")] = 24,
     json: JsonOption = False,
 ) -> None:
-    """Show what the work of each organization used: time in the queue, running time, CPU time, files.
+    """Show what each organization used: time in the queue, running time, CPU time and storage.
 
-    Work of the organization that used less is done first. `postroom blobs usage` shows the limit for files.
+    Organizations that used less are served first. `postroom blobs usage` shows the limit for files.
     """
     from dataclasses import asdict
 

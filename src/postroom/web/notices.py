@@ -134,7 +134,7 @@ def _read_input(form: Mapping[str, str], medium: NoticeMedium) -> DestinationInp
     try:
         review_hours = float(form.get("review_hours", ""))
     except ValueError:
-        raise PermanentError("The limit of the review queue is a number of hours.") from None
+        raise PermanentError("The limit of the review queue must be a number of hours.") from None
     selection = NoticeSelection(
         [kind for kind in KIND_NAMES if f"kind-{kind}" in form],
         review_hours,

@@ -25,7 +25,11 @@ from postroom.store.notices import NoticeSelection
         ("email", {"selection": NoticeSelection(review_hours=0)}, "0.25 to 8760"),
         ("email", {"selection": NoticeSelection(quiet_from="22:00")}, "a start and an end"),
         ("email", {"selection": NoticeSelection(quiet_from="25:00", quiet_until="1")}, "a start and an end"),
-        ("email", {"selection": NoticeSelection(quiet_from="07:00", quiet_until="07:00")}, "never end"),
+        (
+            "email",
+            {"selection": NoticeSelection(quiet_from="07:00", quiet_until="07:00")},
+            "must end at another time",
+        ),
         ("email", {"selection": NoticeSelection(time_zone="Mars/Base")}, "time zone is not known"),
     ],
 )

@@ -132,9 +132,9 @@ async def test_condition_is_announced_once_reminded_daily_and_resolved_once(
         await check()
     [first] = smtp.accepted
     assert (first.sender, first.recipients) == ("postroom@example.org", ["ap@example.com"])
-    assert first.message["subject"] == "[Postroom] Mailbox needs reconnect"
+    assert first.message["subject"] == "[Postroom] Reconnect required"
     assert first.message["auto-submitted"] == "auto-generated"
-    assert "Mailbox needs reconnect: anna@example.com" in first.text
+    assert "Reconnect required: anna@example.com" in first.text
     assert "expired or was revoked" in first.text
     assert "Reconnect the mailbox" in first.text
     assert f"{URL}/mailboxes/{mailbox}" in first.text
@@ -146,9 +146,9 @@ async def test_condition_is_announced_once_reminded_daily_and_resolved_once(
     await check()
     await check()
     assert subjects(smtp) == [
-        "[Postroom] Mailbox needs reconnect",
-        "[Postroom] Reminder: Mailbox needs reconnect",
-        "[Postroom] Resolved: Mailbox needs reconnect",
+        "[Postroom] Reconnect required",
+        "[Postroom] Reminder: Reconnect required",
+        "[Postroom] Resolved: Reconnect required",
     ]
     assert len({mail.message["message-id"] for mail in smtp.accepted}) == 3
     cursor = await owner.execute("SELECT count(*) FROM notice_conditions")
@@ -199,20 +199,20 @@ async def test_every_kind_of_condition_is_announced_in_one_notice(
     await add(review_hours=8)
     await check()
     await move_clock(7 * HOUR)
-    assert "Review queue" not in smtp.accepted[0].text, "not over its limit yet"
+    assert "Review overdue" not in smtp.accepted[0].text, "not over its limit yet"
     await move_clock(HOUR)
     await check()
     both = "".join(mail.text for mail in smtp.accepted)
     assert subjects(smtp)[0].endswith(" and 3 more"), "what is new goes into one message"
     assert len(smtp.accepted) == 2
-    assert both.count("Mailbox needs reconnect: consent@example.com") == 1
+    assert both.count("Reconnect required: consent@example.com") == 1
     assert "Audit failed: differs@example.com" in both
     assert "missing, extra or different: 3." in both
     assert "Audit failed: stuck@example.com" in both
     assert "failed repeatedly" in both
     assert "Webhook stopped: stopped.example.org" in both
     assert "Webhook stopped: failing.example.org" in both
-    assert "more than 8 hours: 1," in both
+    assert "more than 8 hours: 1." in both
     assert f"{URL}/documents?state=needs_review" in both
     for absent in ("hidden", "/path", "healthy@", "paused."):
         assert absent not in both
@@ -228,7 +228,7 @@ async def test_review_queue_below_its_limit_is_not_announced(
     assert smtp.accepted == []
     await move_clock(HOUR)
     await check()
-    assert subjects(smtp) == ["[Postroom] Review queue too old"]
+    assert subjects(smtp) == ["[Postroom] Review overdue"]
 
 
 async def test_only_selected_kinds_are_announced(add, check, owner, organization, make_mailbox, smtp):
@@ -349,10 +349,10 @@ async def test_slack_and_teams_get_the_shapes_that_they_document(
     await add(NoticeMedium.TEAMS, url=url)
     await check()
     slack, teams = bodies
-    assert slack["text"] == "Postroom: Mailbox needs reconnect"
+    assert slack["text"] == "Postroom: Reconnect required"
     [section, footer] = slack["blocks"]
     assert (section["type"], section["text"]["type"]) == ("section", "mrkdwn")
-    assert "*Mailbox needs reconnect: a&amp;b&lt;c&gt;@example.com*" in section["text"]["text"]
+    assert "*Reconnect required: a&amp;b&lt;c&gt;@example.com*" in section["text"]["text"]
     assert f"<{URL}/mailboxes/{mailbox}|Mailbox>" in section["text"]["text"]
     assert footer["type"] == "context"
 
@@ -361,7 +361,7 @@ async def test_slack_and_teams_get_the_shapes_that_they_document(
     assert attachment["contentType"] == "application/vnd.microsoft.card.adaptive"
     card = attachment["content"]
     assert (card["type"], card["version"]) == ("AdaptiveCard", "1.4")
-    assert card["body"][0]["text"] == "Mailbox needs reconnect: a&b<c>@example.com"
+    assert card["body"][0]["text"] == "Reconnect required: a&b<c>@example.com"
     [action] = [block["actions"][0] for block in card["body"] if block["type"] == "ActionSet"]
     assert (action["type"], action["url"]) == ("Action.OpenUrl", f"{URL}/mailboxes/{mailbox}")
 

@@ -16,8 +16,8 @@ from postroom.store.notice_conditions import NoticeCondition, NoticeStage
 # More would be cut off: Slack accepts 50 blocks, Teams 28 kB.
 MAX_ITEMS: Final = 15
 KIND_NAMES: Final[Mapping[NoticeKind, str]] = {
-    NoticeKind.REVIEW_QUEUE: "Review queue too old",
-    NoticeKind.CONSENT_LOST: "Mailbox needs reconnect",
+    NoticeKind.REVIEW_QUEUE: "Review overdue",
+    NoticeKind.CONSENT_LOST: "Reconnect required",
     NoticeKind.AUDIT_FAILED: "Audit failed",
     NoticeKind.WEBHOOK_STOPPED: "Webhook stopped",
 }
@@ -27,9 +27,9 @@ _PREFIXES: Final[Mapping[NoticeStage, str]] = {
     NoticeStage.RESOLVED: "Resolved: ",
 }
 _RESOLVED: Final[Mapping[NoticeKind, str]] = {
-    NoticeKind.REVIEW_QUEUE: "No document needs review for longer than the limit.",
-    NoticeKind.CONSENT_LOST: "The mailbox no longer needs a reconnect.",
-    NoticeKind.AUDIT_FAILED: "The newest audit is clean, and audits finish again.",
+    NoticeKind.REVIEW_QUEUE: "No document has been waiting for review longer than the limit.",
+    NoticeKind.CONSENT_LOST: "The mailbox no longer needs to be reconnected.",
+    NoticeKind.AUDIT_FAILED: "The latest audit finished and found no differences.",
     NoticeKind.WEBHOOK_STOPPED: "The webhook is enabled and no longer failing, or a person disabled it.",
 }
 
@@ -69,8 +69,8 @@ def build_content(conditions: Sequence[NoticeCondition], *, url: str, review_hou
 def build_test_content(url: str) -> NoticeContent:
     item = NoticeItem(
         "Test notice",
-        "An admin of your organization sent it to check this destination.",
-        "Nothing is wrong, and there is nothing to do.",
+        "An admin of your organization sent this notice to check the destination.",
+        "Nothing is wrong. No action is needed.",
         "Notices",
         f"{url}/notices",
     )
@@ -161,8 +161,8 @@ def _describe(condition: NoticeCondition, review_hours: float) -> tuple[str, str
     match condition.kind:
         case NoticeKind.REVIEW_QUEUE:
             text = (
-                f"Documents that need review for more than {review_hours:g} hours: {condition.amount}, since"
-                f" {since}. They are not booked until a person decides."
+                f"Documents waiting for review for more than {review_hours:g} hours: {condition.amount}. The"
+                f" oldest passed this limit on {since}. None becomes a record until a person decides."
             )
             return (
                 text,
@@ -181,13 +181,13 @@ def _describe(condition: NoticeCondition, review_hours: float) -> tuple[str, str
             return _describe_audit(condition, since)
         case NoticeKind.WEBHOOK_STOPPED:
             state = (
-                "It was disabled, because it accepted nothing for three days"
+                "It was disabled because it accepted nothing for three days"
                 if condition.detail == "disabled"
-                else "It accepts no deliveries; after three days it is disabled"
+                else "It accepts no deliveries. After three days, Postroom disables it"
             )
             return (
-                f"{state}. Last accepted delivery: before {since}.",
-                "Fix the receiver. Then enable the webhook: it receives the events it missed.",
+                f"{state}. It has been failing since {since}.",
+                "Fix the receiver. Enable the webhook if it is disabled; it receives the events it missed.",
                 "Webhooks",
                 "/webhooks",
             )
@@ -198,13 +198,17 @@ def _describe_audit(condition: NoticeCondition, since: str) -> tuple[str, str, s
     if condition.detail == "unfinished":
         return (
             f"The audit of this mailbox cannot finish: it failed repeatedly ({since}).",
-            "See the mailbox and the log of the workers, fix the cause, then start the audit again.",
+            "Check the mailbox page and the workers' log, fix the cause, then start the audit again.",
             *page,
         )
     text = f"The audit of {since} found messages that are missing, extra or different: {condition.amount}."
     if condition.detail == "repairing":
-        return f"{text} A repair has started.", "If the next audit fails too, report it.", *page
-    return text, "Start an audit from the mailbox page; it repairs what it finds.", *page
+        return f"{text} A repair has started.", "If the next audit fails too, inform the operator.", *page
+    return (
+        text,
+        "Start an audit on the mailbox page. Unless repairs are off, it repairs what it finds.",
+        *page,
+    )
 
 
 def _escape_slack(text: str) -> str:

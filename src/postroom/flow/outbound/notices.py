@@ -54,7 +54,7 @@ async def add(
     *,
     actor: str | None = None,
 ) -> NoticeDestination:
-    """Add a destination. It is notified about everything that is true now, then about changes."""
+    """Add a destination. Its first notice announces all current conditions, later ones the changes."""
     destination = uuid4()
     _check_input(context, medium, given)
     if medium is not NoticeMedium.EMAIL and given.url is None:
@@ -120,13 +120,13 @@ async def remove(
 
 
 def parse_addresses(text: str) -> list[str]:
-    """Addresses that are separated by commas or white space."""
+    """Split addresses at commas, semicolons and white space."""
     return list(dict.fromkeys(address for address in re.split(r"[\s,;]+", text) if address))
 
 
 def _check_input(context: NoticeContext, medium: NoticeMedium, given: DestinationInput) -> None:
     if len(given.name) > MAX_NAME or not given.name.isprintable():
-        raise PermanentError(f"A name has at most {MAX_NAME} printable characters.")
+        raise PermanentError(f"A name can have at most {MAX_NAME} printable characters.")
     if medium is NoticeMedium.EMAIL:
         _check_addresses(given)
         if context.send_mail is None:
@@ -144,13 +144,13 @@ def _check_addresses(given: DestinationInput) -> None:
     if not 1 <= len(given.addresses) <= MAX_ADDRESSES:
         raise PermanentError(f"Email needs 1 to {MAX_ADDRESSES} addresses.")
     if not all(_ADDRESS.fullmatch(address) for address in given.addresses):
-        raise PermanentError("An email address is not valid. Write addresses such as ap@example.com.")
+        raise PermanentError("An email address is not valid. Enter addresses such as ap@example.com.")
 
 
 def _check_selection(selection: NoticeSelection) -> None:
     if not MIN_REVIEW_HOURS <= selection.review_hours <= MAX_REVIEW_HOURS:
         raise PermanentError(
-            f"The limit of the review queue is {MIN_REVIEW_HOURS:g} to {MAX_REVIEW_HOURS:g} hours."
+            f"The limit of the review queue must be {MIN_REVIEW_HOURS:g} to {MAX_REVIEW_HOURS:g} hours."
         )
     hours = selection.quiet_from, selection.quiet_until
     if hours == (None, None):
@@ -158,12 +158,12 @@ def _check_selection(selection: NoticeSelection) -> None:
     if not all(hour is not None and _TIME.fullmatch(hour) for hour in hours):
         raise PermanentError("Quiet hours need a start and an end such as 22:00 and 07:00.")
     if hours[0] == hours[1]:
-        raise PermanentError("Quiet hours that start when they end would never end. Change one of the times.")
+        raise PermanentError("Quiet hours must end at another time than they start. Change one of the times.")
 
 
 async def _check_time_zone(connection: Connection, selection: NoticeSelection) -> None:
     if not await notices.is_time_zone(connection, selection.time_zone):
-        raise PermanentError("The time zone is not known. Write a name such as Europe/Berlin, or UTC.")
+        raise PermanentError("The time zone is not known. Enter a name such as Europe/Berlin, or UTC.")
 
 
 def _seal_url(

@@ -2,12 +2,12 @@
 
     true ──▶ claimed, with the id of the notice ──▶ sent ──▶ recorded, and due again
                       │                               └── refused ──▶ retried with backoff
-                      └── quiet hours ──▶ looked at again when they end
+                      └── quiet hours ──▶ checked again when they end
 
 All conditions that are due go into one notice. Its id depends on them only, and is committed before it is
-sent: after a crash in between, the same notice is sent again with the same id, once. A second crash there
-counts as sent. So a person receives a notice at most twice. One destination is one work item, so that one
-that fails delays no other.
+sent: after a crash in between, the same notice is sent again with the same id, once. After a second
+crash it counts as sent, so a person receives a notice at most twice. Each destination is a work item of its
+own, so a failing one delays no other.
 """
 
 import json
@@ -68,7 +68,7 @@ async def run(context: NoticeContext, lease: Lease) -> StepResult | None:
         url = await notices.get_url(connection, destination.id)
     if is_unknown:
         result = NoticeResult(
-            sent=True, error="workers ended twice while they sent a notice; its result is unknown"
+            sent=True, error="the worker stopped twice while sending this notice; its result is unknown"
         )
     else:
         content = notice_bodies.build_content(due, url=context.url, review_hours=destination.review_hours)
@@ -89,7 +89,7 @@ async def run(context: NoticeContext, lease: Lease) -> StepResult | None:
 async def send_test(
     context: NoticeContext, organization: OrganizationId, destination: NoticeDestination
 ) -> NoticeResult:
-    """Send a test notice now, also in quiet hours, and record its result."""
+    """Send a test notice now, even in quiet hours, and record its result."""
     async with context.database.transaction(organization) as connection:
         url = await notices.get_url(connection, destination.id)
     content = notice_bodies.build_test_content(context.url)

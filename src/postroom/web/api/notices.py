@@ -43,7 +43,7 @@ async def get_notice_destination(
 async def add_notice_destination(
     call: ApiCall[NoParameters, NoParameters, NewNoticeDestination],
 ) -> NoticeDestinationResource:
-    """Add a destination. It is notified about everything that is wrong now, then about changes."""
+    """Add a destination. Its first notice announces all current problems, later ones the changes."""
     body = call.body
     given = DestinationInput(
         body.name,
@@ -88,7 +88,7 @@ async def remove_notice_destination(call: ApiCall[NoticeDestinationPath, NoParam
 async def test_notice_destination(
     call: ApiCall[NoticeDestinationPath, NoParameters, None],
 ) -> NoticeTestResult:
-    """Send a test notice now, also in quiet hours."""
+    """Send a test notice now, even in quiet hours."""
     found = await _get_destination(call)
     result = await send_notices.send_test(call.context.notices, call.caller.organization, found)
     return NoticeTestResult(result.sent, result.error)
