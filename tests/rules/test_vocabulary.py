@@ -61,6 +61,7 @@ EXCEPTIONS = {
     ("chaos/", "jobs"): "as in `make --jobs`",
     ("scripts/", "jobs"): "as in `make --jobs`",
     ("docs/how-to/metrics.md", "job"): "a key of Prometheus",
+    ("docs/how-to/notices.md", "channel"): "Slack's own word",
     ("deploy/helm/", "hook"): "what Helm calls manifests that it applies before the others",
     ("deploy/helm/", "job"): "a kind of object in Kubernetes",
     ("docs/how-to/kubernetes.md", "job"): "a kind of object in Kubernetes",
