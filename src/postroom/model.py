@@ -55,7 +55,7 @@ class WorkKind(StrEnum):
     SHARE_STATE = "share_state"  # keep a message's row in the table shared with another scheduler
     SEAL = "seal"  # number an organization's feed and seal its ledger
     DELIVER = "deliver"  # send events to a webhook
-    SEND_NOTICES = "send_notices"  # announce what needs people to a destination
+    SEND_NOTICES = "send_notices"  # send due notices to a destination
     COLLECT_GARBAGE = "collect_garbage"  # remove an organization's unreferenced blobs
     RECOVER = "recover"  # after the database may have lost commits: record it, and audit every mailbox
 

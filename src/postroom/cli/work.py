@@ -123,7 +123,7 @@ async def _run_until_stopped(
 
 
 async def _exit_when_stalled(seconds: float) -> None:
-    """End this process if its event loop does not run for this long, after a traceback on standard error.
+    """Exit with a traceback on standard error if the event loop is stuck for this long.
 
     A stalled worker extends no lease. The timer is a thread of `faulthandler` that needs no GIL, so it also
     ends a process that is stuck in C code.

@@ -1,7 +1,7 @@
 """Send notices as email through the operator's mail server.
 
-The standard library's client runs in a thread. The server is the operator's choice, so its address is not
-checked; the recipients are the customer's.
+The standard library's client runs in a thread. The operator chooses the server, so its IP address is not
+checked. Customers choose only the recipients.
 """
 
 import asyncio
@@ -63,7 +63,7 @@ class SmtpSender:
         message["Subject"] = mail.subject
         message["Date"] = formatdate()
         message["Message-ID"] = f"<{mail.notice}@{_get_domain(self.sender)}>"
-        # No automatic reply, as from a person on holiday.
+        # Requests no automatic reply, such as an out-of-office message.
         message["Auto-Submitted"] = "auto-generated"
         message["X-Auto-Response-Suppress"] = "All"
         message.set_content(mail.text)

@@ -60,7 +60,7 @@ class Connection(AsyncConnection[TupleRow]):
             async with self.pipeline(), asyncio.TaskGroup() as tasks:
                 yield tasks
         except BaseExceptionGroup as group:
-            # The statements behind the one that failed are aborted.
+            # The statements after the failed one are aborted.
             causes = [error for error in group.exceptions if not isinstance(error, PipelineAborted)]
             raise (causes or group.exceptions)[0] from None
 

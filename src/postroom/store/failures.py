@@ -198,7 +198,7 @@ async def settle_unlisted(
 
 
 async def postpone(connection: Connection, mailbox: MailboxId, message: str, wait: float | None) -> None:
-    """Let all open failures of a message wait this many seconds; None: until a person retries them."""
+    """Postpone all open failures of a message by this many seconds; None: until a person retries them."""
     await connection.execute(
         """
         UPDATE failures SET due_at = postroom_now() + %b::float8 * interval '1 second'

@@ -93,7 +93,7 @@ _ACTIVE: Final = """
 
 
 async def refresh(connection: Connection, destination: NoticeDestination) -> None:
-    """Store what is true now, and since when what was announced no longer is."""
+    """Store the conditions that hold now, and when announced ones ended."""
     given = _parameters(destination)
     await connection.execute(
         "WITH "  # noqa: S608  # of literals

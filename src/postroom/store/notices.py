@@ -18,7 +18,7 @@ from postroom.store.database import Connection
 
 @dataclass(frozen=True, slots=True)
 class NoticeSelection:
-    """Which conditions a destination announces, and when not. Times are local: `22:00`."""
+    """Which conditions a destination announces, and its quiet hours. Times are local: `22:00`."""
 
     kinds: Sequence[NoticeKind] = ()  # none: all
     review_hours: float = 24
@@ -67,7 +67,7 @@ class FailingDestination:
     last_error: str | None
 
 
-# Quiet hours that pass midnight end tomorrow if they began today. The zone decides what midnight is.
+# Quiet hours that span midnight end tomorrow if they began today. The zone decides what midnight is.
 _READ: Final = """
     SELECT id, name, medium, addresses, kinds, review_hours, to_char(quiet_from, 'HH24:MI') AS quiet_from,
         to_char(quiet_until, 'HH24:MI') AS quiet_until, time_zone, attempts, failing_since, last_error,
@@ -204,7 +204,7 @@ async def remove(connection: Connection, destination: UUID) -> bool:
 
 
 async def claim(connection: Connection, destination: UUID, notice: UUID) -> int:
-    """Record that this notice is about to be sent. Returns how often it was, without a known result."""
+    """Record that this notice is about to be sent. Returns how often that happened without a known result."""
     cursor = await connection.execute(
         """
         UPDATE notice_destinations SET notice_id = %(notice)s,

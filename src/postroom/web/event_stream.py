@@ -138,7 +138,7 @@ class EventStreams:
 
     @property
     def is_closing(self) -> bool:
-        """Whether the process is stopping, so that waiting requests must return now."""
+        """Whether the process is stopping; waiting requests must then return at once."""
         return self._closing
 
     @property

@@ -1,7 +1,7 @@
 """The functions of the users.settings.cse methods: identities and key pairs of client-side encryption.
 
-The simulator stores them for service accounts and encrypts nothing. It has no hardware keys, without which
-Gmail refuses users.
+The simulator stores them and encrypts nothing. Only service accounts may call them: Gmail admits users only
+with hardware keys, which are not simulated.
 """
 
 from collections.abc import Callable, Mapping

@@ -63,7 +63,7 @@ def split_path(path: str) -> list[str]:
 
 
 def _drop_parent_folders(parts: list[str]) -> list[str]:
-    """Shorten mailFolders/{a}/childFolders/{b}/… to mailFolders/{b}/…, where {b} is an id and no function."""
+    """Shorten mailFolders/{a}/childFolders/{b}/… to mailFolders/{b}/…, where {b} is an id, not a function."""
     while len(parts) > 5 and parts[4].lower() == "childfolders" and not _FUNCTION.fullmatch(parts[5]):
         del parts[3:5]
     return parts

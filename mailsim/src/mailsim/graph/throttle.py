@@ -1,6 +1,6 @@
 """Graph's throttling: limits per application and mailbox, and those of the subscription service.
 
-Rejected requests count too. The middleware counts the requests in flight. Requests are throttled in `api`.
+Rejected requests count too. The middleware counts the requests in flight; `api` applies the limits.
 """
 
 import math

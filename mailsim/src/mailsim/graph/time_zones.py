@@ -43,7 +43,7 @@ def _list_names() -> frozenset[str]:
 
 
 def is_time_zone(name: str) -> bool:
-    """Return whether Outlook knows a time zone. The machine of mailsim must have an IANA database."""
+    """Return whether Outlook knows a time zone. Needs an IANA time zone database on this machine."""
     return name.lower() in _list_names()
 
 

@@ -1,7 +1,7 @@
-"""Doubts the amount paid of a trade where the document also states it in another currency, or elsewhere.
+"""Doubts the payment of a trade that the document also states in another currency, or without a label.
 
-Many notes total a trade in its own currency and charge the account in another one, below. Works on the fields
-of the offline reader and on the values that they came from. It yields failed checks and changes no value.
+Many notes total a trade in its own currency and, further down, charge the account in another. Works on the
+fields of the offline reader and the values they came from. It yields failed checks and changes no value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ _RATE_TOLERANCE: Final = Decimal("0.0005")  # rates are printed rounded
 def check_payments(
     kind: DocumentKind, fields: Mapping[str, FieldValue], found: Sequence[ParsedValue], document: DocumentText
 ) -> Iterator[FieldCheck]:
-    """Yield a failed check for a payment that may be another amount."""
+    """Yield a failed check if the payment may be another amount."""
     for relation in kind.relations:
         paid = fields.get(relation.paid) if isinstance(relation, SettlementRelation) else None
         if paid is None or not isinstance(relation, SettlementRelation):

@@ -375,9 +375,9 @@ def _find_sign(line: TextLine, found: re.Match[str], number: ParsedValue) -> tup
     if is_money and not number.percent and _OPENED.search(before) and _CLOSED.search(behind):
         return True, f"the parentheses around {written} may mean a minus"
     if _MINUS_BEHIND_CURRENCY.match(line.text, number.end):
-        return True, f"the dash behind {written} may be a minus or punctuation"
+        return True, f"the dash after {written} may be a minus or punctuation"
     if _CREDIT.search(behind):
-        return True, f"“CR” behind {written} may mark a credit"
+        return True, f"“CR” after {written} may mark a credit"
     return False, ""
 
 

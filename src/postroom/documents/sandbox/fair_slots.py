@@ -1,8 +1,8 @@
 """FairSlots: slots for tasks in child processes, shared between organizations by the CPU time they use.
 
 A free slot goes to the waiting organization with the fewest running tasks, then to the one that used the
-least CPU time. One more slot is only for an organization that runs nothing: its task never waits for those of
-one other organization, however long they take, and the kernel shares the cores.
+least CPU time. One extra slot is reserved for an organization that runs nothing: its task never waits for
+those of a single other organization, however long they take, and the kernel shares the cores.
 """
 
 import asyncio
@@ -55,7 +55,7 @@ class FairSlots:
 
     async def _acquire(self, owner: SlotOwner) -> None:
         active = self._list_active()
-        if owner not in active:  # having been idle gives no credit
+        if owner not in active:  # idle time earns no credit
             least = min((self.used[each] for each in active), default=0.0)
             self.used[owner] = max(self.used[owner], least)
         turn = asyncio.get_running_loop().create_future()

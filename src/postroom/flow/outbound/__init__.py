@@ -5,7 +5,7 @@
     event_bodies   an event as the body of a request: Standard Webhooks or CloudEvents
     webhook_urls   check the URLs that people enter
     notices        add, change and remove the destinations of notices
-    send_notices   announce what needs people to a destination, except in quiet hours
+    send_notices   send due notices to a destination, except in quiet hours
     notice_bodies  a notice as text, for Slack and for Teams
     export         write what changed to files, each named by its range of positions
     export_tables  the exported tables: their columns and rows

@@ -1,7 +1,7 @@
-"""A notice as text, as a message of Slack, and as an Adaptive Card of Microsoft Teams.
+"""The formats of a notice: plain text, a Slack message, and an Adaptive Card for Microsoft Teams.
 
 Each item says what happened, why, and what to do, and links to the page where it is done. A notice never
-holds a subject, a sender or any content of mail.
+contains the subject, the sender or the content of a message.
 """
 
 import json

@@ -1,6 +1,6 @@
 """Check the URLs of other applications that people enter: outgoing webhooks, Slack, Teams.
 
-Whether an address may be connected to is decided for each connection, in `providers.webhook_sender`.
+`providers.webhook_sender` decides for each connection whether its IP address is allowed.
 """
 
 from urllib.parse import urlsplit

@@ -2,10 +2,10 @@
 
 A page is fetched and committed as a whole, so a crash does not show which of its messages caused it. After
 two lost leases the sync is a suspect: each message is recorded, fetched and committed alone. A message that
-was being handled when two leases were lost is parked: it becomes an open failure, and the sync passes it.
+was being handled when two leases were lost is parked: it becomes an open failure, and the sync skips it.
 
-A lost lease is a suspicion and no proof: the machine may have been overloaded, or the worker was killed.
-So a parked message is retried alone, a few times with long waits. Then it waits for a person.
+A lost lease proves nothing: the machine may have been overloaded, or the worker killed. So a parked message
+is retried alone, a few times with long waits. Then it waits for a person.
 """
 
 from collections.abc import Callable, Collection, Sequence
