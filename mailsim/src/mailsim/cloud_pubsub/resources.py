@@ -14,7 +14,7 @@ from mailsim.google.pubsub_resources import PubSubSubscription, PubSubTopic
 
 DELETED_TOPIC = "_deleted-topic_"
 _DURATION = re.compile(r"(\d{1,9})(?:\.\d{1,9})?s")
-_IGNORED = {
+_REJECTED = {
     "enableExactlyOnceDelivery", "enableMessageOrdering", "filter", "retainAckedMessages", "bigqueryConfig",
     "cloudStorageConfig", "bigtableConfig", "messageTransforms", "tags", "kmsKeyName", "schemaSettings",
     "messageStoragePolicy", "ingestionDataSourceSettings",
@@ -34,10 +34,10 @@ _SUBSCRIPTION: dict[str, type] = _TOPIC | {
 
 def read_properties(body: Mapping[str, Any], known: Mapping[str, type]) -> dict[str, Any]:
     """Check a resource: output-only properties are dropped, unsimulated ones rejected."""
-    for name in _IGNORED & body.keys():
+    for name in _REJECTED & body.keys():
         if body[name]:
             raise not_simulated(f"the Pub/Sub property {name}")
-    return check_properties({name: body[name] for name in body.keys() - _IGNORED - _OUTPUT}, known)
+    return check_properties({name: body[name] for name in body.keys() - _REJECTED - _OUTPUT}, known)
 
 
 def read_topic(name: str, body: Mapping[str, Any]) -> PubSubTopic:

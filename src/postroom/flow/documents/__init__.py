@@ -17,7 +17,7 @@
     collaboration  comments on documents, and who is to review one
     value_checks   validate and check the values that a person enters
     record_changes reopen, correct, void, merge and split records
-    record_revision store a version of a record and publish it
+    record_publishing  store a version of a record and publish it
     orders         purchases and trades for which documents are expected
     order_links    link records with orders that a person chooses, or that arrive later
     archive        write a completed document once and read it back

@@ -10,7 +10,7 @@ from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.record_matching import ExpectedOrder, OrderMatch
 from postroom.errors import PermanentError
 from postroom.flow.documents import route
-from postroom.flow.documents.record_revision import revise_record
+from postroom.flow.documents.record_publishing import revise_record
 from postroom.flow.documents.route import MACHINE, RouteContext
 from postroom.model import OrganizationId
 from postroom.store import documents, orders, records

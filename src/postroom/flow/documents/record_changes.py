@@ -13,7 +13,7 @@ from uuid import UUID
 
 from postroom.errors import NotFound, PermanentError
 from postroom.flow.documents import order_links, route, value_checks
-from postroom.flow.documents.record_revision import archive_again, revise_record
+from postroom.flow.documents.record_publishing import archive_again, revise_record
 from postroom.flow.documents.route import DocumentCase, ExtractedValues
 from postroom.flow.documents.value_checks import ReviewContext
 from postroom.model import DocumentState, OrganizationId, WorkKind
