@@ -13,6 +13,8 @@ from postroom.store import claim_statement, resource_uses, roles, work
 from postroom.store.resource_uses import ResourceMeter, ResourceUse
 from postroom.store.work import WorkRequest
 
+PATIENCE = 120  # seconds until a test is given up; nothing is asserted about how long it took
+
 
 @pytest.fixture
 async def engine(service_url):
@@ -21,8 +23,9 @@ async def engine(service_url):
 
 
 async def until(condition):
-    while not condition():  # noqa: ASYNC110  # the workers have no event for it
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110  # the workers have no event for it
+            await asyncio.sleep(0.01)
 
 
 async def flood(owner, organization, count=100_000):
