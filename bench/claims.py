@@ -105,9 +105,9 @@ async def through_a_worker(owner: psycopg.AsyncConnection, organization: UUID, u
     return ROWS / (time.perf_counter() - begin)
 
 
-def limits(*, poll_seconds: float) -> worker.WorkerLimits:
+def limits(*, poll_seconds: float, concurrency: int = BATCH) -> worker.WorkerLimits:
     return worker.WorkerLimits(
-        concurrency=BATCH,
+        concurrency=concurrency,
         lease_seconds=60,
         poll_seconds=poll_seconds,
         stop_seconds=10,
