@@ -186,6 +186,8 @@ async def test_stranger_cannot_lock_a_member_out(site, browser, ann, owner, data
         for _ in range(6):
             await enter(stranger, password="wrong" * 3)
         assert (await enter(stranger)).status_code == 403, "this source is locked"
+    async with client_of(site, source="192.0.2.67") as member:
+        assert (await enter(member)).status_code == 303
     await owner.execute(
         """
         INSERT INTO sign_in_failures (organization_id, member_id, source, failures, locked_until)
