@@ -84,6 +84,20 @@ async def test_reserved_slots_are_only_for_organizations_that_run_nothing(
     assert await claim(engine, batch=1, reserved=2, busy=[organization, other_organization]) == []
 
 
+async def test_a_claim_that_meets_only_locked_rows_is_repeated_soon(
+    database, engine, organization, other_organization
+):
+    """Two workers with one free slot each claim at once and choose the same row, though another is due."""
+    requests = [WorkRequest(organization, "sync", "first"), WorkRequest(other_organization, "sync", "second")]
+    await work.enqueue(engine, requests)
+    await resource_uses.add(engine, {other_organization: ResourceUse(run_seconds=60.0)})
+    async with database.engine() as connection:
+        assert await claim(connection, batch=1) == ["first"]
+        meanwhile = await work.claim(engine, ["sync"], batch=1, lease_seconds=30)
+        assert (meanwhile.leases, meanwhile.next_in) == ([], claim_statement.LOCKED_WAIT_SECONDS)
+    assert await claim(engine, batch=1) == ["second"]
+
+
 async def test_one_organization_alone_uses_all_slots(engine, owner, organization):
     await flood(owner, organization, 100)
     assert len(await claim(engine, batch=8, reserved=2)) == 8

@@ -18,6 +18,9 @@ MAX_WALKED_LANES = 500
 # How long the time that an organization's work took counts against its next turn.
 USE_WINDOW_SECONDS = 600
 
+# Concurrent claims may choose the same lanes; those that find all rows locked try again after this time.
+LOCKED_WAIT_SECONDS = 0.05
+
 # `walk` and `due` write coalesce(leased_until, due_at) as CASE, as the index by lane does. With the
 # expression of the index by time, the planner takes that one and reads the whole backlog of one organization
 # to find the single row of another.
@@ -121,8 +124,10 @@ CLAIM: LiteralString = """
     )
     SELECT *, NULL::float8 FROM claimed
     UNION ALL
-    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
-        extract(epoch FROM claimable_at - postroom_now())::float8 FROM next
+    SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, least(
+        (SELECT extract(epoch FROM claimable_at - postroom_now())::float8 FROM next),
+        (SELECT %(again)s::float8 WHERE EXISTS (SELECT FROM lanes)))
+    WHERE NOT EXISTS (SELECT FROM claimed)
 """
 
 
@@ -139,6 +144,7 @@ def claim_parameters(
         "reserved": reserved,
         "busy": list(busy),
         "window": USE_WINDOW_SECONDS,
+        "again": LOCKED_WAIT_SECONDS,
         "head": max(HEAD_ROWS, 4 * batch),
         "lanes": max(MAX_WALKED_LANES, 4 * batch),
         "start": uuid4(),

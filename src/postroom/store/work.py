@@ -71,7 +71,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class ClaimResult:
-    """The leases of a claim; without any, the seconds until the next row is due."""
+    """The leases of a claim; without any, the seconds until the next row is due or no longer locked."""
 
     leases: list[Lease]
     next_in: float | None = None
