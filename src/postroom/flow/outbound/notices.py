@@ -92,6 +92,8 @@ async def change(
     _check_input(context, medium, given)
     async with context.database.transaction(organization) as connection:
         await _check_time_zone(connection, given.selection)
+        # First, as a worker locks the work before the destination: the other order deadlocks.
+        await _schedule(connection, organization, destination.id)
         await notices.update(
             connection,
             destination.id,
@@ -100,7 +102,6 @@ async def change(
             url=_seal_url(context, organization, destination.id, given.url),
             selection=given.selection,
         )
-        await _schedule(connection, organization, destination.id)
         event = "NOTICE_DESTINATION_CHANGED"
         await _record_event(connection, organization, event, destination.id, medium, actor)
 
@@ -113,8 +114,8 @@ async def remove(
     actor: str | None = None,
 ) -> None:
     async with context.database.transaction(organization) as connection:
+        await work.delete_by_subject(connection, str(destination.id))
         if await notices.remove(connection, destination.id):
-            await work.delete_by_subject(connection, str(destination.id))
             event = "NOTICE_DESTINATION_REMOVED"
             await _record_event(connection, organization, event, destination.id, destination.medium, actor)
 

@@ -60,9 +60,9 @@ async def remove(
     database: Database, organization: OrganizationId, webhook: UUID, *, actor: str | None = None
 ) -> bool:
     async with database.transaction(organization) as connection:
+        await work.delete_by_subject(connection, str(webhook))
         gone = await webhooks.remove(connection, webhook)
         if gone:
-            await work.delete_by_subject(connection, str(webhook))
             await _record_event(connection, organization, "WEBHOOK_REMOVED", webhook, actor)
     return gone
 
@@ -83,12 +83,12 @@ async def change(
     if kinds != webhook.kinds:
         _check_kinds(kinds)
     async with database.transaction(organization) as connection:
+        await _restart(connection, organization, webhook.id)
         await webhooks.update(connection, webhook.id, url=url, kinds=kinds)
         if enabled is False:
             await webhooks.disable(connection, webhook.id, DISABLED_BY_HAND)
         elif enabled and webhook.disabled_at is not None:
             await webhooks.enable(connection, webhook.id)
-        await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook.id))])
         await _record_event(connection, organization, "WEBHOOK_CHANGED", webhook.id, actor)
 
 
@@ -107,9 +107,9 @@ async def replay(
             raise PermanentError(
                 f"Position {after} is not in the feed. Choose one from {bounds.pruned} to {bounds.last}."
             )
+        await _restart(connection, organization, webhook.id)
         await webhooks.replay(connection, webhook.id, after)
         await webhooks.enable(connection, webhook.id)
-        await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook.id))])
         await _record_event(connection, organization, "WEBHOOK_REPLAYED", webhook.id, actor, after=after)
 
 
@@ -126,6 +126,11 @@ async def send_test(context: DeliverContext, organization: OrganizationId, webho
     headers = build_headers(secret, f"msg_{test_id}", webhook.format, body)
     posted = await context.post(webhook.url, headers, body.encode())
     return posted.failure
+
+
+async def _restart(connection: Connection, organization: OrganizationId, webhook: UUID) -> None:
+    """Make deliveries due. Before the webhook is changed: a worker locks the two rows in this order."""
+    await work.restart(connection, [WorkRequest(organization, WorkKind.DELIVER, str(webhook))])
 
 
 def _check_kinds(kinds: Sequence[str]) -> None:
