@@ -30,6 +30,7 @@ class SmtpServer:
     verdict: Callable[[str], int] = lambda _recipient: 250
     login: tuple[str, str] | None = None
     tls: ssl.SSLContext | None = None
+    goodbye: int = 221
 
     @property
     def url(self) -> str:
@@ -73,7 +74,7 @@ class SmtpServer:
                     self.accepted.append(AcceptedMail(sender, recipients, parsed))
                     answer = "250 accepted"
                 case "QUIT":
-                    writer.write(b"221 bye\r\n")
+                    writer.write(f"{self.goodbye} bye\r\n".encode())
                     return
                 case _:
                     answer = "250 ok"

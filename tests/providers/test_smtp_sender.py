@@ -74,3 +74,17 @@ async def test_server_that_is_gone_is_reported():
     async with mail_server() as server:
         url = Secret(server.url)
     assert (await SmtpSender(url, SENDER).send(MAIL)).error == "the mail server cannot be reached"
+
+
+async def test_message_counts_as_sent_though_the_server_ends_the_session_with_an_error():
+    async with mail_server(goodbye=421) as server:
+        sent = await SmtpSender(Secret(server.url), SENDER).send(MAIL)
+    assert (sent.sent, len(server.accepted)) == (True, 1)
+
+
+@pytest.mark.parametrize("place", ["user:p%C3%A4ss@127.0.0.1:{port}", "mail..example.org:{port}"])
+async def test_url_that_cannot_be_used_is_reported(place):
+    async with mail_server() as server:
+        url = Secret(f"smtp+plain://{place.format(port=server.port)}")
+        sent = await SmtpSender(url, SENDER).send(MAIL)
+    assert (sent.sent, "not ASCII" in sent.error) == (False, True)

@@ -7,6 +7,7 @@ checked. Customers choose only the recipients.
 import asyncio
 import smtplib
 import ssl
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formatdate, parseaddr
@@ -49,6 +50,9 @@ class SmtpSender:
         except ssl.SSLError:
             reason = "the TLS connection to the mail server failed; check its certificate and the port"
             return NoticeResult(sent=False, error=reason)
+        except UnicodeError:
+            reason = "POSTROOM_SMTP_URL has an invalid host, or a user or password that is not ASCII"
+            return NoticeResult(sent=False, error=reason)
         except (smtplib.SMTPException, OSError):
             return NoticeResult(sent=False, error="the mail server cannot be reached")
         if refused:
@@ -73,12 +77,15 @@ class SmtpSender:
         """Send in this thread; the recipients that were refused, if others were not."""
         parts = urlsplit(self.url.reveal())
         host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
-        with self._connect(parts.scheme, host, port) as server:
+        with closing(self._connect(parts.scheme, host, port)) as server:
             if parts.scheme == "smtp":
                 server.starttls(context=self._build_tls_context())
             if parts.username is not None:
                 server.login(unquote(parts.username), unquote(parts.password or ""))
-            return server.send_message(message, parseaddr(self.sender)[1], recipients)
+            refused = server.send_message(message, parseaddr(self.sender)[1], recipients)
+            with suppress(smtplib.SMTPException, OSError):  # the message is accepted, whatever it answers
+                server.quit()
+            return refused
 
     def _connect(self, scheme: str, host: str, port: int) -> smtplib.SMTP:
         if scheme == "smtps":
