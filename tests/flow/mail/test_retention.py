@@ -215,6 +215,18 @@ async def test_what_a_purge_leaves_is_reported_with_its_reason(database, owner, 
     assert all("belongs to them" in each.reason for each in left)
 
 
+async def test_address_that_receives_notices_is_reported_with_what_to_do(database, owner, organization):
+    await owner.execute(
+        """
+        INSERT INTO notice_destinations (organization_id, name, medium, addresses)
+        VALUES (%s, 'Accounts', 'email', '{Jane@Example.org}')
+        """,
+        [organization],
+    )
+    [left] = await purge.list_remaining(database, organization, "jane@example.org")
+    assert (left.table, left.reason) == ("notice_destinations", purge.REASONS["notice_destinations"])
+
+
 async def test_every_reason_names_a_table_that_is_searched(database, organization):
     async with database.transaction(organization) as connection:
         searched = await stored_purge.list_searchable_tables(connection)
