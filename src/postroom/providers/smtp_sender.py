@@ -19,6 +19,8 @@ from postroom.model import Secret
 from postroom.notice_types import NoticeMail, NoticeResult
 
 SECONDS: Final = 20
+# A server may scan a message before it accepts it. One that is given up too early gets it again.
+ACCEPT_SECONDS: Final = 120
 _PORTS: Final = {"smtps": 465, "smtp": 587, "smtp+plain": 25}
 
 
@@ -82,6 +84,8 @@ class SmtpSender:
                 server.starttls(context=self._build_tls_context())
             if parts.username is not None:
                 server.login(unquote(parts.username), unquote(parts.password or ""))
+            if server.sock is not None:
+                server.sock.settimeout(ACCEPT_SECONDS)
             refused = server.send_message(message, parseaddr(self.sender)[1], recipients)
             with suppress(smtplib.SMTPException, OSError):  # the message is accepted, whatever it answers
                 server.quit()
