@@ -1,5 +1,6 @@
 """Whether what is stored inside a message is what the provider has and the content policy allows."""
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
@@ -10,6 +11,8 @@ from postroom_chaos.oracle.sources import RemoteAttachment, RemoteMessage, Row
 # Under the policy `documents` these are never stored, whatever they contain (docs/pipelines.md).
 _NEVER_DOCUMENTS = frozenset({".sig", ".p7s", ".p7m", ".smime", ".asc", ".ics", ".vcf"})
 _LARGEST_DOCUMENT = 25_000_000
+# Text in another charset than its header names. Readers differ there: many take Windows-1252 for ISO 8859-1.
+_WRONG_CHARSET = re.compile("[\x80-\x9f\ufffd]")
 
 
 def compare_content(
@@ -51,7 +54,7 @@ def _compare_text(subject: str, message: RemoteMessage, row: Row) -> Iterator[Vi
         content = str(parsed.get_content())
     except (LookupError, UnicodeError, ValueError):  # an unknown or wrong charset
         return
-    if parsed.get_content_disposition() == "attachment" or "\ufffd" in content:
+    if parsed.get_content_disposition() == "attachment" or _WRONG_CHARSET.search(content):
         return
     expected = content.replace("\0", "\ufffd").split()  # PostgreSQL stores no zero
     stored = (row["body_plain"] or "").split()
