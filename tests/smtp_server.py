@@ -4,7 +4,7 @@ import asyncio
 import ssl
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
@@ -31,18 +31,28 @@ class SmtpServer:
     login: tuple[str, str] | None = None
     tls: ssl.SSLContext | None = None
     goodbye: int = 221
+    conversations: set[asyncio.Task] = field(default_factory=set)
 
     @property
     def url(self) -> str:
         return f"smtp+plain://127.0.0.1:{self.port}"
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.conversations.add(asyncio.current_task())
         try:
             await self._converse(reader, writer)
         except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
             pass  # the client left
         finally:
             writer.close()
+            with suppress(ConnectionError, ssl.SSLError):
+                await writer.wait_closed()
+
+    async def end_conversations(self) -> None:
+        """Close every connection. In Python 3.11, a server that was closed does not wait for them."""
+        for task in self.conversations:
+            task.cancel()
+        await asyncio.gather(*self.conversations, return_exceptions=True)
 
     async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sender, recipients = "", list[str]()
@@ -91,3 +101,4 @@ async def mail_server(
     server.port = listening.sockets[0].getsockname()[1]
     async with listening:
         yield server
+        await server.end_conversations()

@@ -281,6 +281,7 @@ class Notice(CrashScenario):
 
     async def check(self) -> None:
         self.listening.close()
+        await self.smtp.end_conversations()
         sent = self.smtp.accepted
         assert len(sent) in {1, 2}
         assert len({mail.message["message-id"] for mail in sent}) == 1, "a duplicate can be recognized"
