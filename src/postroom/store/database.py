@@ -10,11 +10,11 @@ import asyncio
 import logging
 import math
 import select
-from collections.abc import AsyncGenerator, Sized
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sized
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import LiteralString
+from typing import Final, LiteralString
 from uuid import UUID
 
 from psycopg import InternalError, OperationalError, errors, sql
@@ -42,9 +42,22 @@ Pool = AsyncConnectionPool[Connection]
 logging.getLogger("psycopg").setLevel(logging.ERROR)
 
 RECONNECT_SECONDS = 1
+REPEAT_SECONDS: Final = 3600.0
+REPEAT_AFTER_FAILURE_SECONDS: Final = 5.0
 POLL_SECONDS = 0.3
 _PREPARE_THRESHOLD = 5  # the driver's default
 MANY_ROWS = 50
+
+
+async def repeat_hourly(step: Callable[[], Awaitable[object]]) -> None:
+    """Run a step now and every hour, forever; again after seconds if the database was not available."""
+    while True:
+        pause = REPEAT_SECONDS
+        try:
+            await step()
+        except (DatabaseUnavailable, TransientError):
+            pause = REPEAT_AFTER_FAILURE_SECONDS
+        await asyncio.sleep(pause)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ On disk, a file is taken in when a second listing finds it unchanged: the first 
 Sender and date come from path segments such as `sender_email=…` and `received_date=…`.
 """
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,14 +15,14 @@ from urllib.parse import unquote
 
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.sandbox.file_limits import FILE_BYTES
-from postroom.errors import DatabaseUnavailable, NotFound, PermanentError, PostroomError, TransientError
+from postroom.errors import NotFound, PermanentError, PostroomError
 from postroom.flow.documents import upload
 from postroom.flow.documents.upload import Upload
 from postroom.logs import Log
 from postroom.model import OrganizationId, StepResult, WorkKind
 from postroom.ports import BlobStore, WatchedFile, WatchedFolder
 from postroom.store import organizations, watched_files, work
-from postroom.store.database import Database
+from postroom.store.database import Database, repeat_hourly
 from postroom.store.work import Lease, WorkRequest
 
 if TYPE_CHECKING:
@@ -49,13 +48,14 @@ async def keep_scheduled(database: Database, organization: OrganizationId, pipel
         WorkRequest(organization, WorkKind.WATCH_FOLDER, f"{organization}/{pipeline}")
         for pipeline in pipelines
     ]
-    while True:
+
+    async def schedule() -> None:
         if requests:
-            with suppress(DatabaseUnavailable, TransientError):
-                async with database.transaction(organization) as connection:
-                    await organizations.ensure(connection, organization, "Postroom")
-                    await work.ensure_scheduled(connection, requests)
-        await asyncio.sleep(3600)
+            async with database.transaction(organization) as connection:
+                await organizations.ensure(connection, organization, "Postroom")
+                await work.ensure_scheduled(connection, requests)
+
+    await repeat_hourly(schedule)
 
 
 async def run(context: WatchContext, lease: Lease) -> StepResult:

@@ -9,17 +9,15 @@ findings to the sync as failures that are due; the sync looks up and fetches the
 deleted only what the provider does not return again. Scheduled audits repair, unless the operator forbids it.
 """
 
-import asyncio
 import random
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import Enum
 from typing import Final
 from uuid import UUID
 
-from postroom.errors import DatabaseUnavailable, PermanentError, TransientError
+from postroom.errors import PermanentError
 from postroom.flow.mail.sync import SyncContext, content_filter, message_state
 from postroom.flow.mail.sync.sync_run import get_earliest_since, get_latest
 from postroom.logs import Log
@@ -51,7 +49,7 @@ from postroom.store import (
 from postroom.store.audits import AuditedMessage
 from postroom.store.connection import Connection
 from postroom.store.cursors import CursorKind
-from postroom.store.database import Database
+from postroom.store.database import Database, repeat_hourly
 from postroom.store.failures import Failure
 from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
@@ -184,17 +182,18 @@ async def request_audit(
 
 async def keep_scheduled(database: Database, interval_seconds: float) -> None:
     """Every hour, enqueue an audit for each mailbox without one, at a random time in the interval."""
-    while True:
-        with suppress(DatabaseUnavailable, TransientError):
-            async with database.engine() as connection:
-                found = await subscriptions.list_mailboxes_without_work(connection, WorkKind.AUDIT)
-                delays = [random.uniform(0, interval_seconds) for _ in found]
-                requests = [
-                    WorkRequest(organization, WorkKind.AUDIT, str(mailbox), delay)
-                    for (organization, mailbox), delay in zip(found, delays, strict=True)
-                ]
-                await work.enqueue(connection, requests)
-        await asyncio.sleep(SCHEDULE_SECONDS)
+
+    async def schedule() -> None:
+        async with database.engine() as connection:
+            found = await subscriptions.list_mailboxes_without_work(connection, WorkKind.AUDIT)
+            delays = [random.uniform(0, interval_seconds) for _ in found]
+            requests = [
+                WorkRequest(organization, WorkKind.AUDIT, str(mailbox), delay)
+                for (organization, mailbox), delay in zip(found, delays, strict=True)
+            ]
+            await work.enqueue(connection, requests)
+
+    await repeat_hourly(schedule)
 
 
 @dataclass(frozen=True)

@@ -3,15 +3,13 @@
 The work that follows is in `directory_sync` and `directory_user`, the comparison in `directory_plan`.
 """
 
-import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Final, Literal
+from typing import Literal
 from uuid import uuid5
 
-from postroom.errors import DatabaseUnavailable, OperatorError, TransientError
+from postroom.errors import OperatorError
 from postroom.flow.mailboxes import directory_plan
 from postroom.flow.mailboxes.connect import ConnectContext, ensure_organization
 from postroom.flow.mailboxes.directory_plan import ListedUser
@@ -28,7 +26,7 @@ from postroom.model import (
 from postroom.ports import DirectoryUser, SecretLocation
 from postroom.store import directories, directory_users, ledger, organizations, work
 from postroom.store.connection import Connection
-from postroom.store.database import Database
+from postroom.store.database import Database, repeat_hourly
 from postroom.store.directories import Directory, DirectorySettings
 from postroom.store.directory_users import StoredDirectoryUser
 from postroom.store.ledger import JsonValue, NewLedgerEntry
@@ -36,7 +34,6 @@ from postroom.store.work import WorkRequest
 
 log = Log()
 
-SCHEDULE_SECONDS: Final = 3600.0
 PreviewOutcome = Literal["connect", "connected", "leave", "excluded"]
 
 
@@ -254,12 +251,13 @@ async def _schedule_missing(connection: Connection, organization: OrganizationId
 
 
 async def keep_scheduled(database: Database) -> None:
-    """Schedule the sync of every directory now and every hour, forever, so that lost work is recreated."""
-    while True:
-        with suppress(DatabaseUnavailable, TransientError):
-            async with database.engine() as engine:
-                found = await organizations.list_ids(engine)
-            for organization in found:
-                async with database.transaction(organization) as connection:
-                    await _schedule_missing(connection, organization)
-        await asyncio.sleep(SCHEDULE_SECONDS)
+    """Schedule the sync of every directory, forever, so that lost work is recreated."""
+
+    async def schedule() -> None:
+        async with database.engine() as engine:
+            found = await organizations.list_ids(engine)
+        for organization in found:
+            async with database.transaction(organization) as connection:
+                await _schedule_missing(connection, organization)
+
+    await repeat_hourly(schedule)

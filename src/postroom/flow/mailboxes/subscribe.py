@@ -14,10 +14,8 @@ Every run renews, so to have a subscription checked, enqueue this work. Pushes a
 `flow.mail.push`.
 """
 
-import asyncio
 import random
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from hashlib import sha256
@@ -55,7 +53,7 @@ from postroom.ports import RemoteMailbox, SubscriptionRequest
 from postroom.store import credentials, ledger, mailboxes, subscriptions, unannounced_messages, work
 from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import Connection
-from postroom.store.database import Database
+from postroom.store.database import Database, repeat_hourly
 from postroom.store.ledger import JsonValue, NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
 from postroom.store.subscriptions import Subscription
@@ -72,7 +70,6 @@ MIN_REAUTHORIZATION_GAP_SECONDS: Final = 60.0
 # A denied mailbox may become accessible: a license, a policy or a permission changes.
 REFUSED_SECONDS: Final = 6 * 3600.0
 CREATE_ATTEMPTS: Final = 3
-SCHEDULE_SECONDS: Final = 3600.0
 LOST: Final = "The provider had dropped the subscription. It is being recreated."
 # After these errors, the provider has created nothing.
 REFUSALS: Final = (PermanentError, RateLimited, RateLimitWait, UrlUnreachable)
@@ -163,12 +160,13 @@ async def schedule_missing(database: Database) -> int:
 
 
 async def keep_scheduled(database: Database) -> None:
-    """Call `schedule_missing` now and every hour, forever, so that lost work is recreated."""
-    while True:
-        with suppress(DatabaseUnavailable, TransientError):
-            if count := await schedule_missing(database):
-                log.info("subscription.scheduled", count=count)
-        await asyncio.sleep(SCHEDULE_SECONDS)
+    """Call `schedule_missing` hourly, forever, so that lost work is recreated."""
+
+    async def schedule() -> None:
+        if count := await schedule_missing(database):
+            log.info("subscription.scheduled", count=count)
+
+    await repeat_hourly(schedule)
 
 
 def _build_entry(event: str, subscription: UUID, mailbox: UUID, **payload: JsonValue) -> NewLedgerEntry:

@@ -4,20 +4,17 @@ Unreferenced rows and objects without a row are marked first, then removed. Afte
 continues from the marks. `keep_scheduled` also schedules the other daily work.
 """
 
-import asyncio
 import random
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from postroom.errors import DatabaseUnavailable, TransientError
 from postroom.logs import Log
 from postroom.model import StepResult
 from postroom.ports import BlobStore, StoredBlob
 from postroom.store import blobs, organizations, work
-from postroom.store.database import Database
+from postroom.store.database import Database, repeat_hourly
 from postroom.store.work import Lease, WorkRequest
 
 EVERY_SECONDS: Final = 86_400.0
@@ -43,19 +40,18 @@ async def keep_scheduled(database: Database, kinds: Sequence[str]) -> None:
 
     New work is spread over an hour.
     """
-    while True:
-        with suppress(DatabaseUnavailable, TransientError):
-            async with database.engine() as connection:
-                every = await organizations.list_ids(connection)
-                await work.ensure_scheduled(
-                    connection,
-                    [
-                        WorkRequest(each, kind, str(each), random.uniform(0, 3600))
-                        for each in every
-                        for kind in kinds
-                    ],
-                )
-        await asyncio.sleep(3600)
+
+    async def schedule() -> None:
+        async with database.engine() as connection:
+            every = await organizations.list_ids(connection)
+            requests = [
+                WorkRequest(each, kind, str(each), random.uniform(0, 3600))
+                for each in every
+                for kind in kinds
+            ]
+            await work.ensure_scheduled(connection, requests)
+
+    await repeat_hourly(schedule)
 
 
 async def run(context: BlobGcContext, lease: Lease) -> StepResult:
