@@ -210,14 +210,16 @@ async def _start(
         folder, disk, database, simulator, control, operator, installed, web_url, receiver_url, started
     )
     await system.run_command("db", "migrate")
+    # They create the organization. Workers schedule the daily work of those that exist when they start, and
+    # of others within an hour, which is longer than a seed takes.
+    key, link = await asyncio.gather(
+        _create_api_key(system),
+        system.run_command("members", "add", "operator@example.com", "--role", "admin"),
+    )
     system.programs = build_programs(system, plan.workers)
     for program in system.programs.values():
         program.start()
-    key, link, _ = await asyncio.gather(
-        _create_api_key(system),
-        system.run_command("members", "add", "operator@example.com", "--role", "admin"),
-        wait_until_ready(session, web_url),
-    )
+    await wait_until_ready(session, web_url)
     system.programs["feed follower"] = follower = build_follower(system, key.strip())
     follower.start()
     system.operator = OperatorClient(session, web_url, key.strip())
