@@ -6,6 +6,27 @@ from uuid import UUID
 from postroom.store.database import Connection
 
 
+async def record_path(connection: Connection, document: UUID, path: str) -> None:
+    """Record a path that a copy is written to, so that it is known even if its worker crashes."""
+    await connection.execute(
+        """
+        INSERT INTO archive_copies (organization_id, document_id, path)
+        SELECT organization_id, id, %(path)s FROM documents
+        WHERE id = %(document)s AND archive_path IS DISTINCT FROM %(path)s
+        ON CONFLICT DO NOTHING
+        """,
+        {"document": document, "path": path},
+    )
+
+
+async def forget_paths(connection: Connection, document: UUID, paths: Collection[str]) -> None:
+    """Forget recorded paths that hold other files."""
+    if paths:
+        await connection.execute(
+            "DELETE FROM archive_copies WHERE document_id = %s AND path = ANY(%s)", [document, list(paths)]
+        )
+
+
 async def mark_archived(connection: Connection, document: UUID, path: str, *, keep_earlier: bool) -> None:
     """Record the current archived copy. Earlier ones at other paths are kept, or were removed for a purge."""
     await connection.execute(

@@ -250,7 +250,8 @@ async def mark_archive_paths_of_mailbox(connection: Connection, mailbox: Mailbox
     """Mark the archived documents that came through one mailbox, so that their copies move."""
     cursor = await connection.execute(
         """
-        UPDATE documents SET archive_outdated_at = postroom_now() WHERE archive_path IS NOT NULL AND id IN (
+        UPDATE documents SET archive_outdated_at = postroom_now()
+        WHERE (archive_path IS NOT NULL OR id IN (SELECT document_id FROM archive_copies)) AND id IN (
             SELECT document_id FROM arrivals JOIN messages ON messages.id = message_id
             WHERE mailbox_id = %s)
         RETURNING id

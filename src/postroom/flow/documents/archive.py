@@ -4,6 +4,9 @@ It is separate work, so that a crash or an unavailable archive only delays it. T
 `documents.archive_path`. If a change of the record changes the path, another copy is written and the earlier
 one stays. After a purge, the copy moves to the path that it has without the purged names, and earlier copies
 are removed.
+
+Each path is recorded before it is written. So a purge also finds the copy of a worker that crashed, or lost
+its lease, before it could commit.
 """
 
 from collections.abc import Sequence
@@ -14,10 +17,10 @@ from uuid import UUID
 
 from postroom.documents import archive_path
 from postroom.documents.archive_path import ArchiveItem
-from postroom.errors import PermanentError, PostroomError
+from postroom.errors import LeaseLost, NotFound, PermanentError, PostroomError, TransientError
 from postroom.flow.documents.route import get_origin, wake_shared_state
 from postroom.flow.storage.blob_reading import read_blob
-from postroom.model import OrganizationId, StepResult
+from postroom.model import StepResult, WorkKind
 from postroom.ports import Archive, BlobStore
 from postroom.store import archive_copies, documents, feed, ledger, records, work
 from postroom.store.connection import Connection
@@ -25,7 +28,7 @@ from postroom.store.database import Database
 from postroom.store.documents import Arrival, Document
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.records import Record
-from postroom.store.work import Lease
+from postroom.store.work import Lease, WorkRequest
 
 MAX_SAME_NAME: Final = 1000
 
@@ -37,6 +40,15 @@ class ArchiveContext:
     database: Database
     blobs: BlobStore
     archive: Archive
+
+
+@dataclass(frozen=True, slots=True)
+class WrittenCopy:
+    """A copy in the archive. `taken_paths` were tried before and hold other files."""
+
+    item: ArchiveItem
+    path: str
+    taken_paths: Sequence[str]
 
 
 async def run(context: ArchiveContext, lease: Lease) -> StepResult:
@@ -51,31 +63,55 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
         earlier = await archive_copies.list_earlier(connection, document_id)
     item = _build_item(document, arrivals, record)
     try:
-        path = await _write_and_verify(context, lease.organization, document, item)
+        copy = await _write_and_verify(context, lease, document, item)
         if document.archive_outdated_at is not None:
             for old in [*earlier, document.archive_path]:
-                if old is not None and old != path:
+                if old is not None and old != copy.path:
                     await _remove_copy(context, document, old)
     except PostroomError as error:
         async with work.fenced_transaction(context.database, lease) as connection:
             await archive_copies.record_error(connection, document_id, f"Not archived yet: {error}")
         raise
+    try:
+        return await _commit(context, lease, document, copy)
+    except LeaseLost:
+        await _record_late_copy(context, lease, copy)
+        raise
+
+
+async def _commit(context: ArchiveContext, lease: Lease, document: Document, copy: WrittenCopy) -> StepResult:
+    is_outdated = document.archive_outdated_at is not None
     async with work.fenced_transaction(context.database, lease) as connection:
-        await archive_copies.lock_arrivals(connection, document_id)
-        _, sender = get_origin(await documents.list_arrivals(connection, document_id))
-        was_purged = sender != item.sender
-        was_revised = await _get_record_key(connection, document_id) != item.record_key
-        is_outdated = document.archive_outdated_at is not None
-        await archive_copies.mark_archived(connection, document_id, path, keep_earlier=not is_outdated)
+        was_purged = await _is_purged(connection, document.id, copy.item)
+        was_revised = await _get_record_key(connection, document.id) != copy.item.record_key
+        await archive_copies.forget_paths(connection, document.id, copy.taken_paths)
+        await archive_copies.mark_archived(connection, document.id, copy.path, keep_earlier=not is_outdated)
         if is_outdated:
             await ledger.purge_personal(connection, "document", [lease.subject])
         if was_purged:  # meanwhile, and the path names a person
-            await archive_copies.mark_outdated(connection, document_id)
+            await archive_copies.mark_outdated(connection, document.id)
         if was_revised:
-            await archive_copies.mark_revised(connection, [document_id])
-        await wake_shared_state(connection, document_id)
-        await _publish(connection, lease, document, path)
+            await archive_copies.mark_revised(connection, [document.id])
+        await wake_shared_state(connection, document.id)
+        await _publish(connection, lease, document, copy.path)
     return StepResult(again_after=0) if was_purged or was_revised else StepResult()
+
+
+async def _record_late_copy(context: ArchiveContext, lease: Lease, copy: WrittenCopy) -> None:
+    """Record a copy that was written after the lease was lost. After a purge, the next step removes it."""
+    document_id = UUID(lease.subject)
+    async with context.database.transaction(lease.organization) as connection:
+        await archive_copies.record_path(connection, document_id, copy.path)
+        if await _is_purged(connection, document_id, copy.item):
+            await archive_copies.mark_outdated(connection, document_id)
+            await work.enqueue(connection, [WorkRequest(lease.organization, WorkKind.ARCHIVE, lease.subject)])
+
+
+async def _is_purged(connection: Connection, document: UUID, item: ArchiveItem) -> bool:
+    """Whether the sender was purged since the item was built. The next purge waits for this transaction."""
+    await archive_copies.lock_arrivals(connection, document)
+    _, sender = get_origin(await documents.list_arrivals(connection, document))
+    return sender != item.sender
 
 
 async def _publish(connection: Connection, lease: Lease, document: Document, path: str) -> None:
@@ -101,11 +137,18 @@ async def _get_record_key(connection: Connection, document: UUID) -> str | None:
 
 
 async def _remove_copy(context: ArchiveContext, document: Document, path: str) -> None:
-    """Remove the copy at the old path, unless another document shares it."""
+    """Remove the copy at the old path, unless another document shares it or another file is there."""
     async with context.database.engine() as engine:
         shared = await archive_copies.is_shared(engine, document.id, sha256=document.sha256, path=path)
-    if not shared:
+    if not shared and await _is_copy(context, document, path):
         await context.archive.remove(path)
+
+
+async def _is_copy(context: ArchiveContext, document: Document, path: str) -> bool:
+    try:
+        return sha256(await context.archive.fetch(path)).digest() == document.sha256
+    except NotFound:
+        return False
 
 
 def _build_item(document: Document, arrivals: Sequence[Arrival], record: Record | None) -> ArchiveItem:
@@ -124,16 +167,22 @@ def _build_item(document: Document, arrivals: Sequence[Arrival], record: Record 
 
 
 async def _write_and_verify(
-    context: ArchiveContext, organization: OrganizationId, document: Document, item: ArchiveItem
-) -> str:
+    context: ArchiveContext, lease: Lease, document: Document, item: ArchiveItem
+) -> WrittenCopy:
     """Write to the first free name, or find the name that already holds these bytes; verify by reading."""
-    content = await read_blob(context.blobs, organization, document.sha256)
+    content = await read_blob(context.blobs, lease.organization, document.sha256)
     metadata = archive_path.build_metadata(item, processed_at=document.state_since)
+    taken = list[str]()
     for number in range(1, MAX_SAME_NAME):
         path = archive_path.build_path(item, number=number)
+        async with work.fenced_transaction(context.database, lease) as connection:
+            if await _is_purged(connection, document.id, item):
+                raise TransientError("The sender was purged meanwhile.")
+            await archive_copies.record_path(connection, document.id, path)
         await context.archive.put_once(path, content, metadata)
-        if sha256(await context.archive.fetch(path)).digest() == document.sha256:
-            return path
+        if await _is_copy(context, document, path):
+            return WrittenCopy(item, path, taken)
+        taken.append(path)
     raise PermanentError(
         "The archive already holds a thousand other files with this name in this folder."
         " Move them elsewhere, then retry the document."

@@ -34,7 +34,7 @@ REASONS: Final = {
     "record_versions": _BUSINESS,
     "reviews": _BUSINESS,
     "transcripts": _BUSINESS,
-    "archive_copies": "the path of an earlier archived copy; a worker removes it, or its error says why not",
+    "archive_copies": "the path of an archived copy; a worker removes the copy, or its error says why not",
     "documents": "the path of an archived copy; a worker moves the copy, or its error says why not",
     "mailboxes": "the address of a connected mailbox; disconnect it with --purge",
     "directories": "the administrator or a pattern of a directory; change the directory",

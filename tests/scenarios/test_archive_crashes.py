@@ -1,0 +1,26 @@
+"""A copy that was written to the archive by a worker that crashed is known, and a purge removes it."""
+
+from mailsim import samples
+from postroom.flow.mail import purge
+from postroom.model import ProviderName
+from scenarios.crash_mailboxes import INVOICE
+from scenarios.test_poison import shared_sim, world
+
+__all__ = ["shared_sim", "world"]
+WRITTEN = {"place": "postroom.blobs.disk_archive:DiskArchive.put_once", "when": "after"}
+ARCHIVED = "SELECT count(*) = 1 FROM documents WHERE archived_at IS NOT NULL AND archive_outdated_at IS NULL"
+
+
+async def test_a_purge_removes_the_copy_of_a_worker_that_crashed_before_its_commit(world):
+    box = await world.room.mailbox(ProviderName.GMAIL)
+    world.sim.deliver(box.address, samples.write_message(INVOICE))
+    await box.wake()
+    await world.die("work", crash=WRITTEN)
+    [written] = world.home.glob("archive/**/*.pdf")
+    assert await world.rows("SELECT archive_path FROM documents") == [(None,)]
+    await purge.purge_person(world.database, world.organization, INVOICE.sender[1])
+    await world.work(ARCHIVED)
+    assert not written.exists()
+    [moved] = world.home.glob("archive/**/*.pdf")
+    assert "unknown%40localhost" in str(moved)
+    assert await world.rows("SELECT path FROM archive_copies") == []
