@@ -20,7 +20,7 @@ from postroom.documents.files.file_reading import FileReading, Transcript
 from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.stored_extraction import StoredExtraction
-from postroom.errors import LeaseLost, PasswordRequired, PermanentError, PostroomError
+from postroom.errors import LeaseLost, PasswordRequired, PermanentError, PostroomError, TransientError
 from postroom.flow.documents import controls, route, shared_state, split
 from postroom.flow.documents.extraction import ExtractionContext, extract_fields, read_file
 from postroom.flow.documents.route import DocumentCase, RouteContext
@@ -38,6 +38,8 @@ from postroom.store.work import Lease
 
 ENCRYPTED_REASON: Final = "needs a password: the file is encrypted"
 PROCESSABLE: Final = (DocumentState.QUEUED, DocumentState.PROCESSING)
+# A lost lease is a suspicion and no proof: the machine may have been overloaded, or the worker was killed.
+STALLED_WAITS: Final = (3600.0, 6 * 3600.0, 24 * 3600.0)
 # Values that stay the same across a supplier's documents; amounts, dates and numbers do not.
 LEARNABLE_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban"})
 
@@ -146,9 +148,10 @@ def _list_pipelines(
 ) -> list[Pipeline]:
     """List the pipelines that accept the document, in the order of their file."""
     if lease.is_deadly:
-        raise PermanentError(
-            "The worker crashed or stalled on every attempt to read this file. See the worker's log."
-        )
+        stalled = "The worker crashed or stalled on every attempt to read this file. See the worker's log."
+        if lease.attempts > len(STALLED_WAITS):
+            raise PermanentError(stalled)
+        raise TransientError(stalled, retry_after=STALLED_WAITS[lease.attempts - 1])
     accepting = {document.pipeline, *document.pipelines}.difference(excluded)
     found = [pipeline for name, pipeline in context.pipelines.items() if name in accepting]
     if not found:
