@@ -158,6 +158,16 @@ def test_a_message_without_a_usable_from_header_has_a_sender(
     assert addresses == [author, sender]
 
 
+def test_deeply_nested_comments_are_no_recipients(user: MicrosoftUser):
+    nested = b"(" * 2000
+    raw = b"From: " + nested + b"\r\nTo: bob@example.net\r\nCc: " + nested + b"\r\nSubject: x\r\n\r\n"
+    shown = delivered(user, raw)
+    assert shown["toRecipients"] == [
+        {"emailAddress": {"name": "bob@example.net", "address": "bob@example.net"}}
+    ]
+    assert shown["ccRecipients"] == []
+
+
 def test_a_draft_without_a_from_header_is_from_the_owner(user: MicrosoftUser):
     """ "Create message", https://learn.microsoft.com/graph/api/user-post-messages"""
     raw = base64.b64encode(b"Subject: Later\r\n\r\nText\r\n")

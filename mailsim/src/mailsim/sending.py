@@ -6,9 +6,10 @@ Only mailboxes of the simulation receive it. The Gmail and Graph packages store 
 import re
 from collections.abc import Collection
 from datetime import datetime
-from email.utils import format_datetime, formataddr, getaddresses
+from email.utils import format_datetime, formataddr
 
 from mailsim import mime, samples
+from mailsim.address_lists import read_addresses
 from mailsim.mailbox import MailboxAccount
 from mailsim.registry import Registry
 
@@ -20,7 +21,7 @@ _BCC = re.compile(rb"^bcc[ \t]*:.*(?:\r?\n[ \t].*)*(?:\r?\n|\Z)", re.IGNORECASE 
 def list_recipients(raw: bytes) -> list[str]:
     """List the distinct addresses of To, Cc and Bcc in lower case."""
     headers = [value for name, value in mime.parse_headers(raw) if name.lower() in {"to", "cc", "bcc"}]
-    return list(dict.fromkeys(address.lower() for _, address in getaddresses(headers) if "@" in address))
+    return list(dict.fromkeys(address.lower() for _, address in read_addresses(headers) if "@" in address))
 
 
 def complete_headers(raw: bytes, sender: MailboxAccount, message_id: str, now: datetime) -> bytes:
@@ -42,7 +43,7 @@ def replace_foreign_sender(raw: bytes, sender: MailboxAccount, own: Collection[s
     `own` are the addresses in lower case. The display name stays.
     """
     values = [value for name, value in mime.parse_headers(raw) if name.lower() == "from"]
-    people = getaddresses(values)
+    people = read_addresses(values)
     if not values or (len(values) == len(people) == 1 and people[0][1].lower() in own):
         return raw
     name = mime.decode_words(people[0][0]) if people else ""

@@ -5,9 +5,10 @@ A message is identified by its number or by the provider's ID.
 
 import asyncio
 from dataclasses import replace
-from email.utils import formataddr, parseaddr
+from email.utils import formataddr
 
 from mailsim import mime, samples
+from mailsim.address_lists import read_addresses
 from mailsim.control.endpoint import ControlCall
 from mailsim.control.mailboxes import get_mailbox
 from mailsim.control.schemas import AffectedCount, MessageRef, MessageRefs, NewMessages
@@ -114,7 +115,7 @@ def _make_reply(
 
 
 def _parse_person(text: str) -> samples.Person:
-    name, address = parseaddr(text)
+    name, address = next(iter(read_addresses([text])), ("", ""))
     if not address or "@" not in address or not formataddr((name, address)):
         raise InvalidRequest(f"{text!r} is neither an address nor `Name <address>`")
     return name, address

@@ -7,10 +7,11 @@ import base64
 import binascii
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from email.utils import format_datetime, getaddresses
+from email.utils import format_datetime
 from typing import Any, cast
 
 from mailsim import mime, sending
+from mailsim.address_lists import read_addresses
 from mailsim.graph import entity_types, extended_properties, folders, message_composer, message_json, messages
 from mailsim.graph.errors import GraphError, bad_request
 from mailsim.graph.message_json import MessageView
@@ -292,7 +293,7 @@ def _prepare(call: GraphCall, raw: bytes) -> bytes:
         raw, call.mailbox.account, _make_message_id(call), call.graph.sim.clock.now()
     )
     senders = [value for name, value in mime.parse_headers(raw) if name.lower() in {"from", "sender"}]
-    if {address.lower() for _, address in getaddresses(senders)} != {call.mailbox.address.lower()}:
+    if {address.lower() for _, address in read_addresses(senders)} != {call.mailbox.address.lower()}:
         raise GraphError(
             403,
             "ErrorSendAsDenied",

@@ -4,9 +4,9 @@ Cached, because people recur within a mailbox.
 """
 
 import re
-from email.utils import getaddresses
 from functools import lru_cache
 
+from mailsim.address_lists import read_addresses
 from mailsim.mime import decode_words
 
 _SIMPLE = re.compile(
@@ -18,7 +18,7 @@ Recipient = dict[str, dict[str, str]]
 @lru_cache(maxsize=8192)
 def _parse_header(header: str) -> tuple[Recipient, ...]:
     simple = _SIMPLE.fullmatch(header)
-    pairs = [(simple[1] or "", simple[2] or simple[3])] if simple else getaddresses([header])
+    pairs = [(simple[1] or "", simple[2] or simple[3])] if simple else read_addresses([header])
     parsed: list[Recipient] = []
     for name, address in pairs:
         if name or address:
