@@ -92,6 +92,16 @@ def searchable(shared):
         yield user, {first["id"]: "a", second["id"]: "b", third["id"]: "c"}
 
 
+def test_archived_messages_are_in_no_other_place(sim, google, address):
+    """Follows "Refine searches in Gmail", https://support.google.com/mail/answer/7190"""
+    user = google.connect(sim, address)
+    kept, archived, trashed = (sim.deliver(address, make_message())["id"] for _ in range(3))
+    sim.act(address, archived, "label", remove=["INBOX"])
+    sim.act(address, trashed, "trash")
+    assert [found["id"] for found in user.pages("messages", "messages", q="in:archive")] == [archived]
+    assert [found["id"] for found in user.pages("messages", "messages", q="-in:archive")] == [kept]
+
+
 def test_received_mail_names_the_mailbox_that_it_was_delivered_to(sim, google, address):
     """Gmail records the address in Delivered-To, which `deliveredto:` searches; own mail has none.
 

@@ -49,7 +49,8 @@ _CATEGORIES = {
     "forums": "FORUMS",
 }
 
-
+# An archived message is in none of these.
+_PLACES = frozenset({"INBOX", "SENT", "DRAFT", "TRASH", "SPAM", "CHAT"})
 _PEOPLE = frozenset({"from", "to", "cc", "bcc", "deliveredto"})
 
 
@@ -190,6 +191,8 @@ class _TermEvaluator:
         match name:
             case "label":
                 return self._has_label(value, labels)
+            case "in" if value == "archive" and value not in self.label_names:
+                return labels.isdisjoint(_PLACES)
             case "in":
                 return True if value == "anywhere" else self._has_label(value, labels)
             case "category":
