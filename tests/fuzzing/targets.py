@@ -4,13 +4,15 @@ import io
 import json
 import time
 import zipfile
-from base64 import b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from hashlib import sha256
 from unittest.mock import sentinel
 
 import jwt
-from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from documents.files import sample_files
 from mailsim import samples
@@ -23,14 +25,18 @@ from postroom.documents.files.html_sanitizer import MessageHtml, encode_message_
 from postroom.documents.files.unpack import unpack
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import TaskRequest
-from postroom.errors import PushRejected, PushUnverifiable
+from postroom.errors import LoginRejected, PushRejected, PushUnverifiable
 from postroom.mime import parse
 from postroom.mime.addresses import parse_addresses
+from postroom.model import Secret
 from postroom.ports import PushRequest
+from postroom.providers import oauth
 from postroom.providers.gmail.push import GmailPush
 from postroom.providers.graph.push import GraphPush
+from postroom.providers.openid import OpenIdConnect, _OpenIdConfiguration, _PublishedKey
 
 LIMITS = FileLimits()
+ISSUER, CLIENT = "https://login.example.com", "postroom"
 AUDIENCE, ACCOUNT = "https://postroom.example.com/push", "push@project.example.com"
 
 
@@ -100,6 +106,41 @@ def make_token_reader() -> tuple[Callable[[bytes], None], Sequence[bytes]]:
     return read, tokens
 
 
+def make_identity_reader() -> tuple[Callable[[bytes], None], Sequence[bytes]]:
+    """A reader of the ID tokens of a sign-in, and tokens and claims for it.
+
+    It signs an input that is no token, since a mutated token seldom gets past its signature.
+    """
+    key, nonce, access_token = ec.generate_private_key(ec.SECP256R1()), Secret("nonce"), "access"
+    configuration = _OpenIdConfiguration(ISSUER, ISSUER, ISSUER, ISSUER)
+    keys = [_PublishedKey("k", "ES256", key.public_key())]
+    reader = OpenIdConnect(sentinel.transport, ISSUER, CLIENT, Secret(""))
+    now = int(time.time())
+    claims = {"iss": ISSUER, "aud": CLIENT, "sub": "s", "iat": now, "exp": now + 86400 * 30, "nonce": "nonce"}
+    digest = urlsafe_b64encode(sha256(access_token.encode()).digest()[:16]).decode().rstrip("=")
+    variants = (
+        {},
+        {"at_hash": digest},
+        {"aud": [CLIENT, "x"], "azp": CLIENT},
+        {"at_hash": "ä"},
+        {"exp": 1e300},
+    )
+    payloads = [json.dumps(claims | changes).encode() for changes in variants]
+
+    def sign(payload: bytes) -> str:
+        return jwt.api_jws.encode(payload, key, algorithm="ES256", headers={"kid": "k"})
+
+    def read(content: bytes) -> None:
+        token = content.decode("latin-1") if content.startswith(b"ey") else sign(content)
+        with suppress(LoginRejected):
+            oauth.read_claims(token, audience=CLIENT)
+        reader._read_claims(configuration, keys, token, access_token, nonce)
+
+    for payload in payloads[:3]:
+        read(payload)
+    return read, [*payloads, *(sign(payload).encode() for payload in payloads)]
+
+
 def build_targets() -> dict[str, FuzzTarget]:
     messages = list_messages()
     xml = (
@@ -110,6 +151,7 @@ def build_targets() -> dict[str, FuzzTarget]:
     packed = [pack(a=text_pdf, b=messages[0]), pack(a=b"0" * 4000, b=pack(c=b"d"))]
     html = b"<p style='x:y'>a<b>c</b><img src=cid:1><table><tr><td>d<script>e</script><a href='x:'>f</a>&lt;"
     read_token, tokens = make_token_reader()
+    read_identity, identities = make_identity_reader()
     addresses = (
         b'"A, B" <a@example.com>, c@example.com (d), Group: e@example.com;, =?utf-8?q?f?= <g@example.com>'
     )
@@ -119,6 +161,8 @@ def build_targets() -> dict[str, FuzzTarget]:
         "detection": FuzzTarget(detect, [*messages[:5], xml, text_pdf, *packed, html]),
         "push": FuzzTarget(read_push, [GRAPH_BODY, PUBSUB_BODY], (PushRejected,)),
         "token": FuzzTarget(read_token, tokens, (PushRejected, PushUnverifiable)),
+        # What `OpenIdConnect` turns into a rejected login.
+        "identity": FuzzTarget(read_identity, identities, (jwt.PyJWTError, ValueError)),
         "xml": FuzzTarget(lambda raw: parse_einvoice(raw, name="a.xml"), [xml], in_child=True),
         "zip": FuzzTarget(lambda raw: list(unpack(raw, "a.zip", CONTAINER_DECODERS)), packed, in_child=True),
         "pdf": FuzzTarget(lambda raw: pdf.read(raw, LIMITS), [text_pdf], in_child=True),

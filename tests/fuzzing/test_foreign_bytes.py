@@ -14,7 +14,7 @@ import pytest
 from fuzzing.mutations import mutate
 from fuzzing.targets import FuzzTarget, build_targets
 
-TARGETS = ("mime", "addresses", "detection", "push", "token", "xml", "zip", "pdf", "html")
+TARGETS = ("mime", "addresses", "detection", "push", "token", "identity", "xml", "zip", "pdf", "html")
 INPUTS = int(os.environ.get("FUZZ_INPUTS") or 1_000_000 // len(TARGETS) + 1)
 SLOWEST = 50  # times the median CPU time per byte
 _SMALLEST = 500  # bytes; below, the time does not depend on the size
