@@ -170,6 +170,9 @@ class Postroom:
     def mail_events(self, mailbox: UUID | str) -> Iterator[MailEventResource]:
         return self._list(f"/mailboxes/{mailbox}/events", MailEventResource)
 
+    def mailbox_timeline(self, mailbox: UUID | str) -> Iterator[LedgerEntryResource]:
+        return self._list(f"/mailboxes/{mailbox}/timeline", LedgerEntryResource)
+
     def thread(self, thread: int) -> ThreadResource:
         return self._get(f"/threads/{thread}", ThreadResource)
 

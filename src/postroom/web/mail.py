@@ -1,6 +1,7 @@
 """Mail pages: a mailbox with its messages or threads, one message, attachments, search, sync button.
 
-The page of one thread is in `threads`, the HTML of a message in `message_body`.
+The page of one thread is in `threads`, the timeline of a mailbox in `mailbox_timeline`, the HTML of a message
+in `message_body`.
 """
 
 from dataclasses import dataclass
@@ -36,7 +37,7 @@ from postroom.store import (
 from postroom.store.connection import Connection
 from postroom.store.views import mail as views
 from postroom.store.views.threads import ThreadSummary
-from postroom.web import folder_tree, forms, message_body, pages, paging, threads
+from postroom.web import folder_tree, forms, mailbox_timeline, message_body, pages, paging, threads
 from postroom.web.documents import STATE_NAMES
 from postroom.web.mailboxes import POLICY_NAMES, PROVIDER_NAMES
 from postroom.web.sessions import SiteContext, get_visitor, member_route
@@ -77,6 +78,7 @@ def routes(context: MailPagesContext) -> list[Route]:
         member_route(
             site, "/messages/{message:int}/attachments/{part:path}", partial(download_attachment, context)
         ),
+        *mailbox_timeline.routes(site),
         *threads.routes(site),
         member_route(site, "/search", partial(search_page, context)),
     ]

@@ -15,6 +15,7 @@ from postroom.api_types import (
     AttachmentResource,
     BigInt,
     FolderResource,
+    LedgerEntryResource,
     MailboxChange,
     MailboxResource,
     MailEventResource,
@@ -31,7 +32,7 @@ from postroom.model import ContentPolicy, MailboxId, Scope
 from postroom.store import mailboxes as stored
 from postroom.store.connection import Connection
 from postroom.store.lists.messages import MESSAGES
-from postroom.store.views import mail
+from postroom.store.views import mail, mailbox_timeline
 from postroom.web import message_body
 from postroom.web.api import http_content, list_queries, paging
 from postroom.web.api.list_queries import MessagesQuery
@@ -166,6 +167,20 @@ async def list_mail_events(call: ApiCall[MailboxPath, PageQuery, None]) -> Resul
     return paging.build_page(found, call.query, lambda row: row.id)
 
 
+async def list_timeline(call: ApiCall[MailboxPath, PageQuery, None]) -> ResultPage[LedgerEntryResource]:
+    """List what happened to a mailbox, newest first: its ledger entries and those of its subscriptions.
+
+    Leaves out syncs without errors and renewals of subscriptions; the ledger has them.
+    """
+    below = paging.parse_number_cursor(call.query)
+    async with call.transaction() as connection:
+        await _get_mailbox(connection, call.path.mailbox)
+        found = await mailbox_timeline.list_entries(
+            connection, call.path.mailbox, below=below, limit=call.query.limit + 1
+        )
+    return paging.build_page(found, call.query, lambda row: row.id)
+
+
 async def get_thread(call: ApiCall[ThreadPath, NoParameters, None]) -> ThreadResource:
     """Get a thread."""
     async with call.transaction() as connection:
@@ -274,6 +289,7 @@ OPERATIONS = [
     Operation("GET", "/mailboxes/{mailbox}/threads", list_threads, Scope.READ, "Mail"),
     Operation("GET", "/mailboxes/{mailbox}/messages", list_messages, Scope.READ, "Mail"),
     Operation("GET", "/mailboxes/{mailbox}/events", list_mail_events, Scope.READ, "Mail"),
+    Operation("GET", "/mailboxes/{mailbox}/timeline", list_timeline, Scope.LEDGER, "Mailboxes"),
     Operation("GET", "/threads/{thread}", get_thread, Scope.READ, "Mail"),
     Operation("GET", "/threads/{thread}/messages", list_messages_of_thread, Scope.READ, "Mail"),
     Operation("GET", "/messages", search_messages, Scope.READ, "Mail"),
