@@ -4,6 +4,7 @@ PostroomError
 ├── OperatorError               the operator must act; the message says what to do
 │   ├── SettingsError           a setting or an option is missing or malformed
 │   ├── DatabaseUnavailable     the database cannot be reached, is full or is read-only
+│   │   └── DatabaseUnreachable its server starts, stops or does not respond; a retry may succeed
 │   ├── DatabaseTooOld          the server is older than PostgreSQL 15
 │   ├── SecretUnreadable        the vault cannot decrypt a stored secret, or may not fetch it
 │   ├── ApplicationRejected     the provider rejects Postroom's application, not one mailbox
@@ -52,6 +53,10 @@ class SettingsError(OperatorError):
 
 
 class DatabaseUnavailable(OperatorError):
+    pass
+
+
+class DatabaseUnreachable(DatabaseUnavailable):
     pass
 
 

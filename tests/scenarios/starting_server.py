@@ -1,4 +1,4 @@
-"""A database server that does not accept connections yet: a proxy that rejects them until it is released."""
+"""A database server that starts or goes away: a proxy that rejects, cuts or forwards connections."""
 
 import asyncio
 import struct
@@ -14,10 +14,17 @@ def error_response(code: str, message: str) -> bytes:
 
 
 class StartingServer:
-    """Answers every connection with an error, in another language, until `state` is None."""
+    """Answers every connection with an error, in another language, until `state` is None.
+
+    `faults`: by number, connections that get an error, or with None are cut.
+    `cut_at`: the first statement with this text never arrives, because its connection is cut.
+    """
 
     def __init__(self, url: str) -> None:
         self.state: tuple[str, str] | None = ("57P03", "das Datenbanksystem startet")
+        self.faults: dict[int, tuple[str, str] | None] = {}
+        self._count = 0
+        self.cut_at: bytes | None = None
         parts = urlsplit(url)
         [host], [port] = (parse_qs(parts.query)[name] for name in ("host", "port"))
         self._socket = f"{host}/.s.PGSQL.{port}"
@@ -27,9 +34,11 @@ class StartingServer:
         with suppress(OSError, asyncio.IncompleteReadError):
             size = await reader.readexactly(4)
             startup = size + await reader.readexactly(struct.unpack("!I", size)[0] - 4)
-            if self.state is not None:
-                writer.write(error_response(*self.state))
-            else:
+            self._count += 1
+            state = self.faults.get(self._count, self.state)
+            if state is not None:
+                writer.write(error_response(*state))
+            elif self._count not in self.faults:
                 await self._forward(startup, reader, writer)
         writer.close()
 
@@ -38,14 +47,16 @@ class StartingServer:
     ) -> None:
         server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
         server_writer.write(startup)
-        await asyncio.gather(_copy(reader, server_writer), _copy(server_reader, writer))
+        await asyncio.gather(self._copy(reader, server_writer), self._copy(server_reader, writer))
 
-
-async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-    writer.close()
+    async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                if self.cut_at is not None and self.cut_at in data:
+                    self.cut_at = None
+                    break
+                writer.write(data)
+        writer.close()
 
 
 @asynccontextmanager

@@ -33,6 +33,14 @@ async def enqueue_collection(owner, organization):
     await work.enqueue(owner, [WorkRequest(organization, WorkKind.COLLECT_GARBAGE, str(organization))])
 
 
+async def until_started(process, command):
+    if command == "work":
+        await asyncio.to_thread(wait_until, lambda: '"worker.started"' in "".join(process.said))
+    else:
+        page = f"{await asyncio.to_thread(process.line, 'Postroom: ')}/readyz"
+        await asyncio.to_thread(wait_until, lambda: fetch(page)[0] == 200)
+
+
 @pytest.mark.parametrize("command", ["serve", "work"])
 async def test_a_process_waits_for_a_database_that_is_starting(database_url, tmp_path, command):
     async with starting_server(database_url) as (server, url):
@@ -41,11 +49,40 @@ async def test_a_process_waits_for_a_database_that_is_starting(database_url, tmp
             assert "Waiting for up to 60 seconds" in said
             server.state = None
             assert await asyncio.to_thread(process.line, "The database is ready.") == ""
-            if command == "serve":
-                page = f"{await asyncio.to_thread(process.line, 'Postroom: ')}/readyz"
-                await asyncio.to_thread(wait_until, lambda: fetch(page)[0] == 200)
-            else:
-                await asyncio.to_thread(wait_until, lambda: '"worker.started"' in "".join(process.said))
+            await until_started(process, command)
+            assert await asyncio.to_thread(process.end) == 0
+
+
+@pytest.mark.parametrize("command", ["serve", "work", "up"])
+async def test_a_process_whose_database_goes_away_while_it_starts_tries_again(
+    database_url, tmp_path, command
+):
+    """The first connection is the probe, the second one reads the schema, the third is a probe again."""
+    async with starting_server(database_url) as (server, url):
+        server.state, server.faults = None, {2: None, 6: None}
+        with PostroomProcess(tmp_path, command, **settings(url, tmp_path)) as process:
+            said = await asyncio.to_thread(process.line, "The database cannot be reached")
+            assert "Retrying for up to 60 seconds" in said
+            await until_started(process, command)
+            assert await asyncio.to_thread(process.end) == 0
+
+
+@pytest.mark.parametrize("command", ["serve", "work"])
+async def test_a_session_that_ends_while_it_starts_is_no_wrong_password(database_url, tmp_path, command):
+    async with starting_server(database_url) as (server, url):
+        server.state, server.faults = None, {2: ("57P01", "terminating connection")}
+        with PostroomProcess(tmp_path, command, **settings(url, tmp_path)) as process:
+            await until_started(process, command)
+            assert await asyncio.to_thread(process.end) == 0
+    assert "password" not in "".join(process.said)
+
+
+async def test_a_worker_whose_database_goes_away_during_its_last_check_tries_again(database_url, tmp_path):
+    async with starting_server(database_url) as (server, url):
+        server.state, server.cut_at = None, b"blob_location"
+        with PostroomProcess(tmp_path, "work", **settings(url, tmp_path)) as process:
+            await asyncio.to_thread(process.line, "The database cannot be reached")
+            await until_started(process, "work")
             assert await asyncio.to_thread(process.end) == 0
 
 

@@ -63,28 +63,20 @@ def serve(
         supervisor.exit_with_parent(grace_seconds=1)
         listening = socket.socket(fileno=listen_file)
     with listening, startup.database_url(settings) as url:
-        uvloop.run(_wait_until_ready(settings, url))
-        if listen_file is None:
-            typer.echo(f"Postroom: {listener.get_local_url(listening)}")
-        uvloop.run(_serve(settings, url, listening))
+        uvloop.run(_serve(settings, url, listening, prints_url=listen_file is None))
 
 
-async def _wait_until_ready(settings: "Settings", url: str) -> None:
+async def _serve(settings: "Settings", url: str, listening: socket.socket, *, prints_url: bool) -> None:
     from postroom.cli import startup
-
-    await startup.wait_for_database(settings)
-    await startup.require_ready_database(url)
-
-
-async def _serve(settings: "Settings", url: str, listening: socket.socket) -> None:
     from postroom.web import listener, server
-    from postroom.wiring.database import open_process_database
     from postroom.wiring.engine import open_engine
 
     public = settings.public_url or listener.get_local_url(listening)
     size, limits = settings.database_pool_size, server.TRANSACTION_LIMITS
     async with (
-        open_process_database(settings, url, "web", pool_size=size, limits=limits) as opened,
+        startup.open_when_ready(settings, url, "web", pool_size=size, limits=limits) as opened,
         open_engine(settings, opened, url=public) as engine,
     ):
+        if prints_url:
+            typer.echo(f"Postroom: {listener.get_local_url(listening)}")
         await server.serve(engine, listening)

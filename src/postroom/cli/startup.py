@@ -3,10 +3,12 @@
 It defines no command.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Generator
-from contextlib import contextmanager
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Coroutine, Generator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, LiteralString, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, LiteralString, NamedTuple, TypeVar
 
 from postroom import interrupts
 from postroom.cli import progress
@@ -14,10 +16,12 @@ from postroom.config import Settings
 from postroom.model import OrganizationId
 
 if TYPE_CHECKING:
+    from postroom.store.connection import TransactionLimits
     from postroom.store.database import Connection, Database
     from postroom.store.schema_migrations import Migration
 
 Result = TypeVar("Result")
+RETRY_SECONDS: Final = 0.5
 
 
 def load_process_settings(
@@ -94,16 +98,55 @@ def database_url(settings: Settings) -> Generator[str]:
         yield urls.service
 
 
-async def wait_for_database(settings: Settings) -> None:
-    """Wait while the operator's server starts or does not respond. The embedded one is already running."""
+async def retry_while_unreachable(
+    settings: Settings, url: str, step: Callable[[], Awaitable[Result]]
+) -> Result:
+    """Run a step of a process that starts, and wait while the server starts, stops or does not respond.
+
+    The server may also go away in the middle of the step, which then runs again. A wrong password, for
+    example, fails at once.
+    """
+    from postroom.errors import DatabaseUnreachable
     from postroom.store import connection
 
-    if settings.database_url is not None:
-        await connection.wait_until_ready(
-            settings.database_url.reveal(),
-            seconds=settings.database_wait_seconds,
-            say=progress.print_status,
-        )
+    deadline = time.monotonic() + settings.database_wait_seconds
+    while True:
+        seconds = deadline - time.monotonic()
+        await connection.wait_until_ready(url, seconds=seconds, say=progress.print_status)
+        try:
+            return await step()
+        except DatabaseUnreachable as error:
+            left = round(deadline - time.monotonic())
+            if left <= 0:
+                raise
+            progress.print_status(f"{error} Retrying for up to {left} seconds …")
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+@asynccontextmanager
+async def open_when_ready(
+    settings: Settings,
+    url: str,
+    role: str,
+    *,
+    pool_size: int,
+    limits: "TransactionLimits",
+    listeners: int = 1,
+) -> AsyncGenerator["Database"]:
+    """Open the pools of a long-running process, as soon as the database is ready for it."""
+    from postroom.wiring.database import open_process_database
+
+    async with AsyncExitStack() as stack:
+
+        async def open_pools() -> "Database":
+            await require_ready_database(url)
+            return await stack.enter_async_context(
+                open_process_database(
+                    settings, url, role, pool_size=pool_size, listeners=listeners, limits=limits
+                )
+            )
+
+        yield await retry_while_unreachable(settings, url, open_pools)
 
 
 async def require_ready_database(url: str) -> None:

@@ -68,12 +68,15 @@ async def _run(
     from postroom.store import schema_migrations
     from postroom.web import listener
 
-    await startup.wait_for_database(settings)  # before the signal handlers: a signal ends the wait
-    stop = stop_on_signals()
-    await schema_migrations.migrate(urls.owner, startup.print_migration)
-    await startup.require_ready_database(urls.service)
     public = settings.public_url or listener.get_local_url(listening)
-    link = await _create_sign_in_link(settings, urls.service, public)
+
+    async def prepare() -> str | None:
+        await schema_migrations.migrate(urls.owner, startup.print_migration)
+        await startup.require_ready_database(urls.service)
+        return await _create_sign_in_link(settings, urls.service, public)
+
+    link = await startup.retry_while_unreachable(settings, urls.service, prepare)
+    stop = stop_on_signals()  # until here, a signal ends the wait
     announcing = asyncio.create_task(print_address_when_ready(listening, link))
     try:
         await supervisor.supervise(children, stop, stop_seconds=settings.stop_seconds + 2)

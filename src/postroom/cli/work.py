@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from postroom.config import Settings
+    from postroom.engine import Engine
     from postroom.store.database import Database
 
 EXAMPLES = """\b
@@ -57,30 +58,38 @@ def work(
 async def _work(settings: "Settings", url: str) -> None:
     from postroom import worker
     from postroom.cli import startup
+    from postroom.flow.storage import blob_location
+    from postroom.wiring.engine import open_engine
+
+    size, limits = settings.database_pool_size, worker.transaction_limits(settings.lease_seconds)
+    async with (
+        startup.open_when_ready(
+            settings, url, "worker", pool_size=size, listeners=2, limits=limits
+        ) as opened,
+        open_engine(settings, opened) as engine,
+    ):
+        await startup.retry_while_unreachable(
+            settings, url, lambda: blob_location.require_same_location(opened, engine.blobs)
+        )
+        stop = asyncio.Event()
+        for number in (signal.SIGINT, signal.SIGTERM):  # until here, a signal ends the wait
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        await _work_until(stop, engine, url)
+
+
+async def _work_until(stop: asyncio.Event, engine: "Engine", url: str) -> None:
+    from postroom import worker
     from postroom.documents.sandbox.file_sandbox import FileSandbox
     from postroom.flow.documents import watch
     from postroom.flow.ledger import seal
     from postroom.flow.mail import audit, pull
     from postroom.flow.mailboxes import directories, subscribe
-    from postroom.flow.storage import blob_gc, blob_location
+    from postroom.flow.storage import blob_gc
     from postroom.store.resource_uses import ResourceMeter
     from postroom.wiring import documents, storage
-    from postroom.wiring.database import open_process_database
-    from postroom.wiring.engine import open_engine
 
-    await startup.wait_for_database(settings)  # before the signal handlers: a signal ends the wait
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    await startup.require_ready_database(url)
-    size, limits = settings.database_pool_size, worker.transaction_limits(settings.lease_seconds)
-    async with (
-        open_process_database(settings, url, "worker", pool_size=size, listeners=2, limits=limits) as opened,
-        open_engine(settings, opened) as engine,
-        documents.open_language_model(settings) as model,
-        FileSandbox() as sandbox,
-    ):
-        await blob_location.require_same_location(opened, engine.blobs)
+    settings, opened = engine.settings, engine.database
+    async with documents.open_language_model(settings) as model, FileSandbox() as sandbox:
         folders = storage.build_watched_folders(settings, engine.pipelines)
         handlers = {**engine.handlers, **documents.build_handlers(engine, sandbox, folders, model)}
         kinds = [WorkKind.COLLECT_GARBAGE, WorkKind.APPLY_RETENTION, WorkKind.REMOVE_ORPHANS]

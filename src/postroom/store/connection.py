@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
-from psycopg import AsyncConnection, ProgrammingError
+from psycopg import AsyncConnection, OperationalError, ProgrammingError
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.errors import PipelineAborted
 from psycopg.pq import PGconn, Ping
 from psycopg.rows import TupleRow
 
-from postroom.errors import DatabaseTooOld, DatabaseUnavailable, SettingsError
+from postroom.errors import DatabaseTooOld, DatabaseUnavailable, DatabaseUnreachable, SettingsError
 from postroom.model import has_ambiguous_credentials
-from postroom.store.database_errors import translate_errors
+from postroom.store.database_errors import first_line, translate_errors
 from postroom.store.entry_macs import EntryMacs
 
 OLDEST_SERVER_VERSION = 15
@@ -108,16 +108,9 @@ def build_conninfo(url: str) -> str:
 async def connect(url: str, *, name: str = "postroom") -> Connection:
     """Connect in autocommit mode. Raises DatabaseTooOld for an old server."""
     conninfo = build_conninfo(url)
-    try:
-        with translate_errors():
-            connection = await Connection.connect(conninfo, autocommit=True, application_name=name)
-    except DatabaseUnavailable as error:
-        # The driver drops the server's error code, and the text may be in any language.
-        if await _ping(conninfo) is Ping.REJECT:
-            raise DatabaseUnavailable(
-                "The database is starting, stopping or recovering. Wait, or see the server's log."
-            ) from error
-        raise
+    with translate_errors():
+        connection = await _log_in(conninfo, name) or await _log_in(conninfo, name, is_last=True)
+    assert connection is not None, "the last attempt raises its error"
     version = connection.info.server_version
     if version < OLDEST_SERVER_VERSION * 10_000:
         await connection.close()
@@ -127,6 +120,30 @@ async def connect(url: str, *, name: str = "postroom") -> Connection:
             " Upgrade the server, or point POSTROOM_DATABASE_URL to another one."
         )
     return connection
+
+
+async def _log_in(conninfo: str, name: str, *, is_last: bool = False) -> Connection | None:
+    """A new connection. None if the server rejected this one only, which the last attempt raises.
+
+    The driver drops the server's error code, and the text may be in any language. So a wrong password looks
+    like a session that an administrator ends while it starts: only a repeated rejection counts.
+    """
+    try:
+        return await Connection.connect(conninfo, autocommit=True, application_name=name)
+    except OperationalError as error:
+        state = await _ping(conninfo)
+        if state is Ping.REJECT:
+            raise DatabaseUnreachable(
+                "The database is starting, stopping or recovering. Wait, or see the server's log."
+            ) from error
+        if state is not Ping.OK or "FATAL:" not in str(error):
+            raise
+        if not is_last:
+            return None
+        raise DatabaseUnavailable(
+            f"The database refused the connection ({first_line(error)})."
+            " Correct the role, password or database name in POSTROOM_DATABASE_URL, or see the server's log."
+        ) from error
 
 
 async def is_pooled(connection: Connection) -> bool:

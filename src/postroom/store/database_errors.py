@@ -8,7 +8,13 @@ from contextlib import contextmanager
 
 import psycopg
 
-from postroom.errors import DatabaseUnavailable, PostroomError, SchemaError, TransientError
+from postroom.errors import (
+    DatabaseUnavailable,
+    DatabaseUnreachable,
+    PostroomError,
+    SchemaError,
+    TransientError,
+)
 
 _CHECK_SERVER = "Start the database, or correct POSTROOM_DATABASE_URL."
 _MIGRATE = "Run `postroom db migrate`."
@@ -16,7 +22,7 @@ _COMPARE = "Run `postroom db migrate`, or upgrade this process if the schema is 
 
 # The longest matching prefix of the SQLSTATE applies.
 _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
-    "08": (DatabaseUnavailable, "The connection to the database was lost", _CHECK_SERVER),
+    "08": (DatabaseUnreachable, "The connection to the database was lost", _CHECK_SERVER),
     "25006": (
         DatabaseUnavailable,
         "The database is read-only",
@@ -46,7 +52,7 @@ _BY_STATE: dict[str, tuple[type[PostroomError], str, str]] = {
         "The database cancelled a statement that took too long",
         "Postroom retries it.",
     ),
-    "57P": (DatabaseUnavailable, "The database is stopping or starting", _CHECK_SERVER),
+    "57P": (DatabaseUnreachable, "The database is stopping or starting", _CHECK_SERVER),
     "58": (DatabaseUnavailable, "The database reported a system error", "See the database's log."),
 }
 
@@ -77,7 +83,7 @@ def to_postroom_error(error: psycopg.Error) -> PostroomError | None:
         translation = _BY_STATE.get(state[:length])
         if translation is not None:
             kind, cause, remedy = translation
-            return kind(f"{cause} ({_first_line(error)}). {remedy}")
+            return kind(f"{cause} ({first_line(error)}). {remedy}")
     return None
 
 
@@ -96,17 +102,11 @@ def is_out_of_range_value(error: Exception) -> bool:
 
 
 def _connection_error(error: psycopg.OperationalError) -> PostroomError:
-    """A failed or broken connection has no SQLSTATE. FATAL means that a server rejected it."""
-    cause = _first_line(error)
-    if "FATAL:" in cause:
-        return DatabaseUnavailable(
-            f"The database refused the connection ({cause})."
-            " Correct the role, password or database name in POSTROOM_DATABASE_URL, or see the server's log."
-        )
-    return DatabaseUnavailable(f"The database cannot be reached ({cause}). {_CHECK_SERVER}")
+    """A failed or broken connection has no SQLSTATE."""
+    return DatabaseUnreachable(f"The database cannot be reached ({first_line(error)}). {_CHECK_SERVER}")
 
 
-def _first_line(error: psycopg.Error) -> str:
+def first_line(error: psycopg.Error) -> str:
     primary = error.diag.message_primary
     lines = (primary or str(error)).strip().splitlines()
     return lines[0].strip() if lines else type(error).__name__
