@@ -105,11 +105,13 @@ def _find_method(request: Request) -> tuple[PubSubMethod, str]:
     parts = path.removeprefix("/v1/").split("/")
     kind = parts[2] if len(parts) > 2 else ""
     name, verb = "/".join(parts), ""
+    is_unsimulated = kind in {"schemas", "snapshots"} or parts[-1] == "snapshots"
     if kind in {"topics", "subscriptions"}:
         if len(parts) == 4:
             last, colon, verb = parts[3].rpartition(":")
             name = "/".join([*parts[:3], last if colon else parts[3]])
             method = _METHODS_BY_PATH.get((request.method, kind, verb if colon else "one"))
+            is_unsimulated = verb in {"seek", "detach"} if colon else request.method == "PATCH"
         elif len(parts) == 5:
             name = "/".join(parts[:4])
             method = _METHODS_BY_PATH.get((request.method, kind, parts[4]))
@@ -117,7 +119,7 @@ def _find_method(request: Request) -> tuple[PubSubMethod, str]:
             method = _METHODS_BY_PATH.get((request.method, kind, "all")) if len(parts) == 3 else None
         if method is not None:
             return method, name
-    if kind in {"schemas", "snapshots"} or verb in {"seek", "detach"} or parts[-1] == "snapshots":
+    if is_unsimulated:
         raise errors.not_simulated(f"{request.method} Pub/Sub {kind} {verb}".strip())
     raise errors.not_found("Method not found.")
 

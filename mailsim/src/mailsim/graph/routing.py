@@ -16,7 +16,7 @@ from mailsim.graph.unsimulated import is_directory_function, is_unsimulated
 RouteHandler = Callable[[GraphCall], Awaitable[GraphResponse]]
 _KEYED = re.compile(r"([\w.$]+)\((.*)\)", re.DOTALL)
 # In the place of a folder's id.
-_FUNCTION = re.compile(r"\$.*|delta", re.IGNORECASE | re.DOTALL)
+_FUNCTION = re.compile(r"\$.*|(microsoft\.graph\.)?delta", re.IGNORECASE | re.DOTALL)
 MAX_PATH_LENGTH = 8192
 
 
