@@ -1,10 +1,17 @@
-"""The page of a mailbox: folders as a tree, subscription, quota, how long a listing takes, audit button."""
+"""The page of a mailbox: folders as a tree, subscription, quota, how long a listing takes, audit."""
 
 import re
 from html import unescape
 
+import pytest
+from playwright.async_api import expect
+
+from browsers import needs_browser
 from postroom.api_types import FolderResource
+from postroom.model import OrganizationId
 from postroom.web import folder_tree
+from web.sign_in_support import ORGANIZATION
+from web.test_pages_browser import browsing
 
 
 def folder(number, name, parent=None, role=None):
@@ -69,11 +76,66 @@ async def test_mailbox_page_shows_subscription_quota_and_the_rest_of_a_listing(
 
 async def test_admin_starts_an_audit(visitor, owner, organization, make_mailbox):
     mailbox = await make_mailbox(organization)
-    assert "An audit is running" not in (await visitor.get(f"/mailboxes/{mailbox}")).text
+    page = (await visitor.get(f"/mailboxes/{mailbox}")).text
+    assert "An audit" not in page
+    assert "Possible once the first sync is complete" in page
     answer = await visitor.post(f"/mailboxes/{mailbox}/audit")
     assert answer.status_code == 303
     page = (await visitor.get(f"/mailboxes/{mailbox}")).text
-    assert "An audit is running" in page
+    assert "An audit starts as soon as a worker is free." in page
     assert re.search(r'<button class="button" disabled>Audit now', page)
     cursor = await owner.execute("SELECT event_type FROM ledger WHERE event_type = 'AUDIT_REQUESTED'")
     assert len(await cursor.fetchall()) == 1
+
+
+@pytest.fixture
+async def own_mailbox(owner, make_mailbox):
+    """A synced mailbox of the web process's organization, with one message."""
+    await owner.execute(
+        "INSERT INTO organizations (id, name) VALUES (%s, 'x') ON CONFLICT DO NOTHING", [ORGANIZATION]
+    )
+    mailbox = await make_mailbox(OrganizationId(ORGANIZATION))
+    await owner.execute("UPDATE mailboxes SET last_synced_at = postroom_now() WHERE id = %s", [mailbox])
+    return mailbox
+
+
+async def list_for_audit(owner, mailbox, *keys):
+    await owner.execute(
+        """
+        INSERT INTO listed_messages (organization_id, mailbox_id, kind, scope, provider_message_id)
+        SELECT %s, %s, 'audit', '', unnest(%s::text[])
+        """,
+        [ORGANIZATION, mailbox, list(keys)],
+    )
+
+
+@needs_browser
+async def test_page_follows_an_audit_until_its_result(owner, own_mailbox, database_url, tmp_path):
+    async with browsing(database_url, tmp_path) as (page, _, complaints):
+        await page.goto(f"/mailboxes/{own_mailbox}")
+        await page.get_by_role("button", name="Audit now").click()
+        tile = page.get_by_role("region", name="Audit")
+        await expect(tile).to_contain_text("An audit starts as soon as a worker is free.")
+        await list_for_audit(owner, own_mailbox, "a", "b")
+        await owner.execute(
+            """
+            UPDATE work SET state = 'leased', lease_token = gen_random_uuid(), due_at = NULL,
+                leased_until = postroom_now() + interval '1 hour'
+            WHERE kind = 'audit'
+            """
+        )
+        await expect(tile).to_contain_text("An audit is running: 2 of about 0 messages compared.")
+        await list_for_audit(owner, own_mailbox, "c")
+        await expect(tile).to_contain_text("An audit is running: 3 of about 0 messages compared.")
+        await owner.execute("DELETE FROM work WHERE kind = 'audit'")
+        await owner.execute(
+            """
+            INSERT INTO audits (organization_id, mailbox_id, started_at, listed, missing, extra, different,
+                missing_ids, extra_ids, different_ids)
+            VALUES (%s, %s, postroom_now(), 3, 0, 0, 0, '{}', '{}', '{}')
+            """,
+            [ORGANIZATION, own_mailbox],
+        )
+        await expect(tile).to_contain_text("Identical 3 messages compared")
+        await expect(page.get_by_role("button", name="Audit now")).to_be_enabled()
+        assert complaints == []

@@ -34,6 +34,14 @@ class Audit:
 
 
 @dataclass(frozen=True, slots=True)
+class AuditProgress:
+    """How many messages an audit has listed so far; one that is not running yet waits for a worker."""
+
+    is_running: bool
+    listed: int
+
+
+@dataclass(frozen=True, slots=True)
 class AuditedMessage:
     """The stored fields of a message that an audit compares."""
 
@@ -143,13 +151,17 @@ async def get_latest(connection: Connection, mailbox: MailboxId) -> Audit | None
     return await cursor.fetchone()
 
 
-async def is_due(connection: Connection, mailbox: MailboxId, kind: str) -> bool:
-    """Whether an audit runs, or starts as soon as a worker is free."""
-    cursor = await connection.execute(
+async def get_progress(connection: Connection, mailbox: MailboxId, kind: str) -> AuditProgress | None:
+    """The progress of an audit that runs, or starts as soon as a worker is free."""
+    cursor = connection.cursor(row_factory=class_row(AuditProgress))
+    await cursor.execute(
         """
-        SELECT FROM work WHERE kind = %s AND subject = %s
+        SELECT state = 'leased' AS is_running, CASE WHEN state = 'leased' THEN (
+            SELECT count(*) FROM listed_messages
+            WHERE mailbox_id = %(mailbox)s AND kind = 'audit' AND scope = '') ELSE 0 END AS listed
+        FROM work WHERE kind = %(kind)s AND subject = %(subject)s
             AND (state = 'leased' OR (state = 'waiting' AND due_at <= postroom_now()))
         """,
-        [kind, str(mailbox)],
+        {"mailbox": mailbox, "kind": kind, "subject": str(mailbox)},
     )
-    return await cursor.fetchone() is not None
+    return await cursor.fetchone()

@@ -101,7 +101,7 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
         progress = await sync_progress.get_progress(connection, id_, WorkKind.SYNC)
         stored = await views.count_mailbox(connection, id_)
         audit = await audits.get_latest(connection, id_)
-        is_auditing = await audits.is_due(connection, id_, WorkKind.AUDIT)
+        audit_progress = await audits.get_progress(connection, id_, WorkKind.AUDIT)
         subscription = await subscriptions.get_live(connection, id_)
         quota = await quota_usage.get_highest(connection, id_)
         failing = await failures.count_open(connection, id_)
@@ -123,7 +123,7 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
         progress=progress,
         stored=stored,
         audit=audit,
-        is_auditing=is_auditing,
+        audit_progress=audit_progress,
         subscription=subscription,
         quota=quota,
         failing=failing,

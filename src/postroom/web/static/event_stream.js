@@ -2,6 +2,7 @@
 const live = document.getElementById("live");
 let waiting;
 let held = false;
+let repeating;
 
 async function refresh() {
   waiting = undefined;
@@ -13,6 +14,7 @@ async function refresh() {
     const old = document.getElementById(part.id);
     if (old && old.innerHTML !== part.innerHTML) place(part, old);
   }
+  repeat();
   // Lists with the newest item last: append new items.
   for (const item of fresh.querySelectorAll("[data-append] > [id]")) {
     if (!document.getElementById(item.id)) document.getElementById(item.parentNode.id)?.append(Object.assign(item, { open: false }));
@@ -28,6 +30,13 @@ function place(part, old) {
   for (const row of rows) document.getElementById(row.id)?.replaceChildren(...row.childNodes);
 }
 
+// Something in progress that no event announces: reload every few seconds until it is gone.
+function repeat() {
+  const seconds = document.querySelector("[data-refresh-seconds]")?.dataset.refreshSeconds;
+  clearTimeout(repeating);
+  if (seconds) repeating = setTimeout(() => (document.hidden ? repeat() : changed()), seconds * 1000);
+}
+
 addEventListener("scroll", () => { if (held && scrollY <= 120) { held = false; changed(); } }, { passive: true });
 
 function changed() {
@@ -35,6 +44,7 @@ function changed() {
   waiting ??= setTimeout(refresh, 250);
 }
 
+repeat();
 const source = new EventSource(live.dataset.events);
 source.onopen = () => { live.textContent = "Live"; live.classList.remove("lost"); changed(); };
 source.onerror = () => { live.textContent = "Connection lost. Reconnecting…"; live.classList.add("lost"); };
