@@ -235,6 +235,40 @@ async def test_order_page_links_and_unlinks_a_record(visitor, api, confirm):
     assert (await api.get(f"/orders/{order['id']}")).json()["state"] == "closed"
 
 
+async def test_filter_by_supplier_is_named_and_can_be_removed(visitor, confirm):
+    await confirm(number="R-1", supplier="Zebra GmbH")
+    await confirm(number="R-2", supplier="Acme Ltd", vat_id="GB980780684")
+    page = (await visitor.get("/suppliers")).text
+    supplier = re.search(r'href="/suppliers/([0-9a-f-]{36})"[^>]*title="Zebra GmbH"', page)[1]
+    page = (await visitor.get(f"/records?kind=invoice&supplier={supplier}")).text
+    assert read_cells(page, "Number") == ["R-1"]
+    chip = re.search(r'<span class="view">(Supplier: .*?)</span>', page)[1]
+    assert "<bdi>Zebra GmbH</bdi>" in chip
+    rest = (await visitor.get(re.search(r'href="([^"]+)"', chip)[1])).text
+    assert sorted(read_cells(rest, "Number")) == ["R-1", "R-2"]
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+async def test_page_imports_orders_and_names_invalid_lines(visitor, api, delimiter):
+    lines = ["reference,supplier,gross", "O-1,Acme,119.00", "O-2,Acme,many"]
+    form = {"kind": "invoice", "orders": "\n".join(lines).replace(",", delimiter)}
+    refused = await visitor.post("/orders/import", data=form)
+    assert refused.status_code == 400
+    assert "The list, line 3: gross must be" in refused.text
+    assert "many</textarea>" in refused.text
+    assert "vat_rates" not in refused.text  # a table, which an order cannot contain
+    assert (await api.get("/orders")).json()["data"] == []
+    form["orders"] = form["orders"].replace("many", "20.00")
+    done = await visitor.post("/orders/import", data=form)
+    assert (done.status_code, done.headers["location"]) == (303, "/orders?kind=invoice")
+    listed = (await api.get("/orders")).json()["data"]
+    assert {each["reference"]: each["fields"]["gross"] for each in listed} == {
+        "O-1": "119.00",
+        "O-2": "20.00",
+    }
+    assert (await visitor.post("/orders/import", data={**form, "kind": "bond"})).status_code == 400
+
+
 async def test_trades_have_columns_of_their_own(visitor, owner, organization):
     await owner.execute(
         """

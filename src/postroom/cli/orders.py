@@ -1,13 +1,11 @@
 """`postroom orders`: import orders from CSV, list and close them.
 
-`flow.documents.orders` validates and stores them.
+`flow.documents.order_files` reads the file, `flow.documents.orders` stores the orders.
 """
 
-import csv
-from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -145,49 +143,15 @@ def _read_orders(file: Path, kind: str, context: "RouteContext") -> "list[OrderR
 
     The error names the first invalid line.
     """
-    from postroom.flow.documents.orders import OrderRequest, find_fault
+    from postroom.flow.documents.order_files import parse_orders
 
     identity = context.identities.get(kind)
     if identity is None:
         raise PermanentError(f"No such kind: {kind}. Choose one of: {', '.join(sorted(context.identities))}.")
     try:
-        with file.open(encoding="utf-8-sig", newline="") as opened:
-            reader = csv.DictReader(opened)
-            rows, columns = list(reader), list(reader.fieldnames or ())
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        text = file.read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
         raise PermanentError(
             f"{file} cannot be read as a CSV file in UTF-8 ({type(error).__name__}). Check the file."
         ) from error
-    if duplicates := sorted(name for name, count in Counter(columns).items() if count > 1):
-        raise PermanentError(f"{file} has the column {duplicates[0]} twice. Remove one.")
-    unknown = set(columns) - set(identity.shapes) - {"reference", "username"}
-    if "reference" not in columns or unknown:
-        problem = (
-            "has no column `reference`"
-            if not unknown
-            else f"has unknown columns: {', '.join(sorted(unknown))}"
-        )
-        raise PermanentError(f"{file} {problem}. Fields of {kind}: {', '.join(identity.shapes)}.")
-    orders = dict[str, OrderRequest]()
-    for number, row in enumerate(rows, start=2):
-        order = _parse_row(file, number, row)
-        fault = "duplicate reference" if order.reference in orders else find_fault(kind, identity, order)
-        if fault:
-            raise PermanentError(f"{file}, line {number}: {fault}.")
-        orders[order.reference] = order
-    return list(orders.values())
-
-
-def _parse_row(file: Path, number: int, row: dict[str | Any, str | Any]) -> "OrderRequest":
-    from postroom.flow.documents.orders import OrderRequest
-
-    if None in row:
-        raise PermanentError(f"{file}, line {number}: more values than columns.")
-    if not (row.get("reference") or "").strip():
-        raise PermanentError(f"{file}, line {number}: the reference is missing.")
-    fields = {
-        name: value.strip()
-        for name, value in row.items()
-        if name not in {"reference", "username"} and (value or "").strip()
-    }
-    return OrderRequest(row["reference"].strip(), (row.get("username") or "").strip() or None, fields)
+    return parse_orders(text, kind, identity, source=str(file))

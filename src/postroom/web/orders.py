@@ -1,9 +1,9 @@
 """The page of an order: what was ordered, and the record that it matched or could match.
 
-Also links an order to a record, unlinks it, or closes it.
+Also imports orders, links one to a record, unlinks it, or closes it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -16,14 +16,16 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from postroom.documents import record_matching
+from postroom.documents.fields.table_validation import TABLE_SHAPES
 from postroom.errors import NotFound, PermanentError
-from postroom.flow.documents import order_links, record_changes
+from postroom.flow.documents import order_files, order_links, record_changes
 from postroom.flow.documents import orders as flow
 from postroom.flow.documents.record_changes import RecordChange
 from postroom.flow.documents.route import MACHINE, RecordIdentity
 from postroom.model import Role
 from postroom.store import orders, records
 from postroom.store.connection import Connection
+from postroom.store.lists.list_definition import FilterChoice
 from postroom.store.orders import Order
 from postroom.store.records import Record
 from postroom.store.views import actor_names, admin
@@ -33,6 +35,7 @@ from postroom.web.ledger import EVENT_NAMES
 from postroom.web.sessions import get_visitor, member_route
 
 ACTIONS: Final = frozenset({"link", "unlink", "close"})
+MAX_IMPORT_BYTES: Final = 2**20
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,10 @@ class OrderCandidate:
 def routes(context: DocumentPagesContext) -> list[Route]:
     site = context.site
     return [
+        member_route(site, "/orders/import", partial(import_page, context), Role.REVIEWER),
+        member_route(
+            site, "/orders/import", partial(import_orders, context), Role.REVIEWER, methods=["POST"]
+        ),
         member_route(site, "/orders/{order:uuid}", partial(order_page, context)),
         member_route(
             site,
@@ -70,6 +77,49 @@ def routes(context: DocumentPagesContext) -> list[Route]:
             methods=["POST"],
         ),
     ]
+
+
+async def import_page(
+    context: DocumentPagesContext,
+    request: Request,
+    form: Mapping[str, str] | None = None,
+    problem: str | None = None,
+) -> Response:
+    """Ask for orders; after a failed import, with the submitted text and the error."""
+    identities = context.review.routing.identities
+    kinds = [FilterChoice(name, field_labels.kind_label(name)) for name in context.review.routing.kinds]
+    return pages.render_page(
+        request,
+        "order_import.html",
+        400 if problem else 200,
+        kinds=kinds,
+        fields={
+            kind.value: [
+                name for name, shape in identities[kind.value].shapes.items() if shape not in TABLE_SHAPES
+            ]
+            for kind in kinds
+        },
+        form=form or {},
+        problem=problem,
+    )
+
+
+async def import_orders(context: DocumentPagesContext, request: Request) -> Response:
+    """Import the orders that were pasted or read from a file, and list them."""
+    form, visitor = await forms.read(request, max_bytes=MAX_IMPORT_BYTES), get_visitor(request)
+    kind, routing = form.get("kind", ""), context.review.routing
+    if kind not in routing.identities:
+        raise HTTPException(400)
+    try:
+        identity, text = routing.identities[kind], form.get("orders", "").lstrip("\ufeff")
+        parsed = order_files.parse_orders(text, kind, identity, source="The list")
+        async with context.site.database.transaction(visitor.organization) as connection:
+            await flow.import_orders(
+                connection, routing, visitor.organization, kind, parsed, actor=visitor.actor
+            )
+    except PermanentError as error:
+        return await import_page(context, request, form, str(error))
+    return RedirectResponse(f"/orders?kind={kind}", 303)
 
 
 async def order_page(context: DocumentPagesContext, request: Request, problem: str | None = None) -> Response:
