@@ -315,6 +315,7 @@ async def test_sync_permission_is_the_same_on_the_page_and_in_the_api(
 async def test_ledger_records_who_created_a_link(visitor, database, organization):
     made = await visitor.post("/members/add", data={"address": "bob@example.org", "role": "reader"})
     assert "/sign-in/link?token=" in made.text
+    assert "Send this link to bob@example.org." in made.text
     async with database.transaction(organization) as connection:
         [link] = [
             each

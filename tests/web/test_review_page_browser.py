@@ -224,6 +224,20 @@ async def test_viewer_finds_words_and_offers_them_for_the_focused_field(
         assert complaints == []
 
 
+async def test_checks_follow_the_correction_of_a_confirmed_record(queue, database_url, tmp_path):
+    [document] = await queue(1)
+    async with browsing(database_url, tmp_path, **DESKTOP) as (page, _, complaints):
+        await page.goto(f"/documents/{document}")
+        await page.locator("#confirm").click()
+        await page.wait_for_url("**/documents?state=needs_review")
+        await page.goto(f"/documents/{document}?correct")
+        await expect(page.locator("#summary")).to_have_text("Checks passed")
+        await page.locator("#field-gross").fill("999.00")
+        await expect(page.locator("#summary")).to_have_text("1 problem")
+        await expect(page.locator("#findings-net .warn")).to_contain_text("gross is 999.00")
+        assert complaints == []
+
+
 async def test_files_are_uploaded_with_a_result_each(owner, organization, database_url, tmp_path):
     async with browsing(database_url, tmp_path, **DESKTOP) as (page, _, complaints):
         await page.goto("/documents")

@@ -68,11 +68,12 @@ class ListPages:
 
 @dataclass(frozen=True, slots=True)
 class FilterView:
-    """A filter in the form, with the text of its value."""
+    """A filter in the form, with the text of its value. `rest_url` is the list without this filter."""
 
     filter: ListFilter
     value: str
     choices: Sequence[FilterChoice]
+    rest_url: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +183,7 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
         rows,
         count.result(),
         _build_tabs(definition, query, chosen, tabs.result()),
-        _build_filters(definition, query, choices),
+        _build_filters(definition, query, choices, chosen),
         chosen.get("sort", ""),
         views.result(),
         f"/{definition.name}?{urlencode(after)}" if after else None,
@@ -260,20 +261,26 @@ def _build_tabs(
         rest = {key: text for key, text in chosen.items() if key != name}
         rest |= {name: choice.value} if choice.value else {}
         shown = f"{MAX_COUNTED:,}+" if count > MAX_COUNTED else f"{count:,}"
-        url = f"/{definition.name}{'?' if rest else ''}{urlencode(rest)}"
-        tabs.append(ListTab(choice.label, url, shown, str(current) == choice.value))
+        tabs.append(ListTab(choice.label, _build_url(definition, rest), shown, str(current) == choice.value))
     return tabs
 
 
-def _build_filters(definition: ListDefinition, query: ListQuery, choices: Choices) -> list[FilterView]:
+def _build_filters(
+    definition: ListDefinition, query: ListQuery, choices: Choices, chosen: Mapping[str, str]
+) -> list[FilterView]:
     return [
         FilterView(
             each,
             format_value(query.values[each.name]) if each.name in query.values else "",
             (*each.choices, *choices.get(each.name, ())),
+            _build_url(definition, {key: text for key, text in chosen.items() if key != each.name}),
         )
         for each in definition.filters
     ]
+
+
+def _build_url(definition: ListDefinition, chosen: Mapping[str, str]) -> str:
+    return f"/{definition.name}{'?' if chosen else ''}{urlencode(chosen)}"
 
 
 async def export(lists: ListPages, request: Request) -> Response:

@@ -36,14 +36,15 @@ def routes(site: SiteContext) -> list[Route]:
 
 
 async def members_page(
-    site: SiteContext, request: Request, link: str | None = None, error: str = ""
+    site: SiteContext, request: Request, link: str | None = None, error: str = "", invited: str = ""
 ) -> Response:
+    """Show the members; after a link was created, the link and the address of its member."""
     async with site.database.transaction(get_visitor(request).organization) as connection:
         listed = await members.list_all(connection)
     return pages.render_page(
         request,
-        "members.html", 400 if error else 200, members=listed, link=link, error=error, roles=list(Role),
-        now=datetime.now(UTC),
+        "members.html", 400 if error else 200, members=listed, link=link, error=error, invited=invited,
+        roles=list(Role), now=datetime.now(UTC),
     )  # fmt: skip
 
 
@@ -59,7 +60,7 @@ async def add_member(site: SiteContext, request: Request) -> Response:
         )
     except PermanentError as error:
         return await members_page(site, request, error=str(error))
-    return await members_page(site, request, link=await _create_link(site, request, member))
+    return await _show_link(site, request, member)
 
 
 async def change_role(site: SiteContext, request: Request) -> Response:
@@ -72,9 +73,7 @@ async def change_role(site: SiteContext, request: Request) -> Response:
 
 
 async def create_link(site: SiteContext, request: Request) -> Response:
-    return await members_page(
-        site, request, link=await _create_link(site, request, await _get_member(site, request))
-    )
+    return await _show_link(site, request, await _get_member(site, request))
 
 
 async def remove(site: SiteContext, request: Request) -> Response:
@@ -94,9 +93,10 @@ async def _get_member(site: SiteContext, request: Request) -> Member:
     return member
 
 
-async def _create_link(site: SiteContext, request: Request, member: Member) -> str:
+async def _show_link(site: SiteContext, request: Request, member: Member) -> Response:
     token = await sign_in.create_link(site.database, member, actor=get_visitor(request).actor)
-    return sign_in.build_link_url(site.url, token)
+    link = sign_in.build_link_url(site.url, token)
+    return await members_page(site, request, link, invited=member.address)
 
 
 def _read_role(form: dict[str, str]) -> Role:

@@ -5,7 +5,7 @@ import { openViewer } from "./viewer.js";
 const root = document.querySelector(".review-page");
 const fields = [...document.querySelectorAll(".field[data-field]")];
 const form = document.getElementById("fields");
-if (root.hasAttribute("data-open") && form) followTyping(root, form);
+if (root.hasAttribute("data-checked") && form) followTyping(root, form);
 const viewer = openViewer(root, { current: () => current, choose });
 let current = null; // the input that was focused last, which a word of the page is offered for
 
