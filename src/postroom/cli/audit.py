@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from postroom.cli import progress
+from postroom.cli.command_worker import run_worker
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.mailboxes import (
     MailboxCommandContext,
@@ -15,7 +16,7 @@ from postroom.cli.mailboxes import (
     run_command,
 )
 from postroom.cli.options import JsonOption, MailboxArgument
-from postroom.cli.sync import run_sync_worker
+from postroom.model import WorkKind
 
 if TYPE_CHECKING:
     from postroom.flow.mail.audit import AuditFindings
@@ -73,7 +74,7 @@ async def _repair(context: MailboxCommandContext, mailbox: "Mailbox", findings: 
 
     async with context.engine.database.transaction(context.organization) as connection:
         await flow.repair(connection, context.organization, mailbox.id, findings)
-    async with run_sync_worker(context):
+    async with run_worker(context.engine, WorkKind.SYNC):
         await follow_progress(context, mailbox)
 
 

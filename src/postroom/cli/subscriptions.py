@@ -5,8 +5,7 @@ checks are here.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 from uuid import uuid4
@@ -14,6 +13,7 @@ from uuid import uuid4
 import typer
 
 from postroom import interrupts
+from postroom.cli.command_worker import run_worker
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.options import JsonOption
 from postroom.model import ProviderName, WorkKind
@@ -352,7 +352,7 @@ async def _subscribe_mailboxes(
             [WorkRequest(context.organization, WorkKind.SUBSCRIBE, str(mailbox.id)) for mailbox in mailboxes],
         )
     results: list[MailboxSubscriptionResult] = []
-    async with _run_subscribe_worker(context):
+    async with run_worker(context.engine, WorkKind.SUBSCRIBE):
         for mailbox in mailboxes:
             async with context.engine.database.transaction(context.organization) as connection:
                 progress = await subscriptions.get_progress(connection, mailbox.id, WorkKind.SUBSCRIBE)
@@ -366,25 +366,6 @@ async def _subscribe_mailboxes(
             words = verb if ok else progress.error or "timed out; workers will continue"
             results.append(MailboxSubscriptionResult(str(mailbox.id), mailbox.provider, ok, words))
     return results
-
-
-@asynccontextmanager
-async def _run_subscribe_worker(context: SubscriptionCommandContext) -> AsyncGenerator[None]:
-    """Run a worker for subscribe work only, during the block.
-
-    Leases keep it apart from other workers.
-    """
-    from postroom import worker
-
-    stop = asyncio.Event()
-    handlers = {WorkKind.SUBSCRIBE: context.engine.handlers[WorkKind.SUBSCRIBE]}
-    limits = worker.worker_limits(context.engine.settings)
-    running = asyncio.create_task(worker.run(context.engine.database, handlers, limits, stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await running
 
 
 # Output

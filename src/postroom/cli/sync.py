@@ -1,16 +1,16 @@
 """`postroom sync` and `postroom mailboxes backfill`: request a sync, run it, follow its progress.
 
-It runs a worker for syncs only, which `audit` uses too. The sync itself is in `flow.mail.sync`.
+The sync itself is in `flow.mail.sync`.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from postroom.cli.command_worker import run_worker
 from postroom.cli.exit_codes import ExitCode
 from postroom.cli.mailboxes import (
     MailboxCommandContext,
@@ -98,7 +98,7 @@ async def _request_and_follow(
         started_at = await subscriptions.read_clock(connection)
         is_due = await request(context, mailbox, connection)
     if is_due:
-        async with run_sync_worker(context):
+        async with run_worker(context.engine, WorkKind.SYNC):
             state = await follow_progress(context, mailbox)
     else:
         state = await _read_progress(context, mailbox)
@@ -151,22 +151,3 @@ async def _read_progress(context: MailboxCommandContext, mailbox: "Mailbox") -> 
 
     async with context.engine.database.transaction(context.organization) as connection:
         return await sync_progress.get_progress(connection, mailbox.id, WorkKind.SYNC)
-
-
-@asynccontextmanager
-async def run_sync_worker(context: MailboxCommandContext) -> AsyncGenerator[None]:
-    """Run a worker for syncs only, during the block.
-
-    Leases keep it apart from other workers.
-    """
-    from postroom import worker
-
-    stop = asyncio.Event()
-    handlers = {WorkKind.SYNC: context.engine.handlers[WorkKind.SYNC]}
-    limits = worker.worker_limits(context.engine.settings)
-    running = asyncio.create_task(worker.run(context.engine.database, handlers, limits, stop))
-    try:
-        yield
-    finally:
-        stop.set()
-        await running

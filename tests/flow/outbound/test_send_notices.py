@@ -16,8 +16,8 @@ from starlette.routing import Route
 
 from postroom import logs
 from postroom.errors import PermanentError
+from postroom.flow.outbound import backoff, send_notices
 from postroom.flow.outbound import notices as flow
-from postroom.flow.outbound import send_notices
 from postroom.flow.outbound.notices import DestinationInput
 from postroom.flow.outbound.send_notices import NoticeContext
 from postroom.model import Secret, WorkKind
@@ -326,12 +326,12 @@ async def test_failing_destination_backs_off_and_blocks_no_other(
     assert 0 < row.pause_seconds <= send_notices.FIRST_WAIT_SECONDS
     assert len(smtp.accepted) == 1, "the other destination got its notice"
     for _ in range(5):
-        await move_clock(send_notices.LONGEST_WAIT_SECONDS)
+        await move_clock(backoff.LONGEST_WAIT_SECONDS)
         await check()
     attempts = (await shown(database, organization, failing)).attempts
     assert attempts == len(bodies) == 6
     statuses["now"] = 200
-    await move_clock(send_notices.LONGEST_WAIT_SECONDS)
+    await move_clock(backoff.LONGEST_WAIT_SECONDS)
     await check()
     row = await shown(database, organization, failing)
     assert (row.last_error, row.failing_since, row.attempts) == (None, None, 0)

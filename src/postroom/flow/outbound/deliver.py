@@ -24,6 +24,7 @@ from uuid import UUID
 
 from postroom import __version__
 from postroom.errors import TransientError
+from postroom.flow.outbound.backoff import backoff_seconds
 from postroom.flow.outbound.event_bodies import CONTENT_TYPES, build_event_body
 from postroom.model import OrganizationId, Secret, StepResult, WebhookFormat
 from postroom.ports import PostResult
@@ -40,7 +41,6 @@ MAX_WAITING: Final = 5000
 MAX_CONCURRENT: Final = 8
 PROBES: Final = 3
 FIRST_WAIT_SECONDS: Final = 5.0
-LONGEST_WAIT_SECONDS: Final = 6 * 3600.0
 SECRET_PREFIX: Final = "whsec_"  # noqa: S105  # as Standard Webhooks requires
 
 PostFunction = Callable[[str, Mapping[str, str], bytes], Awaitable[PostResult]]
@@ -180,7 +180,11 @@ async def _send_all(context: DeliverContext, batch: _DeliveryBatch) -> _SendResu
         return replace(sent, down=True, whole=False)
     later = [] if sent.refused else await _send_groups(context, batch, rest)
     if sent.refused:
-        later = [item for group in rest for item in _defer(group, _backoff_seconds(group[0].attempts))]
+        later = [
+            item
+            for group in rest
+            for item in _defer(group, backoff_seconds(group[0].attempts, FIRST_WAIT_SECONDS))
+        ]
     behind = [group for group in batch.groups if group[0].entity in batch.held]
     later += [item for group in behind for item in _defer(group, FIRST_WAIT_SECONDS)]
     return _SendResult([*sent.outcomes, *later], down)
@@ -207,7 +211,7 @@ async def _send_group(
         if error is None or given_up:
             outcomes.append(outcome)
             continue
-        wait = _backoff_seconds(item.attempts)
+        wait = backoff_seconds(item.attempts, FIRST_WAIT_SECONDS)
         return [*outcomes, replace(outcome, wait=wait), *_defer(group[number + 1 :], wait, behind=True)]
     return outcomes
 
@@ -228,11 +232,6 @@ def _current_outcome(item: _DeliveryItem) -> DeliveryOutcome:
 
 def _is_first_refusal(outcome: DeliveryOutcome) -> bool:
     return outcome.attempts == 1 and outcome.error is not None
-
-
-def _backoff_seconds(attempts: int) -> float:
-    longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** min(attempts, 20))
-    return longest * random.uniform(0.5, 1)
 
 
 async def _send(context: DeliverContext, batch: _DeliveryBatch, item: _DeliveryItem) -> str | None:

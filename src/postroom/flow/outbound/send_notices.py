@@ -11,7 +11,6 @@ own, so a failing one delays no other.
 """
 
 import json
-import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -20,6 +19,7 @@ from uuid import UUID, uuid4, uuid5
 from postroom import __version__
 from postroom.errors import OperatorError
 from postroom.flow.outbound import notice_bodies
+from postroom.flow.outbound.backoff import backoff_seconds
 from postroom.flow.outbound.notice_bodies import NoticeContent
 from postroom.logs import Log
 from postroom.model import OrganizationId, Secret, StepResult
@@ -34,7 +34,6 @@ from postroom.vault import Sealer
 
 CHECK_SECONDS: Final = 300.0
 FIRST_WAIT_SECONDS: Final = 60.0
-LONGEST_WAIT_SECONDS: Final = 6 * 3600.0
 MAX_CLAIMS: Final = 2
 NO_MAIL_SERVER: Final = "no mail server is configured: set POSTROOM_SMTP_URL and POSTROOM_SMTP_FROM"
 
@@ -73,7 +72,7 @@ async def run(context: NoticeContext, lease: Lease) -> StepResult | None:
     else:
         content = notice_bodies.build_content(due, url=context.url, review_hours=destination.review_hours)
         result = await _send(context, lease.organization, destination, url, content, notice)
-    wait = 0.0 if result.sent else _backoff_seconds(destination.attempts)
+    wait = 0.0 if result.sent else backoff_seconds(destination.attempts, FIRST_WAIT_SECONDS)
     async with work.fenced_transaction(context.database, lease) as connection:
         await notices.record_result(
             connection, destination.id, sent=result.sent, error=result.error, retry_seconds=wait
@@ -100,7 +99,7 @@ async def send_test(
             destination.id,
             sent=result.sent,
             error=result.error,
-            retry_seconds=_backoff_seconds(destination.attempts),
+            retry_seconds=backoff_seconds(destination.attempts, FIRST_WAIT_SECONDS),
         )
     return result
 
@@ -144,11 +143,6 @@ def _build_notice_id(destination: NoticeDestination, due: Sequence[NoticeConditi
 
 def _find_next_check(pause_seconds: float) -> float:
     return min(CHECK_SECONDS, pause_seconds) if pause_seconds > 0 else CHECK_SECONDS
-
-
-def _backoff_seconds(attempts: int) -> float:
-    longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** min(attempts, 20))
-    return longest * random.uniform(0.5, 1)
 
 
 def url_context(organization: OrganizationId, destination: UUID) -> str:

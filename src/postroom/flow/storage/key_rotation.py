@@ -141,36 +141,23 @@ async def _reseal_organization(database: Database, sealer: Sealer, organization:
             rows = await credentials.list_outdated(connection, key_id, after=after, limit=BATCH)
             done += sum([await _reseal_credential(connection, sealer, organization, row) for row in rows])
         if len(rows) < BATCH:
-            done += await _reseal_directories(database, sealer, organization)
-            done += await _reseal_notice_urls(database, sealer, organization)
-            return done + await _reseal_webhooks(database, sealer, organization)
+            return done + await _reseal_other_secrets(database, sealer, organization)
         after = rows[-1].mailbox
 
 
-async def _reseal_directories(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
-    done = 0
+async def _reseal_other_secrets(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
+    """Seal the grants of directories, the secrets of webhooks and the URLs of notices again."""
+    done, key_id = 0, sealer.keys.first().id
     async with database.transaction(organization) as connection:
-        for directory, old in await directories.list_outdated_grants(connection, sealer.keys.first().id):
+        for directory, old in await directories.list_outdated_grants(connection, key_id):
             if new := _try_reseal(sealer, SecretLocation(organization, directory, "grant").context, old):
                 await directories.reseal_grant(connection, directory, new)
                 done += 1
-    return done
-
-
-async def _reseal_webhooks(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
-    done = 0
-    async with database.transaction(organization) as connection:
-        for webhook, old in await webhooks.list_outdated_secrets(connection, sealer.keys.first().id):
+        for webhook, old in await webhooks.list_outdated_secrets(connection, key_id):
             if new := _try_reseal(sealer, deliver.secret_context(organization, webhook), old):
                 await webhooks.update_secret(connection, webhook, new)
                 done += 1
-    return done
-
-
-async def _reseal_notice_urls(database: Database, sealer: Sealer, organization: OrganizationId) -> int:
-    done = 0
-    async with database.transaction(organization) as connection:
-        for destination, old in await notices.list_outdated_urls(connection, sealer.keys.first().id):
+        for destination, old in await notices.list_outdated_urls(connection, key_id):
             if new := _try_reseal(sealer, send_notices.url_context(organization, destination), old):
                 await notices.update_url(connection, destination, new)
                 done += 1
