@@ -6,10 +6,7 @@ Postroom has mirrored everything and was stopped; the simulator still answers.
 import asyncio
 import http.server
 import json
-import os
 import socket
-import subprocess
-import sys
 import threading
 import time
 import urllib.request
@@ -37,7 +34,7 @@ from postroom_chaos.oracle.evidence import (
     ObservedWebhook,
 )
 from postroom_chaos.oracle.leftovers import read_start_ticks
-from scenarios.postroom_process import SOURCES, PostroomProcess, wait_until
+from scenarios.postroom_process import PATIENCE, PostroomProcess, environment, server_launcher, wait_until
 from simulator.driver import Simulation, running
 
 ORGANIZATION = UUID("00000000-0000-4000-8000-000000000001")
@@ -202,14 +199,8 @@ async def _connect(sim: Simulation, database_url: str, home: Path) -> dict[str, 
 
 
 def _command(folder: Path, given: dict[str, str], *arguments: str) -> str:
-    done = subprocess.run(
-        [sys.executable, "-m", "postroom", *arguments],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(SOURCES)} | given,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
+    done = server_launcher().run(arguments, folder, environment(**given), seconds=PATIENCE)
+    assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
 
