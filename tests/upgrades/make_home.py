@@ -41,6 +41,9 @@ LEASE = """
     UPDATE work SET lease_token = gen_random_uuid(), leased_until = now() + interval '1 hour' {leased}
     WHERE id = (SELECT max(id) FROM work)
 """
+FIRST_WITH_RECORD_VERSIONS = 59
+FIRST_WITH_COMMENTS = 60
+FIRST_WITH_NOTICES = 69
 
 
 class OldPostroom:
@@ -115,11 +118,25 @@ def fill(postroom: OldPostroom) -> None:
     postroom("orders", "import", str(postroom.folder / "orders.csv"), "--kind", "contract-note")
     wait_for(lambda: postroom.query(FILLED) == "t", "mail and documents")
     reviews = "SELECT document_id FROM reviews WHERE decided_at IS NULL ORDER BY id"
-    rejected = postroom.query(reviews).splitlines()[0]
+    rejected, *undecided = postroom.query(reviews).splitlines()
     postroom("documents", "reject", rejected, "--reason", "not ours")
+    fill_newer_tables(postroom, undecided[0])
     sender = postroom.query("SELECT lower(from_address) FROM messages WHERE from_address <> '' LIMIT 1")
     postroom("purge", "person", sender, "--yes")
     postroom("mailboxes", "pause", postroom.query("SELECT id FROM mailboxes ORDER BY address DESC LIMIT 1"))
+
+
+def fill_newer_tables(postroom: OldPostroom, document: str) -> None:
+    """Add a correction, a comment and a destination of notices, with a version that has their commands."""
+    schema = read_schema(postroom)
+    if schema >= FIRST_WITH_RECORD_VERSIONS:
+        record = postroom.query("SELECT id FROM records WHERE kind = 'invoice' ORDER BY id LIMIT 1")
+        postroom("records", "correct", record, "--set", "purchase_order=B70496", "--reason", "misread")
+    if schema >= FIRST_WITH_COMMENTS:
+        postroom("documents", "comment", document, "Ask the supplier about the discount.")
+    if schema >= FIRST_WITH_NOTICES:
+        (postroom.folder / "url.txt").write_text("https://chat.example.org/hooks/1")
+        postroom("notices", "add", "slack", "--url-file", str(postroom.folder / "url.txt"))
 
 
 def set_work_states(postroom: OldPostroom) -> None:

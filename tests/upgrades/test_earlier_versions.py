@@ -29,6 +29,14 @@ FILLED = {
     "reviews", "seals", "sessions", "subscriptions", "threads", "transcripts", "verdicts",
     "webhooks", "work",
 }  # fmt: skip
+# Tables that an archive must hold rows of from this schema on.
+FILLED_FROM = {
+    "comments": 64,
+    "corrections": 64,
+    "record_versions": 64,
+    "notice_destinations": 69,
+    "resource_uses": 69,
+}
 
 FIRST_WITH_MACS = 48
 
@@ -56,7 +64,8 @@ def settings(home: Path, url: str) -> dict[str, str]:
 async def test_upgrade_keeps_every_row(schema_number: int, empty_database_url: str):
     async with session(empty_database_url) as connection:
         before = await read_all_rows(connection)
-        assert {table for table in FILLED if not before[table]} == set()
+        filled = FILLED | {table for table, first in FILLED_FROM.items() if schema_number >= first}
+        assert {table for table in filled if not before[table]} == set()
         applied = await migrate(empty_database_url)
         assert [migration.version for migration in applied] == [
             migration.version for migration in list_shipped() if migration.version > schema_number
