@@ -1,9 +1,11 @@
 """Claim and finish, batches of 50: our functions beside the same statements issued by a bare psycopg loop.
 
-Then the cost of idling: queries per poll of a real worker beside 100,000 rows that are not due.
+Then the cost of a busy worker whose steps end one by one while thousands of rows of many organizations are
+due, and the cost of idling: queries per poll of a real worker beside 100,000 rows that are not due.
 """
 
 import asyncio
+import random
 import shutil
 import statistics
 import sys
@@ -12,6 +14,7 @@ import time
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -23,10 +26,13 @@ from postroom.model import OrganizationId, StepResult
 from postroom.store import claim_statement, roles, schema_migrations, work
 from postroom.store.database import open_database
 from postroom.store.embedded import ServerHandle, start_or_join
-from postroom.store.work import FinishedWork, Lease
+from postroom.store.embedded.stale_processes import find_server_processes
+from postroom.store.work import ClaimResult, FinishedWork, Lease
+from sync_environment import cpu_seconds
 
 ROWS, BATCH, ROUNDS = 20_000, 50, 5
 WANTED = 0.8
+BUSY_ROWS, BUSY_SECONDS, BUSY_ORGANIZATIONS, BUSY_SLOTS = 6_000, 8, 400, 16
 
 
 async def fill(owner: psycopg.AsyncConnection, organization: UUID, count: int, *, due: str) -> None:
@@ -105,6 +111,71 @@ async def through_a_worker(owner: psycopg.AsyncConnection, organization: UUID, u
     return ROWS / (time.perf_counter() - begin)
 
 
+async def fill_for_many(owner: psycopg.AsyncConnection) -> None:
+    """Make thousands of rows of many organizations due."""
+    await owner.execute("TRUNCATE work")
+    await owner.execute(
+        """
+        INSERT INTO organizations (id, name)
+        SELECT gen_random_uuid(), 'Busy ' || number FROM generate_series(1, %s) AS number
+        ON CONFLICT DO NOTHING
+        """,
+        [BUSY_ORGANIZATIONS],
+    )
+    await owner.execute(
+        """
+        INSERT INTO work (organization_id, kind, subject, due_at)
+        SELECT id, 'bench', id || ' ' || number, postroom_now() - interval '1 second'
+        FROM organizations CROSS JOIN generate_series(1, %s) AS number
+        """,
+        [BUSY_ROWS // BUSY_ORGANIZATIONS],
+    )
+    await owner.execute("VACUUM ANALYZE work, organizations")
+
+
+async def busy(owner: psycopg.AsyncConnection, server: ServerHandle) -> tuple[float, float, float]:
+    """Rows a second, rows per claim, CPU milliseconds of the server per row. Steps take up to 0.1 seconds."""
+    await fill_for_many(owner)
+    stop, done, claims = asyncio.Event(), 0, 0
+
+    async def step(_lease: Lease) -> StepResult:
+        nonlocal done
+        await asyncio.sleep(random.uniform(0, 0.1))
+        done += 1
+        return StepResult()
+
+    async def counting_claim(*given: Any, **options: Any) -> ClaimResult:
+        nonlocal claims
+        claims += 1
+        return await claim(*given, **options)
+
+    claim, work.claim = work.claim, counting_claim
+    try:
+        async with open_database(server.url, pool_size=8, name="bench", entry_macs=ENTRY_MACS) as database:
+            handlers = {"bench": WorkHandler(step, max_attempts=None)}
+            busy_limits = limits(poll_seconds=5, concurrency=BUSY_SLOTS)
+            running = asyncio.create_task(worker.run(database, handlers, busy_limits, stop))
+            await asyncio.sleep(1)  # its connections are open
+            done, claims, cpu, begin = 0, 0, server_cpu_seconds(server), time.perf_counter()
+            await asyncio.sleep(BUSY_SECONDS)
+            figures = (
+                done / (time.perf_counter() - begin),
+                done / claims,
+                (server_cpu_seconds(server) - cpu) / done * 1000,
+            )
+            stop.set()
+            await running
+    finally:
+        work.claim = claim
+    assert done < BUSY_ROWS / 2, "thousands of rows must be due to the end"
+    return figures
+
+
+def server_cpu_seconds(server: ServerHandle) -> float:
+    """CPU time that the processes of the server have used so far, without those that have ended."""
+    return sum(map(cpu_seconds, find_server_processes(server._home.data)))  # noqa: SLF001
+
+
 def limits(*, poll_seconds: float, concurrency: int = BATCH) -> worker.WorkerLimits:
     return worker.WorkerLimits(
         concurrency=concurrency,
@@ -175,11 +246,16 @@ async def main() -> int:
                 rates["bare"].append(await measure(owner, organization, server.url, bare))
                 rates["ours"].append(await measure(owner, organization, server.url, ours))
             whole = await through_a_worker(owner, organization, server.url)
+            rate, batch, cost = await busy(owner, server)
             idle = await idle_queries(owner, organization, server.url)
     ratio = statistics.median(rates["ours"]) / statistics.median(rates["bare"])
     print(f"bare psycopg loop     {statistics.median(rates['bare']):>9,.0f} rows/s claimed and finished")
     print(f"postroom.store.work   {statistics.median(rates['ours']):>9,.0f} rows/s")
     print(f"through a worker      {whole:>9,.0f} rows/s (a step per row)")
+    print(
+        f"busy, thousands due   {rate:>9,.0f} rows/s, {batch:.1f} rows per claim,"
+        f" {cost:.1f} ms of the server's CPU per row"
+    )
     print(f"ratio to the bare loop {ratio:.2f} (wanted: {WANTED} or better)")
     print(f"idle, 100,000 rows waiting: {idle:.2f} queries per poll and worker (wanted: 1)")
     return 0 if ratio >= WANTED and idle <= 1.1 else 1

@@ -31,7 +31,7 @@ from postroom.logs import Log
 from postroom.model import WorkKind
 from postroom.sqs import SqsQueue
 from postroom.store import sqs_dispatches, work
-from postroom.store.connection import TransactionLimits
+from postroom.store.claim_pace import ClaimPace
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
 from postroom.store.notifier import WORK_CHANNEL
@@ -66,8 +66,6 @@ OUTCOMES: Mapping[type[Exception], WorkOutcome] = {
 
 
 SHORTEST_WAIT_SECONDS = 0.01
-# A busy machine may delay a healthy worker's next statement by this much.
-SHORTEST_IDLE_SECONDS = 5
 EXTEND_ATTEMPTS = 50  # for a locked row, within a sixth of its lease
 RESERVED_FRACTION = 4  # of the slots: only for organizations that run nothing in this worker
 
@@ -93,15 +91,6 @@ def worker_limits(settings: Settings) -> WorkerLimits:
         backoff_max_seconds=settings.backoff_max_seconds,
         wake_by_notify=settings.wake is WakeMode.NOTIFY,
     )
-
-
-def transaction_limits(lease_seconds: float) -> TransactionLimits:
-    """Limits of a worker's database transactions: a frozen worker's locks end before its leases do.
-
-    A lease has at least two thirds of its time left, since it is extended after each third.
-    """
-    seconds = max(lease_seconds / 2, SHORTEST_IDLE_SECONDS)
-    return TransactionLimits(lock_seconds=seconds, idle_seconds=seconds)
 
 
 def find_outcome(error: Exception) -> WorkOutcome:
@@ -184,6 +173,7 @@ class _Worker:
         self.announcement_due = asyncio.Event()
         self.freed = asyncio.Event()
         self.woken = asyncio.Event()
+        self.pace = ClaimPace(limits.concurrency)
         self.finishes = GroupCommit(self._finish)
 
     async def work(self) -> None:
@@ -199,6 +189,7 @@ class _Worker:
 
     async def claim_until_stopped(self) -> None:
         while not self.stop.is_set():
+            await self._wait_for_batch()
             self.freed.clear()
             self.woken.clear()  # before the claim, so that a wake-up during the claim causes another one
             free = self._count_free()
@@ -212,8 +203,15 @@ class _Worker:
                 ended = [self.freed] if self.limits.wake_by_notify or free <= self.reserved else []
                 await self._wait_for(self.woken, *ended, timeout=idle_seconds)
 
+    async def _wait_for_batch(self) -> None:
+        """Wait until the next claim fills several slots, if all were taken."""
+        while not self.stop.is_set() and (seconds := self.pace.seconds_to_wait()):
+            self.freed.clear()
+            await self._wait_for(self.freed, timeout=seconds)
+
     async def _claim(self, free: int) -> float:
         """Claim and start due work. Returns how long to wait before the next claim, 0 if work was found."""
+        self.pace.start_claim()
         try:
             async with self.database.engine() as connection:
                 claim = await work.claim(
@@ -228,6 +226,7 @@ class _Worker:
             log.warning("worker.claim_failed", error=error)
             return self.limits.poll_seconds
         await self._start(claim.leases)
+        self.pace.end_claim(is_full=self._count_free() <= self.reserved)
         if claim.leases:
             return 0
         if claim.next_in is None or not self.limits.wake_by_notify:
@@ -316,6 +315,7 @@ class _Worker:
             await self._write_outcome(lease, error)
         finally:
             self.running.pop(lease, None)
+            self.pace.count_freed()
             self.freed.set()
 
     async def _finish(self, finishes: Sequence[FinishedWork]) -> Sequence[None]:

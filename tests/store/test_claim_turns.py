@@ -9,7 +9,8 @@ import databases
 from postroom import worker
 from postroom.engine import WorkHandler
 from postroom.model import StepResult
-from postroom.store import claim_statement, resource_uses, roles, work
+from postroom.store import claim_pace, claim_statement, resource_uses, roles, work
+from postroom.store.claim_pace import MAX_WAIT_SECONDS, ClaimPace
 from postroom.store.resource_uses import ResourceMeter, ResourceUse
 from postroom.store.work import WorkRequest
 
@@ -131,6 +132,23 @@ class HeldSteps:
         return StepResult()
 
 
+class SteppedSteps(HeldSteps):
+    """Steps that end one by one, as the test lets them."""
+
+    def __init__(self):
+        super().__init__()
+        self.endings = asyncio.Semaphore(0)
+
+    async def run(self, lease):
+        self.started.append(lease.subject)
+        await self.endings.acquire()
+        return StepResult()
+
+
+async def count_rows(owner):
+    return (await (await owner.execute("SELECT count(*) FROM work")).fetchone())[0]
+
+
 @asynccontextmanager
 async def running_workers(database, steps, count=1, **changes):
     given = {"concurrency": 4, "lease_seconds": 60, "poll_seconds": 60, "stop_seconds": 10}
@@ -191,3 +209,60 @@ async def test_old_uses_are_deleted(database, engine, organization, move_clock):
     await move_clock(resource_uses.KEPT_DAYS * 86400 + 600)
     await resource_uses.delete_old(database)
     assert await resource_uses.list_recent(engine, hours=10_000) == []
+
+
+async def test_claims_of_a_full_worker_wait_until_a_batch_of_slots_is_free():
+    now = 0.0
+    pace = ClaimPace(8, clock=lambda: now)
+    pace.start_claim()
+    now = 0.006
+    pace.end_claim(is_full=True)
+    assert pace.seconds_to_wait() == pytest.approx(0.024)
+    pace.count_freed()
+    assert pace.seconds_to_wait() > 0
+    pace.count_freed()
+    assert pace.seconds_to_wait() == 0
+    pace.start_claim()
+    now = 10.0
+    pace.end_claim(is_full=True)
+    assert pace.seconds_to_wait() == pytest.approx(MAX_WAIT_SECONDS)
+    now += MAX_WAIT_SECONDS
+    assert pace.seconds_to_wait() == 0
+
+
+@pytest.mark.parametrize("slots, is_full", [(8, False), (1, True)])
+async def test_a_worker_with_free_slots_or_a_single_one_claims_at_once(slots, is_full):
+    now = 0.0
+    pace = ClaimPace(slots, clock=lambda: now)
+    pace.start_claim()
+    now = 10.0
+    pace.end_claim(is_full=is_full)
+    assert pace.seconds_to_wait() == 0
+
+
+async def test_a_full_worker_fills_the_slots_of_several_ended_steps_with_one_claim(
+    database, owner, organization, monkeypatch
+):
+    """Both steps end between two claims. Without the wait, each of them causes a claim of its own."""
+    monkeypatch.setattr(claim_pace, "MAX_WAIT_SECONDS", PATIENCE)
+    monkeypatch.setattr(claim_pace, "WAIT_FACTOR", 1e9)
+    await flood(owner, organization, 100)
+    steps, batches, claim_work = SteppedSteps(), [], work.claim
+
+    async def counting_claim(*given, **options):
+        result = await claim_work(*given, **options)
+        batches.append(len(result.leases))
+        return result
+
+    monkeypatch.setattr(work, "claim", counting_claim)
+    async with running_workers(database, steps, concurrency=8):
+        await until(lambda: len(steps.started) == 8)
+        for left in (99, 98):
+            steps.endings.release()
+            async with asyncio.timeout(PATIENCE):
+                while await count_rows(owner) != left:  # noqa: ASYNC110
+                    await asyncio.sleep(0.01)
+        await until(lambda: len(steps.started) == 10)
+        assert batches == [8, 2]
+        for _ in range(100):
+            steps.endings.release()

@@ -56,12 +56,12 @@ def work(
 
 
 async def _work(settings: "Settings", url: str) -> None:
-    from postroom import worker
     from postroom.cli import startup
     from postroom.flow.storage import blob_location
+    from postroom.store import work
     from postroom.wiring.engine import open_engine
 
-    size, limits = settings.database_pool_size, worker.transaction_limits(settings.lease_seconds)
+    size, limits = settings.database_pool_size, work.transaction_limits(settings.lease_seconds)
     async with (
         startup.open_when_ready(
             settings, url, "worker", pool_size=size, listeners=2, limits=limits

@@ -20,6 +20,7 @@ from postroom import traces
 from postroom.errors import LeaseLost
 from postroom.model import OrganizationId
 from postroom.store.claim_statement import CLAIM, claim_parameters
+from postroom.store.connection import TransactionLimits
 from postroom.store.database import Connection, Database
 from postroom.store.notifier import WORK_CHANNEL
 
@@ -27,6 +28,17 @@ from postroom.store.notifier import WORK_CHANNEL
 # it loses then, no neighbour caused, and after two more it is not run again.
 SUSPECT_LOST_LEASES = 2
 DEADLY_LOST_LEASES = 4
+# A busy machine may delay a healthy worker's next statement by this much.
+SHORTEST_IDLE_SECONDS = 5
+
+
+def transaction_limits(lease_seconds: float) -> TransactionLimits:
+    """Limits of a worker's database transactions: a frozen worker's locks end before its leases do.
+
+    A lease has at least two thirds of its time left, since it is extended after each third.
+    """
+    seconds = max(lease_seconds / 2, SHORTEST_IDLE_SECONDS)
+    return TransactionLimits(lock_seconds=seconds, idle_seconds=seconds)
 
 
 @dataclass(frozen=True, slots=True)
