@@ -30,6 +30,7 @@ PostroomError
 │   ├── PushRejected            a push does not come from the provider it claims to come from
 │   ├── InvalidField            a value does not fit its field; carries field, row and column
 │   ├── ChecksFailed            a person's values fail checks that were not overridden; carries the checks
+│   ├── SenderQuotaReached      a sender's files use up its quota; they wait for a person
 │   └── UnreadableFile          a file cannot be read within the limits; the message says why
 │       └── PasswordRequired    the file is encrypted, and no password or a wrong one was given
 └── LeaseLost                   another worker may hold the lease; nothing done under it may be committed
@@ -180,6 +181,10 @@ class ChecksFailed(PermanentError):
             " confirm them anyway."
         )
         self.checks = tuple(checks)
+
+
+class SenderQuotaReached(PermanentError):
+    """A sender's files use up its quota: the message is stored, and the file waits for a person."""
 
 
 class UnreadableFile(PermanentError):

@@ -1,6 +1,7 @@
 """`postroom blobs`, and workers that reject another blob location (K3)."""
 
 import json
+from uuid import uuid4
 
 import pytest
 
@@ -77,6 +78,38 @@ def test_doctor_reports_organizations_close_to_the_limit(run, kept, organization
 
 def test_doctor_reports_no_storage_without_a_limit(run, kept):
     assert doctor(run, "storage") is None
+
+
+@pytest.mark.parametrize("quota, state", [(None, None), ("7e-9", "ok"), ("6e-9", "warn")])
+async def test_senders_and_doctor_show_the_use_of_each_sender(run, kept, owner, organization, quota, state):
+    box = uuid4()
+    await owner.execute(
+        """
+        WITH box AS (
+            INSERT INTO mailboxes (organization_id, id, provider, account_id, provider_user_id, address,
+                content_policy)
+            VALUES (%(organization)s, %(box)s, 'gmail', 'a', 'a', 'me@example.com', 'full')
+        ), thread AS (
+            INSERT INTO threads (organization_id, mailbox_id, provider_thread_id)
+            VALUES (%(organization)s, %(box)s, 't') RETURNING id
+        ), message AS (
+            INSERT INTO messages (organization_id, mailbox_id, thread_id, provider_message_id, from_address)
+            SELECT %(organization)s, %(box)s, id, 'm', 'a@sender.example' FROM thread RETURNING id
+        )
+        INSERT INTO attachments (organization_id, message_id, part, media_type, size, sha256)
+        SELECT %(organization)s, message.id, row_number() OVER ()::text, 'text/plain', 3, sha256
+        FROM message, blobs
+        """,
+        {"organization": organization, "box": box},
+    )
+    settings = {"POSTROOM_ORGANIZATION": str(organization)}
+    settings |= {} if quota is None else {"POSTROOM_SENDER_STORAGE_GB": quota}
+    max_bytes = None if quota is None else round(float(quota) * 1e9)
+    shown = json.loads(run("blobs", "senders", "--json", **settings).stdout)
+    assert shown == [{"sender": "sender.example", "used_bytes": 6, "max_bytes": max_bytes}]
+    assert "sender.example" in run("blobs", "senders", **settings).stdout
+    check = doctor(run, "senders", **settings)
+    assert (check and check["state"]) == state
 
 
 async def test_worker_rejects_another_blob_location_until_it_is_adopted(run, owner, tmp_path):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from postroom.model import OrganizationId
     from postroom.ports import BlobStore
     from postroom.store.database import Database
+    from postroom.store.sender_storage import SenderUse
 
 group = typer.Typer(
     name="blobs",
@@ -24,6 +25,7 @@ group = typer.Typer(
     epilog="""\b
 Examples:
   postroom blobs usage
+  postroom blobs senders
   postroom blobs verify
   postroom blobs adopt""",
 )
@@ -98,6 +100,41 @@ def usage(*, json: JsonOption = False) -> None:
     limit = "none" if limit_gb is None else f"{limit_gb:,.2f} GB"
     rows = [(each, f"{size / 1e9:,.2f} GB", limit) for each, size in used]
     output.print_table(("ORGANIZATION", "STORED", "LIMIT"), rows)
+
+
+@group.command(
+    epilog="""\b
+Examples:
+  postroom blobs senders
+  postroom blobs senders --limit 50 --json"""
+)
+def senders(
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many senders to show.")] = 20,
+    json: JsonOption = False,
+) -> None:
+    """Show the senders whose mail stores the most bytes of files, and their quota.
+
+    Set the quota with POSTROOM_SENDER_STORAGE_GB.
+    """
+    from postroom import config
+    from postroom.cli import output, startup
+    from postroom.flow.storage import sender_quota
+
+    async def act(database: "Database", organization: "OrganizationId") -> "list[SenderUse]":
+        return await sender_quota.list_largest(database, organization, limit=limit)
+
+    found = startup.run_for_organization(act)
+    quota_gb = config.load().sender_storage_gb
+    max_bytes = None if quota_gb is None else int(quota_gb * 1e9)
+    if json:
+        output.print_json(
+            [{"sender": each.sender, "used_bytes": each.used_bytes, "max_bytes": max_bytes} for each in found]
+        )
+        return
+    quota = "none" if quota_gb is None else f"{quota_gb:,.2f} GB"
+    rows = [(each.sender or "(none)", f"{each.used_bytes / 1e9:,.2f} GB", quota) for each in found]
+    output.print_table(("SENDER", "STORED", "QUOTA"), rows)
 
 
 @group.command(

@@ -24,7 +24,7 @@ from postroom.documents.sandbox.confinement import Confinement, Measure
 from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import OperatorError, PostroomError, SettingsError, TransientError, UnreadableFile
 from postroom.flow.mailboxes import mailbox_health
-from postroom.flow.storage import blob_location, storage_limit
+from postroom.flow.storage import blob_location, sender_quota, storage_limit
 from postroom.model import MailboxHealth, OrganizationId
 from postroom.store import blobs as stored_blobs
 from postroom.store import health, mailboxes, number_source, parked_work, roles, schema_migrations
@@ -213,6 +213,8 @@ def check_database(settings: Settings) -> Iterator[DoctorCheck]:
                 yield interrupts.run_async(check_blobs(settings, url))
                 if (storage_use := interrupts.run_async(check_storage(settings, url))) is not None:
                     yield storage_use
+                if (senders := interrupts.run_async(check_senders(settings, url))) is not None:
+                    yield senders
                 yield interrupts.run_async(check_mailboxes(settings, url))
                 if (notices := interrupts.run_async(notice_checks.check_notices(settings, url))) is not None:
                     yield notices
@@ -341,6 +343,24 @@ async def check_storage(settings: Settings, url: str) -> DoctorCheck | None:
     is_full = any(size >= max_bytes for _, size in used)
     state = DoctorCheckState.FAIL if is_full else DoctorCheckState.WARN
     return DoctorCheck("storage", state, f"{', '.join(close)} {limit}", storage_limit.REMEDY)
+
+
+async def check_senders(settings: Settings, url: str) -> DoctorCheck | None:
+    """Report how many senders have used up their storage quota, if there is one. It names none of them."""
+    if settings.sender_storage_gb is None:
+        return None
+    async with open_process_database(settings, url, "doctor") as opened:
+        full = await sender_quota.count_full(opened, int(settings.sender_storage_gb * 1e9))
+    quota = f"quota of {settings.sender_storage_gb:,.2f} GB"
+    if not full:
+        return DoctorCheck("senders", DoctorCheckState.OK, f"every sender is below its {quota}")
+    found = f"senders that have used up their {quota}: {full}. New files of their mail are not stored"
+    return DoctorCheck(
+        "senders",
+        DoctorCheckState.WARN,
+        found,
+        f"See `postroom blobs senders` and `postroom failures list`. {sender_quota.REMEDY}",
+    )
 
 
 async def check_mailboxes(settings: Settings, url: str) -> DoctorCheck:

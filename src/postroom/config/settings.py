@@ -195,6 +195,12 @@ class Settings(ServerSettings):
         None,
         gt=0,
     )
+    sender_storage_gb: float | None = setting(
+        "Gigabytes of files that mail from one sender may store in an organization. Default: no limit",
+        "a number above 0",
+        None,
+        gt=0,
+    )
     keep_events_days: float = setting(
         "Days that events stay in the feed of pages, webhooks and API clients",
         "a number from 1 to 3650",

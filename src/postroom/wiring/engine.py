@@ -136,6 +136,7 @@ def _build_sync_context(
         intake=partial(intake.take_in, pipelines),
         covers_sender=partial(screen.covers_sender, pipelines),
         kept_days=_build_retention_periods(settings).messages,
+        sender_quota=storage.build_sender_quota(settings, subscribing.database),
     )
 
 

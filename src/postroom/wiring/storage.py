@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from postroom.blobs import DiskBlobStore
 from postroom.config import Settings
 from postroom.documents.pipelines import Pipelines
+from postroom.flow.storage.sender_quota import SenderQuota
 from postroom.flow.storage.storage_limit import LimitedBlobStore
 from postroom.ports import Archive, BlobStore, WatchedFolder
 from postroom.store.database import Database
@@ -29,6 +30,12 @@ def build_limited_blob_store(settings: Settings, database: Database) -> BlobStor
     if settings.organization_storage_gb is None:
         return store
     return LimitedBlobStore(store, database, int(settings.organization_storage_gb * 1e9))
+
+
+def build_sender_quota(settings: Settings, database: Database) -> SenderQuota | None:
+    if settings.sender_storage_gb is None:
+        return None
+    return SenderQuota(database, int(settings.sender_storage_gb * 1e9))
 
 
 def build_archive(settings: Settings) -> Archive | None:

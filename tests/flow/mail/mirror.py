@@ -25,8 +25,9 @@ class MemoryBlobs:
         if isinstance(content, AsyncIterable):
             content = b"".join([piece async for piece in content])
         digest = sha256(content).digest()
+        created = digest not in self.kept
         self.kept[digest] = content
-        return Blob(digest, len(content), created=True)
+        return Blob(digest, len(content), created=created)
 
 
 @dataclass

@@ -21,9 +21,19 @@ REMEDY: Final = "Raise POSTROOM_ORGANIZATION_STORAGE_GB, shorten the retention, 
 
 
 @dataclass(slots=True)
-class _StorageUse:
-    used_bytes: int
-    measured_at: float
+class StorageUse:
+    """Bytes as measured, plus what this process has stored since."""
+
+    used_bytes: int = 0
+    measured_at: float = field(default_factory=time.monotonic)
+
+    @property
+    def is_outdated(self) -> bool:
+        return time.monotonic() - self.measured_at > MEASURE_SECONDS
+
+    def add(self, blob: Blob) -> None:
+        if blob.created:
+            self.used_bytes += blob.size
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,7 @@ class LimitedBlobStore:
     store: BlobStore
     database: Database
     max_bytes: int
-    _uses: dict[OrganizationId, _StorageUse] = field(default_factory=dict[OrganizationId, _StorageUse])
+    _uses: dict[OrganizationId, StorageUse] = field(default_factory=dict[OrganizationId, StorageUse])
 
     async def put(self, organization: OrganizationId, content: Content) -> Blob:
         """Raises OperatorError at the limit: syncs and uploads wait, and nothing is lost."""
@@ -44,15 +54,14 @@ class LimitedBlobStore:
                 f" {self.max_bytes / 1e9:,.2f} GB. New files wait, and nothing is lost. {REMEDY}"
             )
         blob = await self.store.put(organization, content)
-        if blob.created:
-            use.used_bytes += blob.size
+        use.add(blob)
         return blob
 
-    async def _measure(self, organization: OrganizationId) -> _StorageUse:
+    async def _measure(self, organization: OrganizationId) -> StorageUse:
         use = self._uses.get(organization)
-        if use is None or time.monotonic() - use.measured_at > MEASURE_SECONDS:
+        if use is None or use.is_outdated:
             async with self.database.transaction(organization) as connection:
-                use = _StorageUse(await blobs.sum_sizes(connection), time.monotonic())
+                use = StorageUse(await blobs.sum_sizes(connection))
             self._uses[organization] = use
         return use
 

@@ -217,7 +217,11 @@ def _plan_next_attempts(fetched_page: FetchedPage, stored: set[str]) -> None:
     """
     unreadable = fetched_page.unreadable
     again = [
-        replace(each, scope=None, wait=get_retry_wait(fetched_page.attempts(each.message)))
+        replace(
+            each,
+            scope=None,
+            wait=None if each.wait is None else get_retry_wait(fetched_page.attempts(each.message)),
+        )
         for each in fetched_page.failures
         if each.message not in unreadable
     ]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
-from postroom.errors import InvalidGrant, PermanentError, TokenRejected, TransientError
+from postroom.errors import InvalidGrant, PermanentError, SenderQuotaReached, TokenRejected, TransientError
 from postroom.flow.documents import screen
 from postroom.flow.mail.sync import content_filter
 from postroom.flow.mail.sync.message_state import from_row, is_newer
@@ -420,7 +420,9 @@ async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[
             try:
                 if not await _is_allowed(sync_run, fetched.key, attachment):
                     continue
+                use = await sync_run.context.measure_sender(sync_run.mailbox, fetched, attachment)
                 blob, head = await _store_bytes(sync_run, fetched.key, attachment)
+                use.add(blob)
                 blobs.append(blob)
                 sha256 = blob.sha256
                 detected[sha256] = screen.detect_type(head)
@@ -428,7 +430,8 @@ async def _prepare_message(sync_run: SyncRun, fetched: FetchedMessage) -> tuple[
                 raise
             except (PermanentError, TransientError) as error:
                 subject = attachment_subject(fetched.key, attachment.part)
-                failures.append(Failure("attachment", subject, str(error), RETRY_WAITS[0]))
+                wait = None if isinstance(error, SenderQuotaReached) else RETRY_WAITS[0]
+                failures.append(Failure("attachment", subject, str(error), wait))
         attachments.append((replace(attachment, content=None), sha256))
     written = content_filter.add_file_names(
         content_filter.filter_content(fetched.content, policy), [attachment for attachment, _ in attachments]

@@ -9,8 +9,11 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from postroom.flow.mail.sync import content_filter
+from postroom.flow.storage.sender_quota import SenderQuota
+from postroom.flow.storage.storage_limit import StorageUse
 from postroom.model import (
     ContentPolicy,
+    FetchedMessage,
     FolderRole,
     MailboxId,
     MessageContent,
@@ -46,12 +49,22 @@ class SyncContext:
     covers_sender: CoverageFunction
     intake: IntakeFunction | None = None
     kept_days: Mapping[ContentPolicy, float | None] = field(default_factory=dict[ContentPolicy, float | None])
+    sender_quota: SenderQuota | None = None
 
     def filter_attachments(self, mailbox: Mailbox, content: MessageContent) -> list[RemoteAttachment]:
         """The attachments that the policy stores, or may store once their first bytes are known."""
         sender = content.sender.address if content.sender else ""
         is_covered = self.covers_sender(mailbox.address, sender)
         return content_filter.filter_attachments(content, mailbox.policy, is_covered=is_covered)
+
+    async def measure_sender(
+        self, mailbox: Mailbox, fetched: FetchedMessage, attachment: RemoteAttachment
+    ) -> StorageUse:
+        """The bytes that the sender's files use. Raises SenderQuotaReached if its quota is used up."""
+        if self.sender_quota is None:
+            return StorageUse()
+        sender = fetched.content.sender.address if fetched.content.sender else ""
+        return await self.sender_quota.check(mailbox, sender, fetched.key, attachment.part)
 
     def oldest_kept(self, policy: ContentPolicy, now: datetime) -> datetime | None:
         """The start of the retention period: older mail is not fetched. None: keep everything."""
