@@ -161,6 +161,7 @@ UNDESCRIBED_OPERATIONS = (
     Operation("GET", _USER + "/mailboxSettings/{setting}", "value"),
     Operation("GET", _CATEGORIES, "outlookCategory", many=True),
     Operation("POST", _CATEGORIES, "outlookCategory"),
+    Operation("GET", _CATEGORIES + "/$count"),
     Operation("GET", _CATEGORIES + "/{category-id}", "outlookCategory"),
     Operation("PATCH", _CATEGORIES + "/{category-id}", "outlookCategory"),
     Operation("DELETE", _CATEGORIES + "/{category-id}"),

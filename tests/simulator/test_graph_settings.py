@@ -110,3 +110,4 @@ def test_all_default_categories_can_be_deleted(user):
     for one in user.get("outlook/masterCategories")["value"]:
         assert user.request("DELETE", f"outlook/masterCategories/{one['id']}").status_code == 204
     assert user.get("outlook/masterCategories")["value"] == []
+    assert user.request("GET", "outlook/masterCategories/$count").text == "0"

@@ -5,6 +5,7 @@ RFC 9110, section 15.6.2, defines 501. Which endpoints the providers have:
 "Gmail API", https://developers.google.com/workspace/gmail/api/reference/rest
 """
 
+import re
 from pathlib import Path
 
 import httpx2
@@ -33,9 +34,8 @@ def test_what_a_gmail_filter_cannot_do_says_so(sim, google, address):
 @pytest.mark.parametrize(
     "method, path",
     [
-        ("POST", "messages/{}/microsoft.graph.unsubscribe"),
-        ("POST", "mailFolders/inbox/messages/{}/markAsJunk"),
         ("PUT", "messages/{}/$value"),
+        ("DELETE", "mailFolders/inbox/messages/{}/$value"),
         ("GET", "presence"),
         ("GET", "outlook/supportedLanguages"),
         ("GET", "calendar/events"),
@@ -87,10 +87,13 @@ def test_what_only_beta_has_says_so_and_is_unknown_to_v1(sim, microsoft, address
         assert "mailsim" not in user.expect_error(400, f"{sim.http}/beta/{path}")["message"]
 
 
+GENERATED = Path(msgraph.__file__).parent / "generated"
+
+
 def list_names(folder: str) -> list[str]:
     """List the path segments that Microsoft's client has in a folder of its generated code."""
-    generated = Path(msgraph.__file__).parent / "generated" / folder
-    names = [entry.name for entry in generated.iterdir() if entry.is_dir() and "_with_" not in entry.name]
+    entries = (GENERATED / folder).iterdir()
+    names = [entry.name for entry in entries if entry.is_dir() and "_with_" not in entry.name]
     return [name.replace("_", "") for name in names if name not in {"item", "models", "__pycache__"}]
 
 
@@ -101,6 +104,69 @@ def test_every_path_of_microsofts_client_is_simulated_or_says_so(sim, microsoft,
     unknown = [path for path in paths if "Resource not found" in user.request("GET", path).text]
     assert len(paths) > 100
     assert unknown == []
+
+
+@pytest.mark.parametrize(
+    "path, folder",
+    [
+        ("/users", "users"),
+        ("/users/me@example.com", "users/item"),
+        ("/users/$count", "users/count"),
+        ("/users/delta", "users/delta"),
+        ("/users/getByIds", "users/get_by_ids"),
+        ("/users/validateProperties", "users/validate_properties"),
+        ("/users/getAvailableExtensionProperties", "users/get_available_extension_properties"),
+        ("/groups", "groups"),
+        ("/groups/0", "groups/item"),
+        ("/groups/$count", "groups/count"),
+        ("/groups/delta()", "groups/delta"),
+        ("outlook", "users/item/outlook"),
+        ("outlook/masterCategories", "users/item/outlook/master_categories"),
+        ("outlook/masterCategories/0", "users/item/outlook/master_categories/item"),
+        ("outlook/supportedLanguages", "users/item/outlook/supported_languages"),
+        ("outlook/supportedTimeZones()", "users/item/outlook/supported_time_zones"),
+        (
+            "outlook/supportedTimeZones(TimeZoneStandard=microsoft.graph.timeZoneStandard'Iana')",
+            "users/item/outlook/supported_time_zones_with_time_zone_standard",
+        ),
+    ],
+)
+def test_methods_that_graph_does_not_have_are_not_allowed(sim, microsoft, address, path, folder):
+    """The methods are those of Microsoft's client, which is generated from the description of v1.0.
+
+    "outlookUser resource type", https://learn.microsoft.com/graph/api/resources/outlookuser
+    "user resource type", https://learn.microsoft.com/graph/api/resources/user
+    "group resource type", https://learn.microsoft.com/graph/api/resources/group
+    """
+    user = microsoft.connect(sim, address, "MailboxSettings.ReadWrite")
+    (builder,) = (GENERATED / folder).glob("*_request_builder.py")
+    described = set(re.findall(r"async def (get|post|put|patch|delete)\(", builder.read_text("utf-8")))
+    assert described
+    for method in ("get", "post", "put", "patch", "delete"):
+        answer = user.request(method.upper(), path, json={})
+        assert (answer.status_code != 405) == (method in described), (method, answer.text)
+
+
+def test_actions_of_beta_are_called_with_post_only(sim, microsoft, address):
+    """Follows "message: markAsJunk", https://learn.microsoft.com/graph/api/message-markasjunk?view=graph-rest-beta"""
+    user = microsoft.connect(sim, address, messages=1)
+    path = (
+        f"me/mailFolders/inbox/messages/{user.get('messages')['value'][0]['id']}/microsoft.graph.markAsJunk"
+    )
+    user.expect_error(501, f"{sim.http}/beta/{path}", "POST")
+    user.expect_error(405, f"{sim.http}/beta/{path}", "GET")
+    assert "Resource not found" in user.expect_error(400, f"/{path}", "POST")["message"]
+
+
+def test_names_below_outlook_that_graph_does_not_have_get_graphs_own_error(sim, microsoft, address):
+    """Follows "outlookUser resource type", of v1.0 and of beta, which has more names:
+
+    https://learn.microsoft.com/graph/api/resources/outlookuser
+    """
+    user = microsoft.connect(sim, address)
+    for path in ("nothing", "masterCategories/0/nothing", "taskFolders", "supportedLanguages/0/nothing"):
+        assert "Resource not found" in user.expect_error(400, f"outlook/{path}")["message"]
+    user.expect_error(501, f"{sim.http}/beta/me/outlook/taskFolders")
 
 
 def test_parts_of_a_batch_say_it_too(sim, microsoft, address):
@@ -136,11 +202,11 @@ def test_each_endpoint_is_logged_once(start, google, microsoft):
     for _ in range(2):
         gmail.request("GET", "/admin/directory/v1/customers")
     for message in outlook.get("messages")["value"]:
-        outlook.expect_error(501, f"messages/{message['id']}/unsubscribe", "POST")
+        outlook.expect_error(501, f"messages/{message['id']}/$value", "PUT")
         part = {"id": "1", "method": "GET", "url": "/me/presence"}
         outlook.post("/$batch", {"requests": [part]}, 200)
     lines = sim.process.read_output()[1].splitlines()
     assert len(lines) == 3
     assert "GET /admin/directory/v1/customers" in lines[0]
-    assert "POST /v1.0/*/messages/*/unsubscribe" in lines[1]
+    assert "PUT /v1.0/*/messages/*/$value" in lines[1]
     assert "GET /v1.0/*/presence" in lines[2]

@@ -101,6 +101,7 @@ _SETTINGS_ROUTES = (
 _CATEGORY_ROUTES = (
     make_route("GET", "M", "masterCategories.list", "settings", master_categories.list_page),
     make_route("POST", "M", "masterCategories.create", "settings write", master_categories.create),
+    make_route("GET", "M/$count", "masterCategories.count", "settings", master_categories.count),
     make_route("GET", "M/*", "masterCategories.get", "settings", master_categories.get),
     make_route("PATCH", "M/*", "masterCategories.update", "settings write", master_categories.update),
     make_route("DELETE", "M/*", "masterCategories.delete", "settings write", master_categories.delete),

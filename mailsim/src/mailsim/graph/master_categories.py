@@ -34,6 +34,10 @@ async def list_page(call: GraphCall) -> GraphResponse:
     )
 
 
+async def count(call: GraphCall) -> GraphResponse:
+    return GraphResponse(200, str(len(_get_categories(call))).encode(), "text/plain")
+
+
 async def get(call: GraphCall) -> GraphResponse:
     return _entity_response(call, _find(call), 200)
 

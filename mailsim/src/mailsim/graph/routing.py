@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from mailsim.graph.authorization import RequiredPermission
 from mailsim.graph.errors import bad_request, method_not_allowed, no_such_path, not_simulated
 from mailsim.graph.request import GraphCall, GraphResponse
-from mailsim.graph.unsimulated import is_directory_function, is_unsimulated
+from mailsim.graph.unsimulated import get_unsimulated_methods, is_directory_function
 
 RouteHandler = Callable[[GraphCall], Awaitable[GraphResponse]]
 _KEYED = re.compile(r"([\w.$]+)\((.*)\)", re.DOTALL)
@@ -82,18 +82,20 @@ class RouteTable:
         """Return the route and the values of its variable segments."""
         parts = split_path(path)
         lowered = [name.lower().removeprefix("microsoft.graph.") for name in parts]
-        if is_directory_function(lowered):
-            raise not_simulated(method, path)
+        is_function = is_directory_function(lowered)
         path_exists = False
         for route in self._by_length.get(len(parts), []):
+            if is_function and "*" in route.pattern:
+                continue
             pairs = zip(route.pattern, lowered, strict=True)
             if all(expected in {"*", name} for expected, name in pairs):
                 if route.method == method:
                     pairs = zip(route.pattern, parts, strict=True)
                     return route, tuple(name for expected, name in pairs if expected == "*")
                 path_exists = True
-        if is_unsimulated(method, lowered, version):
+        unsimulated = get_unsimulated_methods(lowered, version)
+        if method in unsimulated:
             raise not_simulated(method, path)
-        if path_exists:
+        if path_exists or unsimulated:
             raise method_not_allowed(method)
         raise no_such_path(parts[-1][:100] if parts else "")

@@ -1,17 +1,21 @@
 """The endpoints and user properties that Microsoft Graph has and mailsim does not simulate. They answer 501.
 
-Mail is listed operation by operation, everything else by the first name of its path. Paths that Graph does
-not have either get Graph's own error.
+Mail, `outlook`, and users and groups themselves are listed operation by operation, everything else by the
+first name of its path. Paths and methods that Graph does not have either get Graph's own error.
 """
 
-from collections.abc import Sequence
-
-_MESSAGE_OPERATIONS = {
-    "markasjunk": "POST",
-    "markasnotjunk": "POST",
-    "unsubscribe": "POST",
-    "$value": "PUT DELETE",
+_NONE: frozenset[str] = frozenset()
+_GET, _POST = frozenset({"GET"}), frozenset({"POST"})
+_EVERY_METHOD = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+# In the place of the id of a user or group.
+_DIRECTORY_FUNCTIONS = {
+    "$count": _GET,
+    "delta": _GET,
+    "getavailableextensionproperties": _POST,
+    "getbyids": _POST,
+    "validateproperties": _POST,
 }
+_OUTLOOK_FUNCTIONS = frozenset({"supportedlanguages", "supportedtimezones"})
 _USER_SEGMENTS = frozenset(
     {
         "activities", "adhoccalls", "agreementacceptances", "appcatalogs", "approleassignments",
@@ -24,7 +28,7 @@ _USER_SEGMENTS = frozenset(
         "getmanagedapppolicies", "getmanageddeviceswithappfailures", "getmembergroups", "getmemberobjects",
         "insights", "joinedteams", "licensedetails", "managedappregistrations", "manageddevices", "manager",
         "memberof", "notes", "oauth2permissiongrants", "onenote", "onlinemeetings",
-        "onpremisessyncbehavior", "outlook", "owneddevices", "ownedobjects", "people", "permissiongrants",
+        "onpremisessyncbehavior", "owneddevices", "ownedobjects", "people", "permissiongrants",
         "photo", "photos", "planner", "presence", "registereddevices", "reminderview",
         "removealldevicesfrommanagement", "reprocesslicenseassignment", "restore",
         "retryserviceprovisioning", "revokesigninsessions", "scopedrolememberof",
@@ -51,7 +55,8 @@ _TOP_SEGMENTS = frozenset(
 )  # fmt: skip
 
 # What only the version `beta` has.
-_BETA_MESSAGE_SEGMENTS = frozenset({"mentions", "reportmessage"})
+_BETA_MESSAGE_ACTIONS = frozenset({"markasjunk", "markasnotjunk", "reportmessage", "unsubscribe"})
+_BETA_OUTLOOK_SEGMENTS = frozenset({"taskfolders", "taskgroups", "tasks"})
 _BETA_FOLDER_SEGMENTS = frozenset({"operations", "updateallmessagesreadstate", "userconfigurations"})
 _BETA_USER_SEGMENTS = frozenset(
     {
@@ -120,30 +125,60 @@ BETA_PROPERTIES = {
 }
 
 
-def is_directory_function(parts: Sequence[str]) -> bool:
+def is_directory_function(parts: list[str]) -> bool:
     """Return whether a path ends in a function of Graph that looks like the ID of an object."""
-    return len(parts) == 2 and parts[0] in {"users", "groups"} and parts[1] == "delta"
+    return len(parts) == 2 and parts[0] in {"users", "groups"} and parts[1] in _DIRECTORY_FUNCTIONS
 
 
-def is_unsimulated(method: str, parts: Sequence[str], version: str) -> bool:
-    """Return whether Graph has this endpoint. `parts` are in lower case, and begin with `users` for `me`."""
+def get_unsimulated_methods(parts: list[str], version: str) -> frozenset[str]:
+    """Return the methods that Graph has on a path and mailsim has not.
+
+    `parts` are in lower case, and begin with `users` for `me`.
+    """
     beta = version == "beta"
     if not parts:
-        return method == "GET"  # the service document
+        return _GET  # the service document
+    if parts[0] in {"users", "groups"} and len(parts) <= 2:
+        return _get_directory_methods(parts)
     if parts[0] != "users":
-        return parts[0] in _TOP_SEGMENTS or (beta and parts[0] in _BETA_TOP_SEGMENTS)
-    if len(parts) <= 2:
-        return method in {"POST", "PATCH", "DELETE"}
-    rest = list(parts[2:])
+        known = parts[0] in _TOP_SEGMENTS or (beta and parts[0] in _BETA_TOP_SEGMENTS)
+        return _EVERY_METHOD if known else _NONE
+    rest = parts[2:]
+    if rest[0] in {"mailfolders", "messages"}:
+        return _get_mail_methods(rest, beta=beta)
+    if rest[0] == "outlook":
+        return _get_outlook_methods(rest[1:], beta=beta)
+    known = rest[0] in _USER_SEGMENTS or (beta and rest[0] in _BETA_USER_SEGMENTS)
+    return _EVERY_METHOD if known else _NONE
+
+
+def _get_directory_methods(parts: list[str]) -> frozenset[str]:
+    if is_directory_function(parts):
+        return _DIRECTORY_FUNCTIONS[parts[1]]
+    return _POST if len(parts) == 1 else frozenset({"PATCH", "DELETE"})
+
+
+def _get_mail_methods(rest: list[str], *, beta: bool) -> frozenset[str]:
     if rest[0] == "mailfolders":
         if rest[2:] == ["childfolders", "delta"]:
-            return method == "GET"
+            return _GET
         if beta and len(rest) > 2 and rest[2] in _BETA_FOLDER_SEGMENTS:
-            return True
+            return _EVERY_METHOD
         if len(rest) > 3 and rest[2] == "messages":
             rest = rest[2:]
-    if rest[0] == "messages":
-        if beta and len(rest) > 2 and rest[2] in _BETA_MESSAGE_SEGMENTS:
-            return True
-        return len(rest) == 3 and method in _MESSAGE_OPERATIONS.get(rest[2], "").split()
-    return rest[0] in _USER_SEGMENTS or (beta and rest[0] in _BETA_USER_SEGMENTS)
+    if rest[0] != "messages" or len(rest) < 3:
+        return _NONE
+    if beta and rest[2] == "mentions":
+        return _EVERY_METHOD
+    if rest[2:] == ["$value"]:
+        return frozenset({"PUT", "DELETE"})
+    return _POST if beta and len(rest) == 3 and rest[2] in _BETA_MESSAGE_ACTIONS else _NONE
+
+
+def _get_outlook_methods(rest: list[str], *, beta: bool) -> frozenset[str]:
+    if not rest:
+        return _GET
+    if beta and rest[0] in _BETA_OUTLOOK_SEGMENTS:
+        return _EVERY_METHOD
+    # supportedTimeZones has an argument in parentheses, which is a part of its own.
+    return _GET if rest[0] in _OUTLOOK_FUNCTIONS and len(rest) <= 2 else _NONE
