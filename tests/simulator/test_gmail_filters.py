@@ -6,6 +6,7 @@ Follows the discovery document `gmail:v1`.
 """
 
 import base64
+import io
 from contextlib import closing
 
 import httplib2
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import BestAvailableEncryption
 from google.oauth2.credentials import Credentials
 from google_auth_httplib2 import AuthorizedHttp
 from googleapiclient.discovery import build
-from googleapiclient.http import MediaInMemoryUpload
+from googleapiclient.http import MediaIoBaseUpload
 
 from mailsim.samples import signed_messages
 from simulator.google_user import FULL, SCOPE, make_message
@@ -210,21 +211,52 @@ def test_wrong_pieces_of_an_upload_are_rejected(user):
     user.expect_error(401, path, "POST", params=params, headers={"authorization": "Bearer x"})
 
 
-def test_googles_client_uploads_in_pieces(sim, user):
-    raw = make_message(To=user.address, body="y" * (2 * CHUNK))
-
-    def make_media():
-        return MediaInMemoryUpload(raw, mimetype="message/rfc822", chunksize=CHUNK, resumable=True)
-
+@pytest.fixture
+def client(sim, user):
+    """The resource `users` of Google's client."""
     # The client uploads over TLS, whatever the endpoint is. `build_http` treats 308 in the same way.
     transport = httplib2.Http(ca_certs=sim.ca)
     transport.redirect_codes = transport.redirect_codes - {308}
     with closing(AuthorizedHttp(Credentials(user.tokens["access_token"]), transport)) as http:
         options = {"api_endpoint": sim.https}
-        drafts = (
-            build("gmail", "v1", http=http, client_options=options, static_discovery=True).users().drafts()
-        )
-        draft = drafts.create(userId="me", media_body=make_media()).execute()
-        assert user.raw(draft["message"]["id"]) == raw
-        sent = drafts.send(userId="me", body={"id": draft["id"]}, media_body=make_media()).execute()
+        yield build("gmail", "v1", http=http, client_options=options, static_discovery=True).users()
+
+
+def make_media(raw):
+    return MediaIoBaseUpload(io.BytesIO(raw), mimetype="message/rfc822", chunksize=CHUNK, resumable=True)
+
+
+def test_googles_client_uploads_a_draft_in_pieces(user, client):
+    raw = make_message(To=user.address, body="y" * (2 * CHUNK))
+    draft = client.drafts().create(userId="me", media_body=make_media(raw)).execute()
+    assert user.raw(draft["message"]["id"]) == raw
+    sent = client.drafts().send(userId="me", body={"id": draft["id"]}, media_body=make_media(raw)).execute()
     assert "SENT" in sent["labelIds"]
+
+
+@pytest.mark.parametrize(
+    "method, metadata, labels",
+    [
+        ("insert", {"labelIds": ["STARRED"]}, {"STARRED"}),
+        ("import_", {"labelIds": ["STARRED", "INBOX"]}, {"STARRED", "INBOX"}),
+        ("send", {}, {"SENT"}),
+    ],
+)
+def test_googles_client_uploads_a_message_in_pieces(user, client, method, metadata, labels):
+    """Follows "Upload attachments", https://developers.google.com/workspace/gmail/api/guides/uploads"""
+    raw = make_message(
+        From=user.address,
+        To="x@example.org",
+        Date="Sun, 01 Mar 2026 00:00:00 +0000",
+        Message_ID="<a@example.com>",
+        body="y" * (2 * CHUNK),
+    )
+    upload = getattr(client.messages(), method)(userId="me", body=metadata, media_body=make_media(raw))
+    progress, message = upload.next_chunk()
+    received = []
+    while message is None:
+        received.append(progress.resumable_progress)
+        progress, message = upload.next_chunk()
+    assert received == [CHUNK, 2 * CHUNK]
+    assert labels <= set(message["labelIds"])
+    assert user.raw(message["id"]) == raw
