@@ -1,4 +1,9 @@
-"""Message rules over Graph, and their effect on arriving mail."""
+"""Message rules over Graph, and their effect on arriving mail.
+
+"messageRule resource type", https://learn.microsoft.com/graph/api/resources/messagerule
+"messageRulePredicates resource type", https://learn.microsoft.com/graph/api/resources/messagerulepredicates
+"messageRuleActions resource type", https://learn.microsoft.com/graph/api/resources/messageruleactions
+"""
 
 from email.message import EmailMessage
 
@@ -139,7 +144,11 @@ def test_invalid_rules_are_refused(user, status, body):
 
 
 def test_only_the_inbox_has_rules(user):
+    """Documented in the messageRule resource. The error for other folders is an inference."""
     user.expect_error(400, "mailFolders/archive/messageRules")
+    child = user.post("mailFolders/inbox/childFolders", {"displayName": "Invoices"})
+    user.expect_error(400, f"mailFolders/inbox/childFolders/{child['id']}/messageRules")
+    user.expect_error(400, f"mailFolders/inbox/childFolders/{child['id']}/messageRules", "POST", json={})
 
 
 @pytest.mark.parametrize("action", ["moveToFolder", "copyToFolder"])

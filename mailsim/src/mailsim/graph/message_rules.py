@@ -51,6 +51,8 @@ _OTHER_ACTIONS = frozenset({"forwardAsAttachmentTo", "forwardTo", "permanentDele
 
 def _get_rules(call: GraphCall) -> dict[str, dict[str, Any]]:
     if folders.find(call, call.names[0]).key != "inbox":
+        # An inference: Microsoft documents rules of the Inbox only, and no error for other folders.
+        # "messageRule resource type", https://learn.microsoft.com/graph/api/resources/messagerule
         raise bad_request("Only the Inbox has message rules.", "ErrorInvalidOperation")
     return call.graph.profile(call.mailbox).rules
 
