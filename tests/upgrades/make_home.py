@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from postroom.store.embedded import binaries
+from postroom.store.embedded import binaries, database_home
 
 MESSAGES = 40
 DEMO = (
@@ -108,6 +108,15 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     process.wait(120)
 
 
+def wait_for_server_stop(postroom: OldPostroom) -> None:
+    """Wait for the supervisor: it creates lock files again in a home that is being removed."""
+    lock = postroom.home / "postgres" / "supervisor.lock"
+    held = database_home.take_lock(lock, database_home.EXCLUSIVE, time.monotonic() + 60)
+    if held is None:
+        raise RuntimeError(f"timed out: the supervisor still holds {lock}")
+    os.close(held)
+
+
 def fill(postroom: OldPostroom) -> None:
     """Add what the demo itself does not: a decision, orders, a member, a key, a webhook, a purge, a pause."""
     wait_for_start(postroom)
@@ -180,7 +189,9 @@ def make(tree: Path, commit: str, target: Path) -> Path:
             stop(demo)
         set_work_states(postroom)
         back_up(postroom)
-        return pack(postroom, target / f"schema-{read_schema(postroom):04}-{commit}.tar.xz")
+        archive = pack(postroom, target / f"schema-{read_schema(postroom):04}-{commit}.tar.xz")
+        wait_for_server_stop(postroom)
+        return archive
 
 
 if __name__ == "__main__":

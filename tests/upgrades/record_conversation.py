@@ -23,7 +23,16 @@ from postroom_chaos.postgres import free_port
 from providers.consent import consent
 from scenarios.mailbox_user import MailboxUser
 from simulator.driver import Simulation, running
-from upgrades.make_home import OldPostroom, back_up, pack, read_schema, stop, wait_for, wait_for_start
+from upgrades.make_home import (
+    OldPostroom,
+    back_up,
+    pack,
+    read_schema,
+    stop,
+    wait_for,
+    wait_for_server_stop,
+    wait_for_start,
+)
 from upgrades.recorded_provider import Conversation, RecordingProxy, serve
 
 ADDRESSES = {"gmail": "ann@example.com", "outlook": "bob@example.net"}
@@ -111,7 +120,9 @@ def record(tree: Path, commit: str, target: Path) -> Path:
         for provider, address in ADDRESSES.items():
             proxy.conversation.truth[address] = {"provider": provider, "messages": sim.truth(address)}
         (postroom.home / "conversation.json").write_text(proxy.conversation.dump())
-        return pack(postroom, target / f"conversation-{read_schema(postroom):04}-{commit}.tar.xz")
+        archive = pack(postroom, target / f"conversation-{read_schema(postroom):04}-{commit}.tar.xz")
+        wait_for_server_stop(postroom)
+        return archive
 
 
 if __name__ == "__main__":
