@@ -1,4 +1,8 @@
-"""Gmail's search operators over HTTP."""
+"""Gmail's search operators over HTTP.
+
+"Refine searches in Gmail", https://support.google.com/mail/answer/7190
+"Search for messages", https://developers.google.com/workspace/gmail/api/guides/filtering
+"""
 
 from contextlib import ExitStack
 

@@ -1,4 +1,7 @@
-"""$batch: several requests in one."""
+"""$batch: several requests in one.
+
+"Combine multiple HTTP requests using JSON batching", https://learn.microsoft.com/graph/json-batching
+"""
 
 import base64
 

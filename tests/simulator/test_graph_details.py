@@ -1,7 +1,8 @@
 """What clients store with messages in Graph, deletion, delta of a whole mailbox, overrides and /beta.
 
-Follows Microsoft's documentation: "Use open extensions", "Create and get extended properties", the resource
-types followupFlag and inferenceClassificationOverride, and "Delete message".
+"openTypeExtension resource type", https://learn.microsoft.com/graph/api/resources/opentypeextension
+"inferenceClassificationOverride resource type",
+https://learn.microsoft.com/graph/api/resources/inferenceclassificationoverride
 """
 
 import pytest

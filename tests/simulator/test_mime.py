@@ -1,4 +1,8 @@
-"""The MIME parser agrees with Python's on every message kind and never fails on malformed mail."""
+"""The MIME parser agrees with Python's on every message kind and never fails on malformed mail.
+
+RFC 5322: headers and their folding. RFC 2045: transfer encodings. RFC 2046: multipart and embedded messages.
+RFC 2047: encoded words. RFC 2183: dispositions. RFC 2231: parameters with charsets and in pieces.
+"""
 
 import binascii
 import email
