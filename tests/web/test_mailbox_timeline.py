@@ -8,6 +8,7 @@ import pytest
 from postroom.store import ledger
 from postroom.store.ledger import NewLedgerEntry
 from postroom.web import mailbox_timeline
+from postroom.web.formats import DEFAULT
 
 
 @pytest.fixture
@@ -62,7 +63,7 @@ async def test_timeline_describes_events_of_the_mailbox_and_its_subscriptions(
         "Paused by command line",
         "Audit completed 9 messages compared: 1 missing.",
         "Consent lost: reconnect the mailbox invalid <grant>",
-        "Subscription replaced Expires 2026-03-01 10:00 UTC.",
+        "Subscription replaced Expires 2026-03-01 10:00:00 UTC.",
         "Sync with errors 2 items failed; 1,500 messages synced.",
         "Connected Content policy: Metadata only.",
     ]
@@ -94,4 +95,4 @@ def test_event_without_a_description_is_shown_by_its_name():
     entry = mailbox_timeline.LedgerEntryResource(
         1, None, "MAILBOX_WAS_MOVED", "mailbox", "m", None, {}, "", None
     )
-    assert mailbox_timeline.describe_entry(entry, {}).title == "Mailbox was moved"
+    assert mailbox_timeline.describe_entry(entry, {}, DEFAULT).title == "Mailbox was moved"

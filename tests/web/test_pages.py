@@ -127,8 +127,8 @@ async def test_overview_charts_the_last_hour_with_units(browser, database, owner
     "name, texts",
     [
         ("24h", [r"\d\d:(00|15|30|45)\u2013\d\d:(00|15|30|45) UTC: 1 message", "24 h ago"]),
-        ("7d", [r"\d\d \w{3} \d\d:00\u2013\d\d:00 UTC: 1 message", "7 d ago"]),
-        ("30d", [r"\d\d \w{3} (00|06|12|18):00\u2013(00|06|12|18):00 UTC: 1 message", "30 d ago"]),
+        ("7d", [r"\d{4}-\d\d-\d\d \d\d:00\u2013\d\d:00 UTC: 1 message", "7 d ago"]),
+        ("30d", [r"\d{4}-\d\d-\d\d (00|06|12|18):00\u2013(00|06|12|18):00 UTC: 1 message", "30 d ago"]),
         ("1y", [r"\d\d:\d\d UTC: 1 message", "60 min ago"]),
     ],
 )
@@ -420,19 +420,3 @@ async def test_requests_are_logged_by_route_not_by_content(browser, log):
     assert log.getvalue().count("request.served") == 3
     assert MARK not in log.getvalue()
     assert "refused" not in log.getvalue()
-
-
-@pytest.mark.parametrize(
-    "value, words",
-    [(0, "0 B"), (999, "999 B"), (8_000_000, "8.0 MB"), (42_500_000, "42 MB"), (3e12, "3.0 TB")],
-)
-def test_sizes_are_readable(value, words):
-    assert pages.size(value) == words
-
-
-@pytest.mark.parametrize(
-    "value, words",
-    [(-0.1, "0 ms"), (0.0042, "4 ms"), (1, "1 s"), (90, "2 min"), (7200, "2 h"), (200_000, "2 d")],
-)
-def test_durations_are_readable(value, words):
-    assert pages.duration(value) == words

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Final
 
+from postroom.web.formats import Formats
+
 WIDTH: Final = 380
 HEIGHT: Final = 150
 LEFT: Final = 52
@@ -84,18 +86,18 @@ class Chart:
     series: Sequence[Series] = ()
 
 
-def scale_counts(values: Sequence[float]) -> ChartScale:
+def scale_counts(values: Sequence[float], formats: Formats) -> ChartScale:
     """A scale for whole numbers."""
     highest = max(values, default=0)
     if _has_spike(values):
         powers = [10**power for power in range(math.ceil(math.log10(highest)) + 1)]
-        return _log_scale(0.5, powers, lambda value: f"{value:,.0f}")
+        return _log_scale(0.5, powers, formats.count)
     top = _round_count(highest)
     middle = [top / 2] if top % 2 == 0 else []
-    return _linear_scale([0, *middle, top], lambda value: f"{value:,.0f}")
+    return _linear_scale([0, *middle, top], formats.count)
 
 
-def scale_seconds(values: Sequence[float]) -> ChartScale:
+def scale_seconds(values: Sequence[float], formats: Formats) -> ChartScale:
     """A scale for durations."""
     highest = max(values, default=0) or 1
     top = next((each for each in _ROUND_SECONDS if each >= highest), highest)
@@ -103,23 +105,13 @@ def scale_seconds(values: Sequence[float]) -> ChartScale:
     if highest > _SPIKE * lowest:
         bottom = max((each for each in _ROUND_SECONDS if each <= lowest), default=_ROUND_SECONDS[0])
         middle = min(_ROUND_SECONDS, key=lambda each: abs(math.log(each / math.sqrt(bottom * top))))
-        return _log_scale(bottom, [bottom, middle, top], format_seconds)
-    return _linear_scale([0, top / 2, top], format_seconds)
+        return _log_scale(bottom, [bottom, middle, top], formats.seconds)
+    return _linear_scale([0, top / 2, top], formats.seconds)
 
 
 def scale_shares() -> ChartScale:
     """A scale from nothing to all."""
     return _linear_scale([0, 0.5, 1], lambda value: f"{value:.0%}")
-
-
-def format_seconds(seconds: float) -> str:
-    """Format a duration with at most two digits more than its unit, as on an axis."""
-    if seconds == 0:
-        return "0"
-    for limit, length, unit in ((1, 0.001, "ms"), (60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
-        if seconds < limit:
-            return f"{_shorten(seconds / length)} {unit}"
-    return f"{_shorten(seconds / 86400)} d"
 
 
 def place_slots(texts: Sequence[str]) -> list[tuple[float, float, str]]:
@@ -174,7 +166,3 @@ def _linear_scale(values: Sequence[float], describe: Callable[[float], str]) -> 
 def _log_scale(lowest: float, values: Sequence[float], describe: Callable[[float], str]) -> ChartScale:
     scale = ChartScale(values[-1], lowest, ())
     return ChartScale(scale.top, lowest, [Tick(scale.place(each), describe(each)) for each in values])
-
-
-def _shorten(number: float) -> str:
-    return f"{number:.0f}" if number >= 10 or number == round(number) else f"{number:.1f}"

@@ -80,7 +80,7 @@ class FilterView:
 class ListTab:
     label: str
     url: str
-    count: str
+    count: int  # at most MAX_COUNTED + 1: more are not counted
     is_current: bool
 
 
@@ -116,13 +116,6 @@ class ListView:
         return f"/{self.definition.name}"
 
     @property
-    def total_text(self) -> str:
-        """How many rows there are, as far as that is known."""
-        noun = self.definition.noun[0 if self.count.rows == 1 else 1]
-        about = "about " if self.count.is_estimate else ""
-        return f"{about}{pages.count(self.count.rows, self.count.is_estimate)} {noun}"
-
-    @property
     def is_filtered(self) -> bool:
         return any(each.value for each in self.filters)
 
@@ -156,6 +149,7 @@ async def list_page(lists: ListPages, request: Request) -> Response:
         lists.template,
         list=view,
         kind_label=field_labels.kind_label,
+        max_counted=MAX_COUNTED,
         now=datetime.now(UTC),
         today=datetime.now(UTC).date().isoformat(),
     )
@@ -260,8 +254,7 @@ def _build_tabs(
     for choice, count in counts:
         rest = {key: text for key, text in chosen.items() if key != name}
         rest |= {name: choice.value} if choice.value else {}
-        shown = f"{MAX_COUNTED:,}+" if count > MAX_COUNTED else f"{count:,}"
-        tabs.append(ListTab(choice.label, _build_url(definition, rest), shown, str(current) == choice.value))
+        tabs.append(ListTab(choice.label, _build_url(definition, rest), count, str(current) == choice.value))
     return tabs
 
 

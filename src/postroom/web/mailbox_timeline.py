@@ -14,6 +14,7 @@ from postroom.api_types import LedgerEntryResource
 from postroom.model import ContentPolicy
 from postroom.store.views import actor_names, mail, mailbox_timeline
 from postroom.web import forms, pages
+from postroom.web.formats import Formats
 from postroom.web.mailboxes import POLICY_NAMES
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
@@ -36,6 +37,7 @@ def routes(site: SiteContext) -> list[Route]:
 
 
 async def timeline_page(site: SiteContext, request: Request) -> Response:
+    formats = pages.get_formats(request)
     id_ = request.path_params["mailbox"]
     below = forms.parse_number(request.query_params.get("below"))
     async with site.database.transaction(get_visitor(request).organization) as connection:
@@ -49,21 +51,21 @@ async def timeline_page(site: SiteContext, request: Request) -> Response:
         request,
         "mailbox_timeline.html",
         mailbox=mailbox,
-        entries=[describe_entry(entry, names) for entry in shown],
+        entries=[describe_entry(entry, names, formats) for entry in shown],
         older=shown[-1].id if len(found) > PAGE_SIZE else None,
         is_newest=below is None,
         now=datetime.now(UTC),
     )
 
 
-def describe_entry(entry: LedgerEntryResource, names: Mapping[str, str]) -> TimelineEntry:
+def describe_entry(entry: LedgerEntryResource, names: Mapping[str, str], formats: Formats) -> TimelineEntry:
     """Describe an entry. An event that has no description here is shown by its name."""
     title, describe = _DESCRIPTIONS.get(
         entry.event_type, (entry.event_type.replace("_", " ").capitalize(), _no_detail)
     )
     return TimelineEntry(
         title,
-        describe(entry.payload),
+        describe(entry.payload, formats),
         _is_problem(entry),
         names.get(entry.actor_id, entry.actor_id) if entry.actor_id else None,
         entry.occurred_at,
@@ -76,29 +78,29 @@ def _is_problem(entry: LedgerEntryResource) -> bool:
     return entry.event_type in _PROBLEMS
 
 
-def _no_detail(_payload: Payload) -> str:
+def _no_detail(_payload: Payload, _formats: Formats) -> str:
     return ""
 
 
-def _describe_error(payload: Payload) -> str:
+def _describe_error(payload: Payload, _formats: Formats) -> str:
     return str(payload.get("error") or "")
 
 
-def _describe_policy(payload: Payload) -> str:
+def _describe_policy(payload: Payload, _formats: Formats) -> str:
     policy = payload.get("policy")
     return f"Content policy: {POLICY_NAMES[ContentPolicy(policy)]}." if policy in set(ContentPolicy) else ""
 
 
-def _describe_disconnect(payload: Payload) -> str:
+def _describe_disconnect(payload: Payload, _formats: Formats) -> str:
     return "Stored mail was deleted." if payload.get("purged") else "Stored mail was kept."
 
 
-def _describe_sync(payload: Payload) -> str:
+def _describe_sync(payload: Payload, formats: Formats) -> str:
     errors, messages = payload.get("errors", 0), payload.get("messages_synced", 0)
-    return f"{_count(errors, 'item')} failed; {_count(messages, 'message')} synced."
+    return f"{_count(formats, errors, 'item')} failed; {_count(formats, messages, 'message')} synced."
 
 
-def _describe_sync_request(payload: Payload) -> str:
+def _describe_sync_request(payload: Payload, _formats: Formats) -> str:
     return "Lists the whole mailbox again." if payload.get("full") else ""
 
 
@@ -106,45 +108,50 @@ def _count_differences(payload: Payload) -> int:
     return sum(payload.get(name, 0) for name in ("missing", "extra", "different"))
 
 
-def _describe_audit(payload: Payload) -> str:
-    compared = f"{_count(payload.get('listed', 0), 'message')} compared"
-    return f"{compared}: {_describe_differences(payload)}"
+def _describe_audit(payload: Payload, formats: Formats) -> str:
+    compared = f"{_count(formats, payload.get('listed', 0), 'message')} compared"
+    return f"{compared}: {_describe_differences(payload, formats)}"
 
 
-def _describe_differences(payload: Payload) -> str:
-    parts = [f"{payload[name]:,} {name}" for name in ("missing", "extra", "different") if payload.get(name)]
+def _describe_differences(payload: Payload, formats: Formats) -> str:
+    parts = [
+        f"{formats.count(payload[name])} {name}"
+        for name in ("missing", "extra", "different")
+        if payload.get(name)
+    ]
     return f"{', '.join(parts)}." if parts else "no differences."
 
 
-def _describe_missed(payload: Payload) -> str:
-    return f"From {_moment(payload.get('missed_from'))} until {_moment(payload.get('missed_until'))}."
+def _describe_missed(payload: Payload, formats: Formats) -> str:
+    start, end = (_moment(formats, payload.get(name)) for name in ("missed_from", "missed_until"))
+    return f"From {start} until {end}."
 
 
-def _describe_end(payload: Payload) -> str:
+def _describe_end(payload: Payload, _formats: Formats) -> str:
     return "New mail arrived without pushes." if payload.get("silent") else "Postroom polls meanwhile."
 
 
-def _describe_expiry(payload: Payload) -> str:
-    return f"Expires {_moment(payload['expires_at'])}." if payload.get("expires_at") else ""
+def _describe_expiry(payload: Payload, formats: Formats) -> str:
+    return f"Expires {_moment(formats, payload['expires_at'])}." if payload.get("expires_at") else ""
 
 
-def _describe_rejection(payload: Payload) -> str:
-    return f"{_count(payload.get('count', 0), 'push', 'pushes')} with a wrong secret."
+def _describe_rejection(payload: Payload, formats: Formats) -> str:
+    return f"{_count(formats, payload.get('count', 0), 'push', 'pushes')} with a wrong secret."
 
 
-def _moment(text: object) -> str:
+def _moment(formats: Formats, text: object) -> str:
     try:
-        return datetime.fromisoformat(str(text)).astimezone(UTC).strftime("%Y-%m-%d %H:%M UTC")
+        return formats.moment(datetime.fromisoformat(str(text)))
     except ValueError:
         return "an unknown time"
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+def _count(formats: Formats, number: int, one: str, many: str | None = None) -> str:
+    return f"{formats.count(number)} {one if number == 1 else many or one + 's'}"
 
 
 # Title and detail by event. `docs/ledger.md` explains the payloads.
-_DESCRIPTIONS: Final[Mapping[str, tuple[str, Callable[[Payload], str]]]] = {
+_DESCRIPTIONS: Final[Mapping[str, tuple[str, Callable[[Payload, Formats], str]]]] = {
     "MAILBOX_CONNECTED": ("Connected", _describe_policy),
     "MAILBOX_RECONNECTED": ("Reconnected", _describe_policy),
     "MAILBOX_PAUSED": ("Paused", _no_detail),

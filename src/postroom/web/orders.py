@@ -43,6 +43,7 @@ class OrderFieldComparison:
     """A field of an order beside that of a record."""
 
     label: str
+    shape: str
     ordered: str
     recorded: str
     agrees: bool | None  # None: one of them has no value
@@ -193,8 +194,15 @@ def _compare(order: Order, record: Record, identity: RecordIdentity) -> list[Ord
             if ordered not in (None, "") and recorded not in (None, "")
             else None
         )
-        label = field_labels.field_label(order.kind, name)
-        compared.append(OrderFieldComparison(label, str(ordered), str(recorded or ""), agrees))
+        compared.append(
+            OrderFieldComparison(
+                field_labels.field_label(order.kind, name),
+                identity.shapes[name],
+                str(ordered),
+                str(recorded or ""),
+                agrees,
+            )
+        )
     return compared
 
 

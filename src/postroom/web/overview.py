@@ -21,6 +21,7 @@ from postroom.store.mailboxes import Mailbox
 from postroom.web import charts, pages
 from postroom.web.charts import Chart, Tick
 from postroom.web.documents import STATE_NAMES
+from postroom.web.formats import Formats
 from postroom.web.health import HealthMonitor
 from postroom.web.mailboxes import describe_state
 from postroom.web.sessions import SiteContext, get_visitor, member_route
@@ -37,9 +38,10 @@ class ChartRange:
     step_name: str
     marks: tuple[str, str]  # how long ago: at the start and in the middle
 
-    def describe(self, start: datetime) -> str:
+    def describe(self, start: datetime, formats: Formats) -> str:
         """The interval that starts then, in UTC."""
-        end, day = start + self.step, "" if self.count * self.step <= timedelta(days=1) else f"{start:%d %b} "
+        end = start + self.step
+        day = "" if self.count * self.step <= timedelta(days=1) else f"{formats.day(start)} "
         until = "" if self.step <= timedelta(minutes=1) else f"\u2013{end:%H:%M}"
         return f"{day}{start:%H:%M}{until} UTC"
 
@@ -79,6 +81,7 @@ def routes(site: SiteContext) -> list[Route]:
 
 
 async def page(site: SiteContext, template: str, request: Request) -> Response:
+    formats = pages.get_formats(request)
     monitor: HealthMonitor = request.app.state.health_monitor
     shown = RANGES.get(request.query_params.get("range", ""), RANGES["1h"])
     async with (
@@ -96,7 +99,7 @@ async def page(site: SiteContext, template: str, request: Request) -> Response:
         ranges=RANGES.values(),
         shown=shown,
         marks=_place_marks(shown),
-        charts=build_charts(shown, measured),
+        charts=build_charts(shown, measured, formats),
         mailboxes=connected,
         mailbox_states=_count_by_state(connected),
         documents=[(state, name, counts.get(state, 0)) for state, name in STATE_NAMES.items()],
@@ -106,26 +109,29 @@ async def page(site: SiteContext, template: str, request: Request) -> Response:
             connected,
             reviews=counts.get(DocumentState.NEEDS_REVIEW, 0),
             parked=sum(kind.parked for kind in health.work) if health.is_available else 0,
+            formats=formats,
         ),
         due=sum(kind.due for kind in health.work) if health.is_available else None,
         now=datetime.now(UTC),
     )
 
 
-def list_attention(connected: Sequence[Mailbox], *, reviews: int, parked: int) -> list[AttentionItem]:
+def list_attention(
+    connected: Sequence[Mailbox], *, reviews: int, parked: int, formats: Formats
+) -> list[AttentionItem]:
     """What needs a person, most urgent first: mailboxes without new mail, failures, then the review queue."""
     late = [mailbox for mailbox in connected if mailbox.disconnected_at is None and _is_late(mailbox)]
     late.sort(key=lambda mailbox: (not mailbox.has_lost_grant, mailbox.health_since))
     items = [_build_mailbox_item(mailbox) for mailbox in late[:MAX_ATTENTION]]
     if len(late) > MAX_ATTENTION:
         more = len(late) - MAX_ATTENTION
-        subject = "1 more mailbox needs" if more == 1 else f"{more} more mailboxes need"
+        subject = "1 more mailbox needs" if more == 1 else f"{formats.count(more)} more mailboxes need"
         items.append(AttentionItem(f"{subject} attention.", "Show mailboxes", "/mailboxes"))
     if parked:
-        subject = "1 work item" if parked == 1 else f"{parked:,} work items"
+        subject = "1 work item" if parked == 1 else f"{formats.count(parked)} work items"
         items.append(AttentionItem(f"{subject} failed permanently.", "Show failures", "/failures"))
     if reviews:
-        subject = "1 document needs" if reviews == 1 else f"{reviews:,} documents need"
+        subject = "1 document needs" if reviews == 1 else f"{formats.count(reviews)} documents need"
         items.append(AttentionItem(f"{subject} review.", "Review next document", "/documents/next"))
     return items
 
@@ -144,59 +150,72 @@ def _build_mailbox_item(mailbox: Mailbox) -> AttentionItem:
     return AttentionItem(text, "Sync now", f"{url}/sync", is_post=True)
 
 
-def build_charts(shown: ChartRange, measured: Sequence[Figures]) -> list[Chart]:
+def build_charts(shown: ChartRange, measured: Sequence[Figures], formats: Formats) -> list[Chart]:
     newest, last = measured[-1], f"in the last {shown.name}"
     messages, quota = [each.messages for each in measured], [each.quota for each in measured]
     stored = sum(messages)
     return [
         _bar_chart(
             ("mail", "Messages stored"),
-            (f"{stored:,}", f"{'message' if stored == 1 else 'messages'} {last}"),
-            f"Peak: {max(messages):,} per {shown.step_name}",
-            _describe_all(shown, measured, lambda each: _count(each.messages, "message", "messages")),
-            charts.scale_counts(messages),
+            (formats.count(stored), f"{'message' if stored == 1 else 'messages'} {last}"),
+            f"Peak: {formats.count(max(messages))} per {shown.step_name}",
+            _describe_all(
+                shown, measured, formats, lambda each: _count(formats, each.messages, "message", "messages")
+            ),
+            charts.scale_counts(messages, formats),
             messages,
         ),
-        build_latency_chart(shown, measured),
+        build_latency_chart(shown, measured, formats),
         _bar_chart(
             ("quota", "Provider quota used"),
             (f"{newest.quota:.0%}", "by the busiest mailbox"),
             f"Peak: {max(quota):.0%} {last}",
-            _describe_all(shown, measured, lambda each: f"{each.quota:.0%}"),
+            _describe_all(shown, measured, formats, lambda each: f"{each.quota:.0%}"),
             charts.scale_shares(),
             quota,
         ),
         _count_chart(
-            shown, measured, ("reviews", "Needs review"), ("document", "documents"), lambda each: each.reviews
+            shown,
+            measured,
+            formats,
+            ("reviews", "Needs review"),
+            ("document", "documents"),
+            lambda each: each.reviews,
         ),
         _count_chart(
             shown,
             measured,
+            formats,
             ("unprocessed", "Waiting for processing"),
             ("document", "documents"),
             lambda each: each.unprocessed,
         ),
         _count_chart(
-            shown, measured, ("due", "Backlog"), ("work item due", "work items due"), lambda each: each.due
+            shown,
+            measured,
+            formats,
+            ("due", "Backlog"),
+            ("work item due", "work items due"),
+            lambda each: each.due,
         ),
     ]
 
 
-def build_latency_chart(shown: ChartRange, measured: Sequence[Figures]) -> Chart:
+def build_latency_chart(shown: ChartRange, measured: Sequence[Figures], formats: Formats) -> Chart:
     """Chart how long new mail took from the provider to the store: the median and the slowest percent."""
     medians = [each.latency_median for each in measured]
     slowest = [each.latency_p99 for each in measured]
     values = [each for each in (*medians, *slowest) if each is not None]
     newest = next((each for each in reversed(medians) if each is not None), None)
-    scale = charts.scale_seconds(values)
+    scale = charts.scale_seconds(values, formats)
     return Chart(
         "latency",
         "Delivery latency",
-        "No data" if newest is None else charts.format_seconds(newest),
+        "No data" if newest is None else formats.seconds(newest),
         "yet" if newest is None else "median of the newest mail",
-        f"Highest p99: {charts.format_seconds(max(values))}" if values else "No new mail",
+        f"Highest p99: {formats.seconds(max(values))}" if values else "No new mail",
         scale,
-        charts.place_slots(_describe_all(shown, measured, _describe_latency)),
+        charts.place_slots(_describe_all(shown, measured, formats, partial(_describe_latency, formats))),
         series=[
             charts.build_series("p99", scale, slowest),
             charts.build_series("p50", scale, medians),
@@ -207,6 +226,7 @@ def build_latency_chart(shown: ChartRange, measured: Sequence[Figures]) -> Chart
 def _count_chart(
     shown: ChartRange,
     measured: Sequence[Figures],
+    formats: Formats,
     name: tuple[str, str],
     nouns: tuple[str, str],
     get_count: Callable[[Figures], int],
@@ -214,10 +234,10 @@ def _count_chart(
     counts = [get_count(each) for each in measured]
     return _bar_chart(
         name,
-        (f"{counts[-1]:,}", nouns[0] if counts[-1] == 1 else nouns[1]),
-        f"Peak: {max(counts):,} in the last {shown.name}",
-        _describe_all(shown, measured, lambda each: _count(get_count(each), *nouns)),
-        charts.scale_counts(counts),
+        (formats.count(counts[-1]), nouns[0] if counts[-1] == 1 else nouns[1]),
+        f"Peak: {formats.count(max(counts))} in the last {shown.name}",
+        _describe_all(shown, measured, formats, lambda each: _count(formats, get_count(each), *nouns)),
+        charts.scale_counts(counts, formats),
         counts,
     )
 
@@ -235,20 +255,20 @@ def _bar_chart(
 
 
 def _describe_all(
-    shown: ChartRange, measured: Sequence[Figures], describe: Callable[[Figures], str]
+    shown: ChartRange, measured: Sequence[Figures], formats: Formats, describe: Callable[[Figures], str]
 ) -> list[str]:
-    return [f"{shown.describe(each.start)}: {describe(each)}" for each in measured]
+    return [f"{shown.describe(each.start, formats)}: {describe(each)}" for each in measured]
 
 
-def _describe_latency(each: Figures) -> str:
+def _describe_latency(formats: Formats, each: Figures) -> str:
     if each.latency_median is None or each.latency_p99 is None:
         return "no new mail"
-    median, slowest = map(charts.format_seconds, (each.latency_median, each.latency_p99))
+    median, slowest = map(formats.seconds, (each.latency_median, each.latency_p99))
     return f"p50 {median}, p99 {slowest}"
 
 
-def _count(count: int, one: str, many: str) -> str:
-    return f"{count:,} {one if count == 1 else many}"
+def _count(formats: Formats, count: int, one: str, many: str) -> str:
+    return f"{formats.count(count)} {one if count == 1 else many}"
 
 
 def _place_marks(shown: ChartRange) -> list[Tick]:

@@ -4,6 +4,7 @@ Templates autoescape every value and fail on undefined names. No routes and no d
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Final
@@ -13,10 +14,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from postroom import __version__
-from postroom.documents import record_matching
 from postroom.model import Role
 from postroom.store.sessions import SessionMember
 from postroom.web.check_texts import describe_findings
+from postroom.web.formats import DEFAULT, Formats, choose_formats
 from postroom.web.health import work_name
 
 HERE: Final = Path(__file__).parent
@@ -70,51 +71,6 @@ _PROBLEMS: Final = {
 }
 
 
-def size(count: float) -> str:
-    for unit in ("B", "kB", "MB", "GB"):
-        if count < 1000:
-            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
-        count /= 1000
-    return f"{count:.1f} TB"
-
-
-def duration(seconds: float) -> str:
-    if seconds < 1:
-        return f"{max(seconds, 0) * 1000:.0f} ms"
-    for limit, length, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):
-        if seconds < limit:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds / 86400:.0f} d"
-
-
-def ago(seconds: float) -> str:
-    return "just now" if seconds < 60 else f"{duration(seconds)} ago"
-
-
-def amount(value: object) -> str:
-    """Format an amount with separators and at least two decimals; what is no number stays as it is."""
-    number = record_matching.to_decimal(value)
-    if number is None:
-        return str(value)
-    exponent = number.as_tuple().exponent
-    decimals = max(2, -exponent if isinstance(exponent, int) else 2)
-    return f"{number:,.{decimals}f}"
-
-
-def quantity(value: object) -> str:
-    """Format a number with separators, without trailing zeros."""
-    number = record_matching.to_decimal(value)
-    return str(value) if number is None else f"{number.normalize():,f}"
-
-
-def count(number: int, is_estimate: bool = False) -> str:  # noqa: FBT001, FBT002  a filter of templates
-    """Format a count with separators; of an estimate, the first two digits."""
-    if is_estimate and number >= 100:
-        unit = 10 ** (len(str(number)) - 2)
-        number = round(number / unit) * unit
-    return f"{number:,}"
-
-
 def folder_label(name: str) -> str:
     """Format a folder name; Gmail writes its system labels in capitals (`CATEGORY_UPDATES`)."""
     return name.removeprefix("CATEGORY_").capitalize() if name.isupper() else name
@@ -134,37 +90,49 @@ def neutralize_bidi(value: object) -> object:
     return value.translate(_BIDI_CONTROLS | _BIDI_MARKS)
 
 
-_templates: Final = Environment(
-    loader=FileSystemLoader(HERE / "templates"),
-    autoescape=True,
-    undefined=StrictUndefined,
-    trim_blocks=True,
-    lstrip_blocks=True,
-    finalize=neutralize_bidi,  # applied to every value that a template prints
-)
-_templates.filters.update(
-    size=size,
-    duration=duration,
-    ago=ago,
-    amount=amount,
-    quantity=quantity,
-    count=count,
-    folder_label=folder_label,
-    describe_findings=describe_findings,
-    work_name=work_name,
-)
+@cache
+def _get_environment(formats: Formats) -> Environment:
+    """The templates with the filters of these formats: macros cannot see what a page was rendered with."""
+    environment = Environment(
+        loader=FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=neutralize_bidi,  # applied to every value that a template prints
+    )
+    environment.filters.update(
+        ago=formats.ago,
+        amount=formats.amount,
+        count=formats.count,
+        day=formats.day,
+        duration=formats.duration,
+        field_value=formats.field_value,
+        moment=formats.moment,
+        quantity=formats.quantity,
+        size=formats.size,
+        folder_label=folder_label,
+        describe_findings=describe_findings,
+        work_name=work_name,
+    )
+    return environment
+
+
+def get_formats(request: Request) -> Formats:
+    """The formats of numbers and dates that the visitor's browser asks for."""
+    return choose_formats(request.headers.get("accept-language", ""))
 
 
 def render_page(request: Request, template: str, status: int = 200, /, **values: object) -> Response:
-    """Render an uncacheable page, with the navigation of the signed-in visitor if there is one."""
+    """Render an uncacheable page in the browser's formats, with the navigation of a signed-in visitor."""
     visitor: SessionMember | None = getattr(request.state, "visitor", None)
     navigation = _build_navigation(
         visitor,
         has_demo=getattr(request.state, "has_demo", False),
         is_operator=getattr(request.state, "is_operator", False),
     )
-    body = _render(template, visitor, navigation, **values)
-    return HTMLResponse(body, status, {"cache-control": "no-store"})
+    body = _render(get_formats(request), template, visitor, navigation, **values)
+    return HTMLResponse(body, status, {"cache-control": "no-store", "vary": "Accept-Language"})
 
 
 def role_missing_page(needed: Role) -> Response:
@@ -180,25 +148,28 @@ def operator_only_page() -> Response:
 
 
 def _forbidden_page(title: str, advice: str) -> Response:
-    body = _render("problem.html", title=title, advice=advice)
+    body = _render(DEFAULT, "problem.html", title=title, advice=advice)
     return HTMLResponse(body, 403, {"cache-control": "no-store"})
 
 
 def problem_page(status: int, headers: Mapping[str, str] | None = None) -> Response:
     """Say that an error happened and what to do. The error's own message goes to the log only."""
     title, advice = _PROBLEMS.get(status, (HTTPStatus(status).phrase, "Go back and try again."))
-    return HTMLResponse(_render("problem.html", title=title, advice=advice), status, headers)
+    return HTMLResponse(_render(DEFAULT, "problem.html", title=title, advice=advice), status, headers)
 
 
 def _render(
+    formats: Formats,
     template: str,
     visitor: SessionMember | None = None,
     navigation: Mapping[str, Sequence[tuple[str, str]]] | None = None,
     /,
     **values: object,
 ) -> str:
-    return _templates.get_template(template).render(
-        version=__version__, visitor=visitor, navigation=navigation or {}, **values
+    return (
+        _get_environment(formats)
+        .get_template(template)
+        .render(version=__version__, visitor=visitor, navigation=navigation or {}, **values)
     )
 
 

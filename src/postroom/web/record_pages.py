@@ -46,11 +46,21 @@ class RecordDocument:
 
 
 @dataclass(frozen=True, slots=True)
+class ChangedField:
+    """A field that a version changed."""
+
+    label: str
+    shape: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
 class VersionChanges:
-    """A version, and the fields that differ from the one before: label, before, after."""
+    """A version, and the fields that differ from the one before."""
 
     version: RecordVersion
-    changes: Sequence[tuple[str, str, str]]
+    changes: Sequence[ChangedField]
 
 
 def routes(context: DocumentPagesContext) -> list[Route]:
@@ -82,7 +92,7 @@ async def _load_page(connection: Connection, context: DocumentPagesContext, reco
         "order": await orders.get(connection, record.order_id) if record.order_id else None,
         "into": await records.get(connection, record.merged_into) if record.merged_into else None,
         "merged": await records.list_merged_into(connection, record.id),
-        "versions": _compare_versions(record.kind, versions),
+        "versions": _compare_versions(context, record.kind, versions),
         "entries": entries,
         "events": await record_events.list_events(connection, record.id),
         "people": {**await actor_names.find_names(connection, actors), MACHINE: "Postroom"},
@@ -140,8 +150,12 @@ async def _list_entries(
     return sorted(entries, key=lambda entry: entry.id)
 
 
-def _compare_versions(kind: str, versions: Sequence[RecordVersion]) -> list[VersionChanges]:
+def _compare_versions(
+    context: DocumentPagesContext, kind: str, versions: Sequence[RecordVersion]
+) -> list[VersionChanges]:
     """Each version with what it changed, newest first."""
+    identity = context.review.routing.identities.get(kind)
+    shapes: Mapping[str, str] = identity.shapes if identity else {}
     before: Mapping[str, Any] = {}
     compared: list[VersionChanges] = []
     for version in versions:
@@ -149,8 +163,9 @@ def _compare_versions(kind: str, versions: Sequence[RecordVersion]) -> list[Vers
             name for name in {**before, **version.fields} if before.get(name) != version.fields.get(name)
         ]
         changes = [
-            (
+            ChangedField(
                 field_labels.field_label(kind, name),
+                shapes.get(name, ""),
                 _shorten(before.get(name)),
                 _shorten(version.fields.get(name)),
             )

@@ -1,7 +1,7 @@
 """The page of a supplier: its records, what identifies it, what was learned, and spend per month."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from functools import partial
 from typing import Any, Final
@@ -21,6 +21,7 @@ from postroom.store.suppliers import Supplier
 from postroom.web import charts, field_labels, pages
 from postroom.web.charts import Chart, Tick
 from postroom.web.document_context import DocumentPagesContext
+from postroom.web.formats import Formats
 from postroom.web.sessions import get_visitor, member_route
 
 MONTHS: Final = 12
@@ -39,7 +40,7 @@ async def supplier_page(context: DocumentPagesContext, request: Request) -> Resp
         supplier = await suppliers.get(connection, request.path_params["supplier"], machine=MACHINE)
         if supplier is None:
             raise HTTPException(404)
-        values = await _load_page(connection, context, supplier)
+        values = await _load_page(connection, context, supplier, pages.get_formats(request))
     return pages.render_page(
         request,
         "supplier.html",
@@ -52,7 +53,7 @@ async def supplier_page(context: DocumentPagesContext, request: Request) -> Resp
 
 
 async def _load_page(
-    connection: Connection, context: DocumentPagesContext, supplier: Supplier
+    connection: Connection, context: DocumentPagesContext, supplier: Supplier, formats: Formats
 ) -> dict[str, Any]:
     identity = context.review.routing.identities.get(supplier.kind)
     shapes: Mapping[str, str] = identity.shapes if identity else {}
@@ -66,8 +67,10 @@ async def _load_page(
         "identifiers": await suppliers.list_identifiers(connection, supplier.id, names),
         "corrections": await suppliers.list_corrections(connection, supplier.id),
         "rows": rows,
-        "charts": build_charts(spent, months, is_trade=supplier.kind == TRADE_KIND),
-        "marks": [Tick(x + width / 2, month[2:]) for (x, width, _), month in _place_months(months)],
+        "charts": build_charts(spent, months, formats, is_trade=supplier.kind == TRADE_KIND),
+        "marks": [
+            Tick(x + width / 2, _month(month, formats)) for (x, width, _), month in _place_months(months)
+        ],
     }
 
 
@@ -83,29 +86,39 @@ def _place_months(months: Sequence[str]) -> list[tuple[tuple[float, float, str],
 
 
 def build_charts(
-    spent: Mapping[str, Mapping[str, Decimal]], months: Sequence[str], *, is_trade: bool
+    spent: Mapping[str, Mapping[str, Decimal]], months: Sequence[str], formats: Formats, *, is_trade: bool
 ) -> list[Chart]:
     """A chart of the amounts per month for each currency, the largest first."""
     what = "Traded" if is_trade else "Spend"
     by_size = sorted(spent, key=lambda currency: -sum(spent[currency].values()))
     return [
-        _build_chart(currency, f"{what} per month in {currency}", spent[currency], months)
+        _build_chart(currency, f"{what} per month in {currency}", spent[currency], months, formats)
         for currency in by_size[:MAX_CHARTS]
     ]
 
 
-def _build_chart(currency: str, title: str, amounts: Mapping[str, Decimal], months: Sequence[str]) -> Chart:
+def _month(month: str, formats: Formats) -> str:
+    return formats.month(date.fromisoformat(f"{month}-01"))
+
+
+def _build_chart(
+    currency: str, title: str, amounts: Mapping[str, Decimal], months: Sequence[str], formats: Formats
+) -> Chart:
     values = [float(max(amounts.get(month, Decimal()), Decimal())) for month in months]
-    scale = charts.scale_counts(values)
+    scale = charts.scale_counts(values, formats)
     total = sum(amounts.values(), Decimal())
-    texts = [f"{month}: {pages.amount(amounts.get(month, Decimal()))} {currency}" for month in months]
+    texts = [
+        f"{_month(month, formats)}: {formats.amount(amounts.get(month, Decimal()))} {currency}"
+        for month in months
+    ]
     highest = max(months, key=lambda month: amounts.get(month, Decimal()))
     return Chart(
         f"spend-{currency.lower()}",
         title,
-        pages.amount(total),
+        formats.amount(total),
         f"{currency} in 12 months",
-        f"Highest: {pages.amount(amounts.get(highest, Decimal()))} {currency} in {highest}",
+        f"Highest: {formats.amount(amounts.get(highest, Decimal()))} {currency}"
+        f" in {_month(highest, formats)}",
         scale,
         charts.place_slots(texts),
         charts.build_bars(scale, values),

@@ -41,6 +41,11 @@ class TableField:
         """The column's label with its unit."""
         return field_labels.column_label(column, self.unit)
 
+    def shape(self, column: str) -> str:
+        """How a page shows the column's values, see `Formats.field_value`."""
+        holds = self.columns[column].holds
+        return "amount" if holds == "number" and column in field_labels.MONEY_COLUMNS else holds
+
     def is_text(self, column: str) -> bool:
         return self.columns[column].holds == "text"
 
