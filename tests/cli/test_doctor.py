@@ -18,6 +18,9 @@ from postroom.cli import doctor_checks
 from postroom.cli.doctor_checks import DoctorCheckState
 from postroom.documents.sandbox.confinement import UNPRIVILEGED_ID, Confinement, Measure
 from postroom.flow.mailboxes import mailbox_health
+from postroom.store.embedded import server_account
+from postroom.store.embedded.database_home import account_name
+from postroom.store.embedded.server_account import ServerAccount
 from postroom.store.health import DatabaseServer
 from store.embedded_homes import needs_root
 
@@ -74,6 +77,18 @@ def test_process_of_another_service_in_the_account_is_a_warning(tmp_path):
             assert "other processes of user id 54321 now: 1" in check.found
             foreign.stdin.close()
         own.stdin.close()
+
+
+def test_shared_account_of_postroom_itself_is_a_warning(tmp_path, monkeypatch):
+    own = ServerAccount(os.geteuid(), os.getegid())
+    monkeypatch.setattr(server_account, "choose_account", lambda _: own)
+    monkeypatch.setattr(server_account, "SHARED_ACCOUNTS", frozenset())
+    assert doctor_checks.check_account(tmp_path).state is DoctorCheckState.OK
+    monkeypatch.setattr(server_account, "SHARED_ACCOUNTS", {account_name(own.uid)})
+    check = doctor_checks.check_account(tmp_path)
+    assert check.state is DoctorCheckState.WARN
+    assert "other services use this account" in check.found
+    assert "POSTROOM_DATABASE_URL" in check.remedy
 
 
 def create_data_directory(home, uid):
