@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -23,9 +24,13 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def pip(*arguments: str | Path) -> None:
+def run_pip(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", *arguments]
-    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def pip(*arguments: str | Path) -> None:
+    result = run_pip(*arguments)
     assert result.returncode == 0, result.stderr
 
 
@@ -53,15 +58,24 @@ def test_the_demo_brings_the_simulator(dist: Path):
     assert [each for each in needed if each.startswith("mailsim")] == ["mailsim; extra == 'demo'"]
 
 
+def install_by_released_list(
+    dist: Path, name: str, wheels: Path, target: Path
+) -> subprocess.CompletedProcess[str]:
+    """Install a package from a folder of wheels with its entry in the released list."""
+    lines = (dist / "requirements-runtime.txt").read_text()
+    [own] = re.findall(rf"^{name}==.+\\\n.+\\\n.+\n", lines, re.MULTILINE)
+    listed = target.with_suffix(".txt")
+    listed.write_text(own)
+    options = ["--no-index", "--no-deps", "--require-hashes", "--find-links", wheels, "--target", target]
+    return run_pip("install", *options, "-r", listed)
+
+
 @pytest.mark.parametrize("name", SOURCES)
 def test_commands_of_the_installed_wheels_start(dist: Path, name: str, tmp_path: Path):
     """By name, from a folder of files, with the hashes of the released list."""
-    lines = (dist / "requirements-runtime.txt").read_text()
-    [own] = re.findall(rf"^{name}==.+\\\n.+\\\n.+\n", lines, re.MULTILINE)
-    (tmp_path / "own.txt").write_text(own)
     target = tmp_path / "installed"
-    options = ["--no-index", "--no-deps", "--require-hashes", "--find-links", dist, "--target", target]
-    pip("install", *options, "-r", tmp_path / "own.txt")
+    result = install_by_released_list(dist, name, dist, target)
+    assert result.returncode == 0, result.stderr
     environment = os.environ | {"PYTHONPATH": str(target), "HOME": str(tmp_path)}
     where = [sys.executable, "-P", "-c", f"import {name}; print({name}.__file__)"]
     found = subprocess.run(where, env=environment, capture_output=True, text=True, check=True).stdout
@@ -70,6 +84,18 @@ def test_commands_of_the_installed_wheels_start(dist: Path, name: str, tmp_path:
         [target / "bin" / name, "--help"], env=environment, capture_output=True, text=True, check=True
     )
     assert "Usage" in shown.stdout or "usage" in shown.stdout
+
+
+def test_a_replaced_wheel_is_not_installed(dist: Path, tmp_path: Path):
+    released = find(dist, "mailsim-*.whl")
+    replaced = Path(shutil.copy(released, tmp_path))
+    with zipfile.ZipFile(replaced, "a") as wheel:
+        wheel.writestr("mailsim/backdoor.py", "")
+    target = tmp_path / "installed"
+    result = install_by_released_list(dist, "mailsim", tmp_path, target)
+    assert result.returncode != 0
+    assert "DO NOT MATCH THE HASHES" in result.stderr
+    assert not target.exists()
 
 
 @pytest.mark.parametrize("name", SOURCES)

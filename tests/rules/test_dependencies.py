@@ -161,9 +161,16 @@ def read_lock(name):
     return found
 
 
-@pytest.mark.parametrize("name", [*LOCKS, "dev", "docs"])
+@pytest.mark.parametrize("name", [*LOCKS, "dev", "docs", "sbom"])
 def test_every_locked_package_has_a_hash(name):
     assert [package for package, (_, hashes) in read_lock(name).items() if not hashes] == []
+
+
+def test_every_instruction_to_install_a_list_requires_hashes():
+    guide = (ROOT / "docs/how-to/install.md").read_text()
+    commands = re.findall(r"pip (?:install|download) [^`\n]*-r \S+", guide)
+    assert len(commands) >= 3
+    assert [command for command in commands if "--require-hashes" not in command] == []
 
 
 @pytest.mark.parametrize("name", LOCKS)
