@@ -1,11 +1,12 @@
 """The import contracts cover every module, including new ones."""
 
+import ast
 from configparser import ConfigParser
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from rules.source_tree import ROOT, list_modules, parse, relative
+
 TOP = {
     f"postroom.{path.stem}"
     for path in (ROOT / "src/postroom").iterdir()
@@ -39,3 +40,32 @@ def test_every_restricted_import_has_a_contract():
 @pytest.mark.parametrize("what, who", ALLOWED.items(), ids=list(ALLOWED))
 def test_contracts_cover_every_module(what, who):
     assert sorted(forbidden()[what]) == sorted(TOP - who)
+
+
+# Functions that decode whole files, in modules that workers load for their types and constants.
+DECODERS = {
+    "postroom.documents.files.file_type": {"decode_text", "detect"},
+    "postroom.documents.files.unpack": {"unpack"},
+}
+
+
+def imports_decoder(node):
+    if isinstance(node, ast.Import):
+        return any(name.name in DECODERS for name in node.names)
+    if not isinstance(node, ast.ImportFrom):
+        return False
+    names = {name.name for name in node.names}
+    is_whole_module = any(f"{node.module}.{name}" in DECODERS for name in names)
+    return is_whole_module or bool(names & DECODERS.get(node.module, set()))
+
+
+def test_only_document_processes_decode_files():
+    found = {
+        relative(path)
+        for path in list_modules("src/postroom")
+        if any(imports_decoder(node) for node in ast.walk(parse(path)))
+    }
+    assert found == {
+        "src/postroom/documents/files/unpack.py",
+        "src/postroom/documents/sandbox/child_tasks.py",
+    }
