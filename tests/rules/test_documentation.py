@@ -81,8 +81,12 @@ def test_readme_commands_exist():
     assert set(re.findall(r"^(?:\$ )?make ([a-z]+)", README, re.MULTILINE)) <= targets
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/how-to/*.md")), ids=lambda page: page.stem)
-def test_commands_in_how_tos_exist(page):
+@pytest.mark.parametrize(
+    "page",
+    [*sorted(ROOT.glob("docs/how-to/*.md")), ROOT / "docs/security.md", ROOT / "SECURITY.md"],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_commands_in_how_tos_and_on_security_exist(page):
     for line in re.findall(r"(?:^|`)(postroom [a-z][^\n`#]+)", page.read_text(), re.MULTILINE):
         words = line.split()
         assert " ".join(words[:2]) in KNOWN, line

@@ -1,10 +1,11 @@
-"""Requirements and threats each name tests, and these tests exist."""
+"""Requirements and threats each name tests, and these tests exist; so do modules and settings."""
 
 import re
 
 import pytest
 
-from rules.source_tree import ROOT, parse
+from postroom.config import PREFIX, Settings
+from rules.source_tree import ROOT, list_modules, parse, relative
 
 COUNTS = {"C": 6, "S": 5, "N": 7, "Y": 9, "K": 8, "D": 11, "W": 6}
 
@@ -27,10 +28,26 @@ def test_threats_are_found():
     assert len(THREATS) > 20
 
 
+def find_missing_tests(text):
+    return [
+        f"{path}::{function}"
+        for path, function in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", text)
+        if function not in {getattr(node, "name", None) for node in parse(ROOT / path).body}
+    ]
+
+
 @pytest.mark.parametrize("name, shown_by", [*REQUIREMENTS, *THREATS])
 def test_the_named_tests_of_a_requirement_or_threat_exist(name, shown_by):
-    named = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", shown_by)
-    assert named, name
-    for path, function in named:
-        names = {getattr(node, "name", None) for node in parse(ROOT / path).body}
-        assert function in names, f"{path}::{function}"
+    assert "`tests/" in shown_by, name
+    assert find_missing_tests(shown_by) == []
+
+
+def test_tests_modules_and_settings_in_the_threat_model_exist():
+    text = (ROOT / "docs/security.md").read_text()
+    assert find_missing_tests(text) == []
+    modules = [relative(path) for path in list_modules("src", "mailsim/src")]
+    named = re.findall(r"`((?:\w+/)+\w+\.py)`", text)
+    assert named
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in modules)] == []
+    settings = {PREFIX + name.upper() for name in Settings.model_fields}
+    assert set(re.findall(rf"{PREFIX}[A-Z_]+", text)) - settings == set()
