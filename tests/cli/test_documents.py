@@ -385,6 +385,8 @@ def test_orders_are_imported_once_and_invalid_lines_are_named(run, refused, tmp_
     assert "has the column isin twice" in refused(*importing, "contract-note")
     file.write_text("reference,isin\nO-1,US0378331005\nO-1,US0378331005\n")
     assert "line 3: duplicate reference" in refused(*importing, "contract-note")
+    file.write_text("reference,isin\nO-1,US0378331005\n\n,US0378331005\n")
+    assert "line 4: the reference is missing" in refused(*importing, "contract-note")
     file.unlink()
     assert "cannot be read" in refused(*importing, "contract-note")
 

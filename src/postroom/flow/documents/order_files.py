@@ -18,9 +18,12 @@ def parse_orders(text: str, kind: str, identity: RecordIdentity, *, source: str)
     delimiter = next((mark for mark in "\t,;" if mark in header), ",")
     try:
         reader = csv.DictReader(StringIO(text, newline=""), delimiter=delimiter)
-        rows, columns = list(reader), list(reader.fieldnames or ())
+        rows = [(reader.reader.line_num, row) for row in reader]  # its own count omits blank lines
+        columns = list(reader.fieldnames or ())
     except csv.Error as error:
-        raise PermanentError(f"{source} cannot be read as CSV ({error}). Check it.") from error
+        raise PermanentError(
+            f"{source} cannot be read as CSV ({error}). Save it as CSV again and retry."
+        ) from error
     if duplicates := sorted(name for name, count in Counter(columns).items() if count > 1):
         raise PermanentError(f"{source} has the column {duplicates[0]} twice. Remove one.")
     unknown = set(columns) - set(identity.shapes) - _OWN_COLUMNS
@@ -32,9 +35,13 @@ def parse_orders(text: str, kind: str, identity: RecordIdentity, *, source: str)
         )
         raise PermanentError(f"{source} {problem}. Fields of {kind}: {', '.join(identity.shapes)}.")
     orders = dict[str, OrderRequest]()
-    for number, row in enumerate(rows, start=2):
+    for number, row in rows:
         order = _parse_row(f"{source}, line {number}", row)
-        fault = "duplicate reference" if order.reference in orders else find_fault(kind, identity, order)
+        fault = (
+            "duplicate reference; remove one"
+            if order.reference in orders
+            else find_fault(kind, identity, order)
+        )
         if fault:
             raise PermanentError(f"{source}, line {number}: {fault}.")
         orders[order.reference] = order
@@ -43,9 +50,9 @@ def parse_orders(text: str, kind: str, identity: RecordIdentity, *, source: str)
 
 def _parse_row(line: str, row: Mapping[str | None, str | None]) -> OrderRequest:
     if None in row:
-        raise PermanentError(f"{line}: more values than columns.")
+        raise PermanentError(f"{line}: more values than columns. Quote values that contain the separator.")
     values = {name: (value or "").strip() for name, value in row.items() if name is not None}
     if not values.get("reference"):
-        raise PermanentError(f"{line}: the reference is missing.")
+        raise PermanentError(f"{line}: the reference is missing. Every order needs one.")
     fields = {name: value for name, value in values.items() if name not in _OWN_COLUMNS and value}
     return OrderRequest(values["reference"], values.get("username") or None, fields)
