@@ -30,7 +30,7 @@ PostroomError
 │   ├── PushRejected            a push does not come from the provider it claims to come from
 │   ├── InvalidField            a value does not fit its field; carries field, row and column
 │   ├── ChecksFailed            a person's values fail checks that were not overridden; carries the checks
-│   ├── SenderQuotaReached      a sender's files use up its quota; they wait for a person
+│   ├── SenderQuotaReached      the quota of a sender is used up; its attachment waits for a person
 │   └── UnreadableFile          a file cannot be read within the limits; the message says why
 │       └── PasswordRequired    the file is encrypted, and no password or a wrong one was given
 └── LeaseLost                   another worker may hold the lease; nothing done under it may be committed
@@ -184,7 +184,7 @@ class ChecksFailed(PermanentError):
 
 
 class SenderQuotaReached(PermanentError):
-    """A sender's files use up its quota: the message is stored, and the file waits for a person."""
+    """The quota of a sender is used up: the message is stored, and its attachment waits for a person."""
 
 
 class UnreadableFile(PermanentError):

@@ -81,7 +81,7 @@ Examples:
   postroom blobs usage --json | jq 'map(.used_bytes) | add'"""
 )
 def usage(*, json: JsonOption = False) -> None:
-    """Show how many bytes of files each organization stores, and the limit.
+    """Show how much storage the files of each organization use, and the limit.
 
     Set the limit with POSTROOM_ORGANIZATION_STORAGE_GB.
     """
@@ -110,10 +110,12 @@ Examples:
 )
 def senders(
     *,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many senders to show.")] = 20,
+    limit: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="COUNT", help="Maximum number of rows.")
+    ] = 20,
     json: JsonOption = False,
 ) -> None:
-    """Show the senders whose mail stores the most bytes of files, and their quota.
+    """Show the senders whose attachments use the most storage, and the quota.
 
     Set the quota with POSTROOM_SENDER_STORAGE_GB.
     """

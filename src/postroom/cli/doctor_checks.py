@@ -354,7 +354,7 @@ async def check_senders(settings: Settings, url: str) -> DoctorCheck | None:
     quota = f"quota of {settings.sender_storage_gb:,.2f} GB"
     if not full:
         return DoctorCheck("senders", DoctorCheckState.OK, f"every sender is below its {quota}")
-    found = f"senders that have used up their {quota}: {full}. New files of their mail are not stored"
+    found = f"senders that have used up their {quota}: {full}. Their new attachments are not stored"
     return DoctorCheck(
         "senders",
         DoctorCheckState.WARN,

@@ -196,7 +196,7 @@ class Settings(ServerSettings):
         gt=0,
     )
     sender_storage_gb: float | None = setting(
-        "Gigabytes of files that mail from one sender may store in an organization. Default: no limit",
+        "Gigabytes of attachments from one sender that an organization may store. Default: no limit",
         "a number above 0",
         None,
         gt=0,

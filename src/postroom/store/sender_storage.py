@@ -1,4 +1,4 @@
-"""Sums over `messages`, `attachments` and `blobs`: the bytes that the mail of each sender stores."""
+"""Sums over `messages`, `attachments` and `blobs`: the storage that the attachments of each sender use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -5,7 +5,7 @@
     blob_gc             remove blobs that nothing refers to
     blob_verification   check every blob against its digest
     storage_limit       limit the bytes that an organization stores
-    sender_quota        limit the bytes that the mail of one sender stores
+    sender_quota        limit the storage that the attachments of one sender use
     key_rotation        seal secrets again with the current vault key
     database_recovery   sync and audit every mailbox after the database may have lost commits
 

@@ -1,4 +1,4 @@
-"""A limit on the bytes that the mail of one sender stores, so that one cannot use up an organization's space.
+"""A quota for the attachments of one sender, so that no sender can use up an organization's storage.
 
 A sender is the domain of the From address. At public mail services, and in the domains of the organization's
 mailboxes, it is the whole address, since strangers or colleagues share these domains. The use is measured at
@@ -76,8 +76,8 @@ class SenderQuota:
             if await sender_storage.is_attachment_stored(connection, mailbox.id, key, part):
                 return use
         raise SenderQuotaReached(
-            f"The files of this sender use {use.used_bytes / 1e9:,.2f} GB; the quota is"
-            f" {self.max_bytes / 1e9:,.2f} GB. The message is stored, and this file is not. {REMEDY}"
+            f"The attachments of this sender use {use.used_bytes / 1e9:,.2f} GB of its quota of"
+            f" {self.max_bytes / 1e9:,.2f} GB. The message is stored without this attachment. {REMEDY}"
         )
 
     async def _measure(self, organization: OrganizationId, domain: str, address: str) -> StorageUse:
@@ -98,7 +98,7 @@ class SenderQuota:
 
 
 async def list_largest(database: Database, organization: OrganizationId, *, limit: int) -> list[SenderUse]:
-    """The senders whose mail stores the most bytes, the largest first."""
+    """The senders whose attachments use the most storage, the largest first."""
     async with database.transaction(organization) as connection:
         return await sender_storage.list_largest(connection, sorted(PUBLIC_DOMAINS), limit=limit)
 

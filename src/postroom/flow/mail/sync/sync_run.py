@@ -60,7 +60,7 @@ class SyncContext:
     async def measure_sender(
         self, mailbox: Mailbox, fetched: FetchedMessage, attachment: RemoteAttachment
     ) -> StorageUse:
-        """The bytes that the sender's files use. Raises SenderQuotaReached if its quota is used up."""
+        """The bytes that the sender's attachments use. Raises SenderQuotaReached if its quota is used up."""
         if self.sender_quota is None:
             return StorageUse()
         sender = fetched.content.sender.address if fetched.content.sender else ""
