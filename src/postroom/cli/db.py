@@ -1,4 +1,4 @@
-"""`postroom db`: migrations, psql, backup and restore.
+"""`postroom db`: migrations, psql, backup, restore, and recovery after the database lost commits.
 
 `store.schema_migrations` and `store.pg_programs` do the work.
 """

@@ -1,7 +1,7 @@
 """Loading settings from the environment, describing them, and the environment of child processes.
 
-All settings are validated together, so one run reports every fault. No other module reads the environment.
-Functions below the wiring take the values they need, never `Settings`.
+All settings are validated together, so one run reports every fault. No other module reads settings from the
+environment. Functions below the wiring take the values they need, never `Settings`.
 """
 
 import difflib
