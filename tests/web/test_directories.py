@@ -140,7 +140,7 @@ async def test_a_person_previews_adds_syncs_and_removes_a_directory(world, brows
     place = added.headers["location"]
     await world.work_off()
     listed = (await browser.get("/directories")).text
-    assert "In step" in listed
+    assert "Up to date" in listed
     shown = (await browser.get(place)).text
     assert (shown.count('<td data-label="State">Connected'), "Connected 2" in shown) == (2, True)
     assert "PRIVATE KEY" not in listed + shown

@@ -78,7 +78,7 @@ async def test_admin_starts_an_audit(visitor, owner, organization, make_mailbox)
     mailbox = await make_mailbox(organization)
     page = (await visitor.get(f"/mailboxes/{mailbox}")).text
     assert "An audit" not in page
-    assert "Possible once the first sync is complete" in page
+    assert "Available once the first sync is complete" in page
     answer = await visitor.post(f"/mailboxes/{mailbox}/audit")
     assert answer.status_code == 303
     page = (await visitor.get(f"/mailboxes/{mailbox}")).text

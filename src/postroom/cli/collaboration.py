@@ -31,7 +31,7 @@ def assign(
 ) -> None:
     """Assign a document that needs review to a member.
 
-    The review queues of the other members leave it out. They can still decide about it.
+    It leaves the review queues of the other members. They can still confirm or reject it.
     """
     from postroom.cli import startup
     from postroom.flow.documents import collaboration

@@ -1,4 +1,4 @@
-"""`postroom directories`: connect the users of a Google Workspace or Microsoft 365 tenant, and keep in step.
+"""`postroom directories`: connect the users of a Google Workspace or Microsoft 365 tenant.
 
 The steps are in `flow.mailboxes.directories` and `flow.mailboxes.directory_sync`.
 """
@@ -95,8 +95,8 @@ def add(
 ) -> ExitCode:
     """Add a directory, or change the one with this name, and connect its users.
 
-    Workers connect the users, subscribe to their mail, and keep in step as people join and leave. Groups,
-    domains and patterns must all match; without any, every user is selected.
+    Workers connect the users, subscribe to their mail, and update the directory as people join and leave.
+    Groups, domains and patterns must all match; without any, every user is selected.
     """
     from postroom.flow.mailboxes import directory_input
     from postroom.store.directories import DirectorySettings, LeaverAction, UserSelection

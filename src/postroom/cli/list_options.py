@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 SearchOption = Annotated[
     str | None,
-    typer.Option("--q", metavar="WORDS", help="Search for these words, or for their beginnings."),
+    typer.Option("--q", metavar="WORDS", help="Search for these words or prefixes."),
 ]
 KindOption = Annotated[str | None, typer.Option(metavar="NAME", help="Only this kind.")]
 DueOption = Annotated[str | None, typer.Option(metavar="overdue|week", help="Overdue, or due within 7 days.")]
 FromOption = Annotated[str | None, typer.Option("--from", metavar="DATE", help="Dated on this day or later.")]
 UntilOption = Annotated[str | None, typer.Option(metavar="DATE", help="Dated on this day or earlier.")]
-MinOption = Annotated[str | None, typer.Option("--min", metavar="AMOUNT", help="An amount of at least this.")]
-MaxOption = Annotated[str | None, typer.Option("--max", metavar="AMOUNT", help="An amount of at most this.")]
+MinOption = Annotated[str | None, typer.Option("--min", metavar="AMOUNT", help="Minimum amount.")]
+MaxOption = Annotated[str | None, typer.Option("--max", metavar="AMOUNT", help="Maximum amount.")]
 RecordStateOption = Annotated[
     str | None, typer.Option("--state", metavar="STATE", help="confirmed, reopened, voided or merged.")
 ]
@@ -28,7 +28,9 @@ OrderFilterOption = Annotated[
 ]
 SupplierOption = Annotated[
     str | None,
-    typer.Option(metavar="ID", help="Only of this supplier; `postroom suppliers list --json` has IDs."),
+    typer.Option(
+        metavar="ID", help="Only records of this supplier; `postroom suppliers list --json` prints IDs."
+    ),
 ]
 SortOption = Annotated[
     str | None, typer.Option(metavar="COLUMN", help="Sort by this column; -COLUMN sorts descending.")

@@ -37,6 +37,12 @@ UrlFileOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="For slack and teams: file with the webhook URL, which is a secret."),
 ]
+ReviewHoursOption = Annotated[
+    float,
+    typer.Option(
+        min=0.25, max=8760, metavar="HOURS", help="Hours until a document that needs review is overdue."
+    ),
+]
 
 
 @group.command(
@@ -56,9 +62,7 @@ def add(
     kind: Annotated[
         list[NoticeKind] | None, typer.Option(help="Notice kind; repeatable [default: all]")
     ] = None,
-    review_hours: Annotated[
-        float, typer.Option(min=0.25, max=8760, help="Hours until a document that needs review is overdue.")
-    ] = 24,
+    review_hours: ReviewHoursOption = 24,
     quiet: Annotated[
         str | None, typer.Option(metavar="FROM-UNTIL", help="Quiet hours, such as 19:00-07:00.")
     ] = None,

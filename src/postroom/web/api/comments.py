@@ -50,7 +50,7 @@ async def add_comment(call: ApiCall[DocumentPath, NoParameters, NewComment]) -> 
 async def assign_document(call: ApiCall[DocumentPath, NoParameters, Assignment]) -> DocumentResource:
     """Assign a document that needs review to a member, or to no one.
 
-    The review queues of the other members leave it out. They can still decide about it.
+    It leaves the review queues of the other members. They can still confirm or reject it.
     """
     caller, document = call.caller, call.path.document
     async with call.transaction() as connection:

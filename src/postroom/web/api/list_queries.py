@@ -46,8 +46,8 @@ class BusinessListQuery(ListPageQuery, frozen=True, forbid_unknown_fields=True):
         name="from", default=None
     )
     until: Annotated[date, msgspec.Meta(description="Dated on this day or earlier.")] | None = None
-    min: Annotated[float, msgspec.Meta(description="An amount of at least this.")] | None = None
-    max: Annotated[float, msgspec.Meta(description="An amount of at most this.")] | None = None
+    min: Annotated[float, msgspec.Meta(description="Minimum amount.")] | None = None
+    max: Annotated[float, msgspec.Meta(description="Maximum amount.")] | None = None
 
 
 class DocumentsQuery(BusinessListQuery, frozen=True, forbid_unknown_fields=True):
