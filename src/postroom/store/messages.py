@@ -339,22 +339,37 @@ class NewAttachment(NamedTuple):
 async def write_attachments(
     connection: Connection, attachments: Sequence[NewAttachment], *, replaced_messages: Collection[int]
 ) -> None:
-    """Upsert attachments. All other attachments of `replaced_messages` are deleted."""
+    """Upsert attachments. All other attachments of `replaced_messages` are deleted.
+
+    A stored attachment keeps its bytes if the same file could not be fetched this time: its failure is open,
+    and without the digest the bytes could be removed before the retry.
+    """
+    rows = sorted(attachments, key=lambda row: (row.message, row.attachment.part))
     if replaced_messages:
         await connection.execute(
-            "DELETE FROM attachments WHERE message_id = ANY(%b::int8[])", [list(replaced_messages)]
+            """
+            DELETE FROM attachments WHERE message_id = ANY(%b::int8[]) AND NOT EXISTS (
+                SELECT FROM unnest(%b::int8[], %b::text[]) AS kept (message_id, part)
+                WHERE kept.message_id = attachments.message_id AND kept.part = attachments.part)
+            """,
+            [list(replaced_messages), [row.message for row in rows], [row.attachment.part for row in rows]],
         )
-    if not attachments:
+    if not rows:
         return
-    rows = sorted(attachments, key=lambda row: (row.message, row.attachment.part))
     await connection.execute(
         """
         INSERT INTO attachments (organization_id, message_id, part, kind, provider_attachment_id, file_name,
             media_type, size, is_inline, content_id, sha256)
         SELECT current_organization(), * FROM unnest(%b::int8[], %b::text[], %b::text[], %b::text[],
             %b::text[], %b::text[], %b::int8[], %b::bool[], %b::text[], %b::bytea[])
-        ON CONFLICT (organization_id, message_id, part) DO UPDATE SET sha256 = excluded.sha256,
-            provider_attachment_id = excluded.provider_attachment_id
+        ON CONFLICT (organization_id, message_id, part) DO UPDATE SET kind = excluded.kind,
+            provider_attachment_id = excluded.provider_attachment_id, file_name = excluded.file_name,
+            media_type = excluded.media_type, size = excluded.size, is_inline = excluded.is_inline,
+            content_id = excluded.content_id,
+            sha256 = CASE WHEN (excluded.kind, excluded.file_name, excluded.media_type, excluded.size)
+                IS NOT DISTINCT FROM
+                (attachments.kind, attachments.file_name, attachments.media_type, attachments.size)
+                THEN coalesce(excluded.sha256, attachments.sha256) ELSE excluded.sha256 END
         """,
         [
             [row.message for row in rows],

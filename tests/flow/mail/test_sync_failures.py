@@ -113,6 +113,23 @@ async def without_bytes(mirror):
     return key
 
 
+async def test_a_stored_attachment_keeps_its_bytes_when_a_retry_cannot_fetch_it(mirror, move_clock):
+    """One attachment fails at first; when its message is fetched again, the other one fails."""
+    files = [("a.pdf", "application/pdf", b"%PDF-a"), ("b.pdf", "application/pdf", b"%PDF-b")]
+    item = mirror.remote.items[mirror.remote.deliver(files=files)]
+    whole = item.attachments
+    item.attachments = tuple(replace(each, content=None) for each in whole)
+    first, second = (each.part for each in whole)
+    digests = "SELECT sha256 IS NOT NULL FROM attachments ORDER BY file_name"
+    mirror.remote.unreadable = {second}
+    await mirror.settle()
+    assert await mirror.rows(digests) == [(True,), (False,)]
+    mirror.remote.unreadable = {first}
+    await move_clock(3600)
+    await mirror.settle()
+    assert await mirror.rows(digests) == [(True,), (True,)]
+
+
 @pytest.fixture
 async def deleted(mirror, without_bytes):
     """It is deleted, at the provider and here."""
