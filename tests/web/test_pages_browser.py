@@ -19,7 +19,7 @@ pytestmark = needs_browser
 PAGES = (
     "/", "/health", "/mailboxes", "/messages", "/documents", "/records", "/orders", "/suppliers", "/search",
     "/failures", "/directories", "/subscriptions", "/webhooks", "/ledger", "/api-keys", "/members",
-    "/settings", "/api", "/notices", "/orders/import",
+    "/settings", "/api", "/notices", "/orders/import", "/help",
 )  # fmt: skip
 OUTSIDE = "http://tracker.invalid"
 # What a script says that runs: it is heard from every frame.

@@ -37,7 +37,7 @@ from postroom.errors import (
 from postroom.logs import Log
 from postroom.model import Secret
 from postroom.store.database_errors import is_out_of_range_value
-from postroom.web import health_page, metrics, overview, pages, sign_in
+from postroom.web import health_page, help_page, metrics, overview, pages, sign_in
 from postroom.web.allowed_hosts import AllowedHostsMiddleware
 from postroom.web.event_stream import EventStreams
 from postroom.web.health import HealthMonitor
@@ -118,6 +118,7 @@ def create(
             *sign_in.routes(site),
             *overview.routes(site),
             *health_page.routes(site),
+            *help_page.routes(site),
             Route("/healthz", _alive),
             Route("/readyz", _ready),
             Mount("/static", StaticFiles(directory=pages.HERE / "static")),
