@@ -2,6 +2,7 @@
 
 import ast
 import io
+import itertools
 import re
 import tokenize
 from collections import defaultdict
@@ -90,6 +91,18 @@ FOREIGN = (
     "tests/simulator/referees/locks/",
 )
 BINARY = {".npz", ".png", ".xz"}
+WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
+# Words that contain an avoided one and another word, and are right.
+COMPOUNDS = {
+    "desktop",
+    "excepthook",
+    "letterhead",
+    "newsletter",
+    "newsletters",
+    "refill",
+    "webhook",
+    "webhooks",
+}
 # A participle is no noun: say what was found, given or known.
 PARTICIPLE = re.compile(r"_?([A-Z][a-z]*ed|Done|Found|Given|Held|Kept|Known|Made|Said|Shown|Told)")
 
@@ -102,8 +115,27 @@ TEXTS = [
 
 def find_avoided(text: str) -> set[str]:
     """The avoided words in prose, in a path such as `/messages`, and in a name such as `NewMessage`."""
-    words = re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", IDIOMS.sub(".", text))
+    words = WORD.findall(IDIOMS.sub(".", text))
     return set(PATTERN.findall(" ".join(words).lower()))
+
+
+def find_split_phrases(text: str, following: str) -> set[str]:
+    """The avoided phrases that begin on one line and end on the next one."""
+    found = find_avoided(f"{text} {following}")
+    return found.difference(find_avoided(text), find_avoided(following)) if found else found
+
+
+def find_glued(names: Iterable[str]) -> dict[str, str]:
+    """The avoided words that a name joins with another word of these names, as in `joblist`."""
+    words = {word.lower() for name in names for word in WORD.findall(name)}
+    glued = {
+        word: avoided
+        for word in words - AVOIDED - COMPOUNDS
+        for avoided in AVOIDED
+        for rest in (word.removeprefix(avoided), word.removesuffix(avoided))
+        if len(rest) > 2 and rest != word and rest in words
+    }
+    return dict(sorted(glued.items()))
 
 
 def is_allowed(path: Path, word: str) -> bool:
@@ -146,9 +178,14 @@ def explanations_in(path: Path) -> Iterator[tuple[str, int]]:
     for node in ast.walk(parse(path)):
         if docstring := docstring_of(node):
             yield str(docstring.value), docstring.lineno
+    comments: list[tokenize.TokenInfo] = []
     for token in tokenize.generate_tokens(io.StringIO(path.read_text()).readline):
         if token.type == tokenize.COMMENT:
             yield token.string, token.start[0]
+            comments.append(token)
+    for first, second in itertools.pairwise(comments):
+        if second.start[0] == first.start[0] + 1:
+            yield ", ".join(find_split_phrases(first.string, second.string)), first.start[0]
 
 
 def strings_in(path: Path) -> Iterator[tuple[str, int]]:
@@ -193,7 +230,9 @@ def avoided_in_module(path: Path) -> list[str]:
 def avoided_in_text(path: Path) -> list[str]:
     if relative(path).startswith(RELEASED_MIGRATIONS) and path.stem < "0034":
         return []
-    return report(path, ((line, number) for number, line in enumerate(path.read_text().splitlines(), 1)))
+    lines = path.read_text().splitlines()
+    split = (", ".join(find_split_phrases(*pair)) for pair in itertools.pairwise(lines))
+    return report(path, [*zip(lines, itertools.count(1)), *zip(split, itertools.count(1))])
 
 
 def test_the_glossary_names_words_to_avoid():
@@ -217,6 +256,8 @@ def test_the_glossary_names_words_to_avoid():
         "record = dict(jobs=2)",
         "LETTERS_LEFT = 1",
         "# The sync\n# goes on.",
+        "# The sync goes\n# on.",
+        'LABEL = ("The sync goes"\n " on.")',
         'import asyncio\nLABEL = "maintenance, task"',
         "# Read the letter.",
         'def read():\n    """Read the letter."""',
@@ -245,6 +286,17 @@ def test_an_avoided_word_is_found_in_a_text(tmp_path: Path, monkeypatch: pytest.
         path = tmp_path / "text"
         path.write_text(f"first line\n{text}")
         assert len(avoided_in_text(path)) == 1
+
+
+def test_a_phrase_over_two_lines_is_found_in_a_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rules.source_tree.ROOT", tmp_path)
+    path = tmp_path / "text"
+    path.write_text("The sync goes\non until the listing\nis complete.")
+    assert avoided_in_text(path) == ["text:1 says 'goes on'"]
+
+
+def test_an_avoided_word_glued_to_another_word_is_found():
+    assert find_glued(["joblist", "list_records", "newsletter", "letter_head"]) == {"joblist": "job"}
 
 
 def test_files_of_every_kind_are_checked():
@@ -283,6 +335,12 @@ def test_class_names_are_nouns(folder: str):
 
 def test_names_of_files_and_folders_keep_to_the_glossary():
     assert [found for path in FILES for found in report(path, [(relative(path), 0)])] == []
+
+
+def test_no_name_is_glued_from_an_avoided_word():
+    paths = [path for folder in DISTRIBUTIONS.values() for path in list_modules(folder)]
+    names = {name for path in paths for name, _ in names_in(parse(path))}
+    assert find_glued(names.union(map(relative, FILES))) == {}
 
 
 def test_modules_keep_to_the_glossary():
