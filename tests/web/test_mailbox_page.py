@@ -71,7 +71,7 @@ async def test_mailbox_page_shows_subscription_quota_and_the_rest_of_a_listing(
     )
     page = (await visitor.get(f"/mailboxes/{mailbox}")).text
     assert read_facts(page)["Highest quota use"] == "25% in 1 h, 80% in 24 h"
-    assert re.search(r"At this pace, done in about 3 h", page), page
+    assert re.search(r"At this rate, done in about 3 h", page), page
 
 
 async def test_admin_starts_an_audit(visitor, owner, organization, make_mailbox):

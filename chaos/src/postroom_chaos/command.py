@@ -64,7 +64,7 @@ def run(
     """Run Postroom against the simulator while everything fails, then compare it with the simulator's truth.
 
     A seed decides what happens. How processes interleave differs from run to run, so a failure may need
-    several runs of its seed. Exit code 1 if anything was lost, doubled or wrong.
+    several runs of its seed. Exit code 1 if anything was lost, duplicated or wrong.
     """
     numbers = [seed] if seed is not None else list(range(first, first + seeds))
     options = SeedOptions(seconds, small, upgrade_from)

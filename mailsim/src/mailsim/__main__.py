@@ -45,13 +45,13 @@ from mailsim.welcome import create_sample_mailboxes, describe_start
 
 EXAMPLES = """\
 examples:
-  mailsim                                            start with two mailboxes and say what to do next
+  mailsim                                            start with two mailboxes and print what to do next
   mailsim --scenario scenario.toml                   play a scenario once started
   mailsim play scenario.toml http://127.0.0.1:8026   play a scenario on a running mailsim
   mailsim --http 127.0.0.1:8026 --seed 7             use a fixed port and reproducible IDs and mail
   mailsim --clock manual --start 2026-01-05T09:00Z   stop the clock; move it with POST /_sim/clock
   mailsim --load case.mailsim                        continue a saved simulation
-  mailsim --quota old --latency-ms 30                use Gmail's quotas for older projects, answer slowly
+  mailsim --quota old --latency-ms 30                use Gmail's quotas for older projects, respond slowly
 """
 
 _USUAL_ADDRESS = ListenAddress("127.0.0.1", 8026)

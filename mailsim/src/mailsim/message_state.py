@@ -69,6 +69,7 @@ def with_labels(state: MessageState, labels: frozenset[str]) -> MessageState:
         draft="DRAFT" in labels,
         importance="high" if "IMPORTANT" in labels else "normal",
         categories=state.categories,
+        classification=state.classification,
     )
 
 

@@ -329,11 +329,11 @@ class RecordCorrection(ChangeReason, frozen=True, forbid_unknown_fields=True):
 
 
 class RecordMerge(ChangeReason, frozen=True, forbid_unknown_fields=True):
-    into: Annotated[UUID, msgspec.Meta(description="The record that is left.")]
+    into: Annotated[UUID, msgspec.Meta(description="The record to merge into. It remains.")]
 
 
 class RecordSplit(ChangeReason, frozen=True, forbid_unknown_fields=True):
-    document: Annotated[UUID, msgspec.Meta(description="Without one, the merge is undone.")] | None = None
+    document: Annotated[UUID, msgspec.Meta(description="Omit it to undo the merge.")] | None = None
 
 
 class OrganizationNames(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -482,7 +482,7 @@ class WebhookTestResult(msgspec.Struct, frozen=True):
 
 
 class DeliveryResource(msgspec.Struct, frozen=True):
-    """A delivery that was not accepted yet. If `due_at` is null, it was given up."""
+    """A delivery that the receiver has not accepted. If `due_at` is null, Postroom gave up on it."""
 
     id: int
     webhook_id: UUID

@@ -95,6 +95,6 @@ class DirectoryPreviewResource(msgspec.Struct, frozen=True):
 
 
 class DirectorySyncRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`confirmed_leavers`: let up to this many users leave, although a listing would stop."""
+    """`confirmed_leavers`: allow up to this many users to leave, even above the limit."""
 
     confirmed_leavers: Annotated[int, msgspec.Meta(ge=1, le=10_000_000)] | None = None

@@ -154,7 +154,7 @@ Examples:
   postroom db recovered"""
 )
 def recovered() -> None:
-    """Recover from commits that the database lost.
+    """Recover after the database lost commits.
 
     After a failover, or after `postroom db restore`, Postroom does this automatically. Run it if you restored
     the server's files, for example from a snapshot of its disk. All ids and feed positions move ahead, so

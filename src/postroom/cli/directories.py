@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="directories",
-    help="Connect the users of a Google Workspace or Microsoft 365 tenant, and follow changes.",
+    help="Connect the users of a Google Workspace or Microsoft 365 tenant, and keep up with changes.",
     no_args_is_help=True,
     epilog="""\b
 Examples:

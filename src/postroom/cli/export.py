@@ -1,4 +1,4 @@
-"""`postroom export`: everything of an organization as Parquet files, once or continuously."""
+"""`postroom export`: messages, mail events, documents and records as Parquet files, once or continuously."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ def export(
     interval: Annotated[
         float,
         typer.Option(
-            min=0.1, max=86400, metavar="SECONDS", help="With --follow: time between two sets of files."
+            min=0.1, max=86400, metavar="SECONDS", help="With --follow: seconds between two exports."
         ),
     ] = 60,
 ) -> None:

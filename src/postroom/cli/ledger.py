@@ -60,7 +60,7 @@ def verify(
 
     The ledger must contain the heads that workers kept in the file ledger.heads of the home directory and
     published in POSTROOM_LEDGER_HEADS_FILE, so entries cut off at the end are detected. A printed head that
-    you stored elsewhere can be given as --head. Nothing is written.
+    you stored elsewhere can be given as --head. The command writes nothing.
     """
     from postroom import config
     from postroom.cli import output, startup

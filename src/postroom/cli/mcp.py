@@ -20,7 +20,7 @@ Examples:
 def mcp(
     key_file: Annotated[
         Path,
-        typer.Option(metavar="FILE", help="File with an API key that records its calls."),
+        typer.Option(metavar="FILE", help="File with an API key created with --record-calls."),
     ],
     url: Annotated[
         str | None,

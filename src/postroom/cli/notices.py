@@ -53,7 +53,7 @@ Examples:
   postroom notices add teams --url-file teams-url.txt --name 'Finance team'"""
 )
 def add(
-    medium: Annotated[NoticeMedium, typer.Argument(help="How notices are sent.")],
+    medium: Annotated[NoticeMedium, typer.Argument(metavar="MEDIUM", help="How notices are sent.")],
     addresses: Annotated[
         list[str] | None, typer.Argument(metavar="[ADDRESS]...", help="Recipients, for email.")
     ] = None,

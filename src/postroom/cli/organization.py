@@ -75,7 +75,7 @@ def usage(
 ) -> None:
     """Show what each organization used: time in the queue, running time, CPU time and storage.
 
-    Organizations that used less are served first. `postroom blobs usage` shows the limit for files.
+    Organizations that used less are served first. `postroom blobs usage` shows the storage limit.
     """
     from dataclasses import asdict
 

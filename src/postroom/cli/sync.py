@@ -44,7 +44,7 @@ def sync(
 ) -> ExitCode:
     """Sync a mailbox now, and print what changed.
 
-    A worker that is already running may do the work.
+    If a worker is running, it may run the sync.
     """
 
     async def request(context: MailboxCommandContext, mailbox: "Mailbox", connection: "Connection") -> bool:

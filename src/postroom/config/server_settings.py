@@ -1,4 +1,4 @@
-"""The class `ServerSettings`: database, web process, sign-in. `Settings` adds the rest.
+"""The class `ServerSettings`: database, web process, webhooks and notices, sign-in. `Settings` adds the rest.
 
 Also declares how a setting is described.
 """

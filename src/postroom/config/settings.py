@@ -52,7 +52,7 @@ class Settings(ServerSettings):
         pattern=r"^projects/[^/]+/subscriptions/[^/]+$",
     )
     pubsub_audience: str | None = setting(
-        "Audience of the token that signs Pub/Sub pushes",
+        "Audience of the token in signed Pub/Sub pushes",
         "the audience configured on the push subscription",
         None,
     )
@@ -256,7 +256,7 @@ class Settings(ServerSettings):
         le=1440,
     )
     directory_sync_minutes: float = setting(
-        "Minutes between two listings of a directory, which connect joiners and let leavers leave",
+        "Minutes between two listings of a directory. Each connects new users and handles those who left",
         "a number from 5 to 1440",
         60,
         ge=5,
@@ -289,7 +289,7 @@ class Settings(ServerSettings):
         None,
     )
     log_level: LogLevel = setting(
-        "Minimum severity of log lines. Default for commands that end by themselves: error",
+        "Minimum severity of log lines. Default for short-lived commands: error",
         "debug, info, warning or error",
         LogLevel.INFO,
     )
@@ -321,7 +321,7 @@ class Settings(ServerSettings):
         le=86400,
     )
     stall_seconds: float = setting(
-        "Seconds after which a worker that is stuck ends itself, so that it can be restarted",
+        "Seconds after which a stuck worker exits, so that it can be restarted",
         "a number from 1 to 86400",
         120,
         ge=1,
@@ -335,7 +335,7 @@ class Settings(ServerSettings):
         le=3600,
     )
     max_attempts: int = setting(
-        "Attempts before failing work is parked for the operator",
+        "Attempts before a document fails, or unpacking is parked for the operator",
         "a whole number from 1 to 1000",
         10,
         ge=1,

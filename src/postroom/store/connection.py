@@ -1,7 +1,7 @@
 """The class of connections, the limits of their transactions, and `connect`, which opens a single one.
 
 Single connections have the URL's role and are for migrations, backup and health checks; everything else uses
-the pools of `database`. Checked are the URL and the version of the server.
+the pools of `database`. `connect` checks the URL and the version of the server.
 """
 
 import asyncio

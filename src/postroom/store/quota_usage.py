@@ -33,7 +33,7 @@ async def record_share(connection: Connection, mailbox: MailboxId, share: float)
 
 
 async def get_highest(connection: Connection, mailbox: MailboxId) -> tuple[float, float]:
-    """The highest share in a minute of the last hour, and of the last day."""
+    """The highest share of any minute, in the last hour and in the last day."""
     cursor = await connection.execute(
         """
         SELECT coalesce(max(share) FILTER (WHERE minute > postroom_now() - interval '1 hour'), 0)::float8,

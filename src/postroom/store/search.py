@@ -1,7 +1,7 @@
 """Full-text search over messages and documents, for pages and commands. The API and lists do not rank.
 
 Matches are personal data: never log them. Queries use web search syntax: `invoice "due date" -draft`; a word
-of three characters or more also finds those that begin with it. A message is found by its subject, people,
+of three characters or more also finds words that begin with it. A message is found by its subject, people,
 text and names of attachments, a document also by the names it arrived with, its supplier and its number.
 Only the newest matches are ranked, so that a common word costs little more than a rare one.
 """

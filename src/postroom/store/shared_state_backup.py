@@ -1,7 +1,7 @@
-"""Backup and restore of the table shared with another scheduler (`bo_airflow.email_ingestion_state`).
+"""Options and filters to back up and restore the table that another scheduler shares with us.
 
-It is backed up and restored only if the role of the URL owns it. A table that another role owns, and
-everything else in its schema, is left alone.
+The table, `bo_airflow.email_ingestion_state`, is included only if the role of the URL owns it. A table that
+another role owns, and everything else in its schema, is left alone.
 """
 
 import re

@@ -1,6 +1,7 @@
-"""The file of a document as a person sees it: page images, words with their positions, the original.
+"""The file of a document: images of its pages, words with their positions, and the original as a download.
 
-Pages are rendered in a sandboxed child process. The browser gets images and text, never the file itself.
+A sandboxed child process renders the pages. To show a document, the browser gets images and text only; it
+gets the file itself only as a download, and never renders it.
 """
 
 from collections.abc import Mapping

@@ -1,6 +1,6 @@
 """Numbers, amounts, dates and durations as pages show them, in the formats of the browser's language.
 
-Only what people read. Inputs, URLs, exports and the API have formats that never change.
+Only for text that people read. Inputs, URLs, exports and the API have one fixed format.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Formats:
     month_pattern: str = "{0.year:04}-{0.month:02}"
 
     def count(self, number: float, is_estimate: bool = False) -> str:  # noqa: FBT001, FBT002  a filter of templates
-        """Format a whole number with separators; of an estimate, the first two digits."""
+        """Format a whole number with separators. An estimate is rounded to two significant digits."""
         number = round(number)
         if is_estimate and number >= 100:
             unit = 10 ** (len(str(number)) - 2)
@@ -32,7 +32,7 @@ class Formats:
         return self._localize(f"{number:,}")
 
     def amount(self, value: object) -> str:
-        """Format an amount with at least two decimals; what is no number stays as it is."""
+        """Format an amount with at least two decimals. Other values stay unchanged."""
         number = record_matching.to_decimal(value)
         if number is None:
             return str(value)
@@ -41,7 +41,7 @@ class Formats:
         return self._localize(f"{number:,.{decimals}f}")
 
     def quantity(self, value: object) -> str:
-        """Format a number without trailing zeros; what is no number stays as it is."""
+        """Format a number without trailing zeros. Other values stay unchanged."""
         number = record_matching.to_decimal(value)
         return str(value) if number is None else self._localize(f"{number.normalize():,f}")
 
@@ -54,7 +54,7 @@ class Formats:
         return f"{self._localize(f'{count:,.1f}')} TB"
 
     def day(self, value: object) -> str:
-        """Format a date, or a text that holds one (`2026-02-04`); what is no date stays as it is."""
+        """Format a date, or a text that holds one (`2026-02-04`). Other values stay unchanged."""
         if not isinstance(value, date):
             try:
                 value = date.fromisoformat(str(value))
@@ -79,7 +79,7 @@ class Formats:
         return self.day(value) if shape == "date" else str(value)
 
     def duration(self, seconds: float) -> str:
-        """Format an age or the time that is left, in the largest unit that fits."""
+        """Format an age or a remaining time in the largest unit that fits."""
         if seconds < 1:
             return f"{max(seconds, 0) * 1000:.0f} ms"
         for limit, length, unit in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h")):

@@ -1,4 +1,4 @@
-"""The timeline of a mailbox: what happened to it, in plain words, from the ledger; newest first."""
+"""The timeline of a mailbox: its ledger entries in plain words, newest first."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -128,7 +128,11 @@ def _describe_missed(payload: Payload, formats: Formats) -> str:
 
 
 def _describe_end(payload: Payload, _formats: Formats) -> str:
-    return "New mail arrived without pushes." if payload.get("silent") else "Postroom polls meanwhile."
+    return (
+        "New mail arrived without pushes."
+        if payload.get("silent")
+        else "Postroom polls for new mail until it is replaced."
+    )
 
 
 def _describe_expiry(payload: Payload, formats: Formats) -> str:
@@ -163,9 +167,9 @@ _DESCRIPTIONS: Final[Mapping[str, tuple[str, Callable[[Payload, Formats], str]]]
     "TOKEN_REFRESH_FAILED": ("Consent lost: reconnect the mailbox", _describe_error),
     "SYNC_REQUESTED": ("Sync requested", _describe_sync_request),
     "SYNC_COMPLETED": ("Sync with errors", _describe_sync),
-    "NOTIFICATIONS_MISSED": ("Notifications missed, then made up by a sync", _describe_missed),
+    "NOTIFICATIONS_MISSED": ("Notifications missed; a full sync followed", _describe_missed),
     "NOTIFICATION_REFUSED": ("Notifications rejected", _describe_rejection),
-    "MESSAGE_PARKED": ("Message parked: workers crashed or stalled over it", _no_detail),
+    "MESSAGE_PARKED": ("Message parked: workers crashed or stalled on it", _no_detail),
     "AUDIT_REQUESTED": ("Audit requested", _no_detail),
     "AUDIT_COMPLETED": ("Audit completed", _describe_audit),
     "AUDIT_REPAIR_STARTED": ("Repair started", _describe_differences),

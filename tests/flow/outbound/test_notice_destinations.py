@@ -28,7 +28,7 @@ from postroom.store.notices import NoticeSelection
         (
             "email",
             {"selection": NoticeSelection(quiet_from="07:00", quiet_until="07:00")},
-            "must end at another time",
+            "cannot start and end at the same time",
         ),
         ("email", {"selection": NoticeSelection(time_zone="Mars/Base")}, "time zone is not known"),
     ],

@@ -1,4 +1,4 @@
-"""EntraContext: the collaborators of all Entra endpoints. Also helpers for base URLs and trace IDs."""
+"""EntraContext: what all Entra endpoints share. Also helpers for base URLs and trace IDs."""
 
 import uuid
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """The routes of Graph that read messages: get, count, list with $filter, $orderby, $search and others.
 
-Other routes use its lookup by path and its JSON.
+Other routes use its functions to find a message by path and to convert messages to JSON.
 """
 
 import asyncio

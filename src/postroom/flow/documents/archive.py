@@ -177,7 +177,7 @@ async def _write_and_verify(
         path = archive_path.build_path(item, number=number)
         async with work.fenced_transaction(context.database, lease) as connection:
             if await _is_purged(connection, document.id, item):
-                raise TransientError("The sender was purged meanwhile.")
+                raise TransientError("The sender was purged while the document was being archived.")
             await archive_copies.record_path(connection, document.id, path)
         await context.archive.put_once(path, content, metadata)
         if await _is_copy(context, document, path):

@@ -22,7 +22,7 @@ def parse_orders(text: str, kind: str, identity: RecordIdentity, *, source: str)
         columns = list(reader.fieldnames or ())
     except csv.Error as error:
         raise PermanentError(
-            f"{source} cannot be read as CSV ({error}). Save it as CSV again and retry."
+            f"{source} cannot be parsed as CSV ({error}). Save it as CSV again and retry."
         ) from error
     if duplicates := sorted(name for name, count in Counter(columns).items() if count > 1):
         raise PermanentError(f"{source} has the column {duplicates[0]} twice. Remove one.")

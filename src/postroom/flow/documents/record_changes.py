@@ -63,7 +63,7 @@ async def reopen(connection: Connection, context: ReviewContext, change: RecordC
     record = await _load(connection, change, [RecordState.CONFIRMED, RecordState.VOIDED])
     held = await documents.list_by_record(connection, record.id)
     if not held:
-        raise PermanentError(f"Record {record.name} has no document that could be reviewed.")
+        raise PermanentError(f"Record {record.name} has no document to review.")
     if record.state is RecordState.VOIDED:
         await _require_no_twin(connection, context, record, record.fields)
     after = replace(record, state=RecordState.REOPENED)
@@ -281,7 +281,7 @@ async def _get_source(connection: Connection, record: Record) -> tuple[Document,
     for document in await documents.list_by_record(connection, record.id):
         if extraction := await records.get_newest_extraction(connection, document.id):
             return document, extraction
-    raise PermanentError(f"Record {record.name} has no document that its values could be compared with.")
+    raise PermanentError(f"Record {record.name} has no document to compare its values with.")
 
 
 async def _store_values(

@@ -259,7 +259,7 @@ async def lock_case(connection: Connection, case: DocumentCase) -> Record | None
     await records.lock(connection)
     current = await documents.lock(connection, case.document.id)
     if current is None or current.state is not case.document.state:
-        raise PermanentError("The document was moved to another state while it was read.")
+        raise PermanentError("The document changed its state while it was being read.")
     return await records.get(connection, current.record_id) if current.record_id else None
 
 

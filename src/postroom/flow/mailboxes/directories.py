@@ -84,7 +84,9 @@ async def add(
     async with context.database.transaction(organization) as connection:
         known = await directories.find(connection, wanted.name)
     if known is not None and known.provider is not wanted.provider:
-        raise OperatorError(f"A directory {wanted.name} of {known.provider} exists. Choose another name.")
+        raise OperatorError(
+            f"A directory {wanted.name} of {known.provider} already exists. Choose another name."
+        )
     id_ = known.id if known else DirectoryId(uuid5(organization, f"directory/{wanted.name}"))
     secret = wanted.credential.client_secret or wanted.credential.certificate
     assert secret

@@ -80,12 +80,12 @@ DESCRIPTIONS: Final[Mapping[HealthCause, CauseDescription]] = {
     HealthCause.SERVER_ERROR: CauseDescription(
         "Provider failing",
         "The provider returns server errors. New mail is fetched as soon as it recovers.",
-        "Check the provider's status page. There is nothing to do here.",
+        "Check the provider's status page. No action is needed in Postroom.",
     ),
     HealthCause.THROTTLED: CauseDescription(
         "Throttled",
-        "The provider limits the request rate. New mail is fetched late.",
-        "If it lasts, check which other programs read this mailbox, and the quota of the application.",
+        "The provider limits the request rate, so new mail arrives late.",
+        "If this continues, check which other programs read this mailbox, and the application's quota.",
     ),
     HealthCause.UNREACHABLE: CauseDescription(
         "Provider unreachable",
@@ -96,7 +96,7 @@ DESCRIPTIONS: Final[Mapping[HealthCause, CauseDescription]] = {
         "Access tokens rejected",
         "The provider rejects access tokens that it has just issued. New mail is fetched as soon as it"
         " accepts them.",
-        "If it lasts, check the provider's status page and the access policies, or reconnect the mailbox.",
+        "If this continues, check the provider's status page and access policies, or reconnect the mailbox.",
     ),
     HealthCause.INTERRUPTED: CauseDescription(
         "Sync failing",
@@ -125,17 +125,17 @@ DESCRIPTIONS: Final[Mapping[HealthCause, CauseDescription]] = {
     ),
     HealthCause.NO_SUBSCRIPTION: CauseDescription(
         "Connected without push",
-        "The provider sends no notifications. Postroom polls for new mail meanwhile.",
+        "The provider sends no notifications. Postroom polls for new mail instead.",
         "Run `postroom subscriptions check`.",
     ),
     HealthCause.PUSH_SILENT: CauseDescription(
         "Connected without push",
         "New mail arrived without notifications. Postroom polls for it while the subscription is replaced.",
-        "If it lasts, run `postroom subscriptions check`.",
+        "If this continues, run `postroom subscriptions check`.",
     ),
     HealthCause.SUBSCRIPTION_DENIED: CauseDescription(
         "Subscription denied",
-        "The provider denies a push subscription for this mailbox. Postroom polls for new mail meanwhile.",
+        "The provider denies a push subscription for this mailbox. Postroom polls for new mail instead.",
         "Check the permissions of the application and that the mailbox and its folder exist.",
     ),
 }

@@ -27,7 +27,7 @@ _PREFIXES: Final[Mapping[NoticeStage, str]] = {
     NoticeStage.RESOLVED: "Resolved: ",
 }
 _RESOLVED: Final[Mapping[NoticeKind, str]] = {
-    NoticeKind.REVIEW_QUEUE: "No document has been waiting for review longer than the limit.",
+    NoticeKind.REVIEW_QUEUE: "No document has waited for review longer than the limit.",
     NoticeKind.CONSENT_LOST: "The mailbox no longer needs to be reconnected.",
     NoticeKind.AUDIT_FAILED: "The latest audit finished and found no differences.",
     NoticeKind.WEBHOOK_STOPPED: "The webhook is enabled and no longer failing, or a person disabled it.",
@@ -206,7 +206,7 @@ def _describe_audit(condition: NoticeCondition, since: str) -> tuple[str, str, s
         return f"{text} A repair has started.", "If the next audit fails too, inform the operator.", *page
     return (
         text,
-        "Start an audit on the mailbox page. Unless repairs are off, it repairs what it finds.",
+        "Start an audit on the mailbox page. It repairs the differences, unless repairs are turned off.",
         *page,
     )
 

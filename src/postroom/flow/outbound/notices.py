@@ -159,7 +159,7 @@ def _check_selection(selection: NoticeSelection) -> None:
     if not all(hour is not None and _TIME.fullmatch(hour) for hour in hours):
         raise PermanentError("Quiet hours need a start and an end such as 22:00 and 07:00.")
     if hours[0] == hours[1]:
-        raise PermanentError("Quiet hours must end at another time than they start. Change one of the times.")
+        raise PermanentError("Quiet hours cannot start and end at the same time. Change one of them.")
 
 
 async def _check_time_zone(connection: Connection, selection: NoticeSelection) -> None:

@@ -39,7 +39,10 @@ async def list_folders(api: GraphApi, chosen: str | None) -> Sequence[RemoteFold
     level = await _list_children(api, [_ROOT], names)
     ids = {name: listed[0].id for name, listed in level.items() if name in names and listed}
     if chosen and chosen not in ids:
-        raise NotFound("Microsoft does not have the folder that was chosen for this mailbox.")
+        raise NotFound(
+            "The folder chosen for this mailbox does not exist at Microsoft."
+            " Connect the mailbox again with another one."
+        )
     roles = {ids[name]: role for name, role in _ROLES.items() if name in ids}
     folders: dict[str, RemoteFolder] = {}
     new_folders = level[_ROOT]

@@ -91,7 +91,7 @@ async def preview_directory(call: ApiCall[DirectoryPath, NoParameters, None]) ->
 
 
 async def sync_directory(call: ApiCall[DirectoryPath, NoParameters, DirectorySyncRequest]) -> RequestAccepted:
-    """Sync a directory now. A worker does it."""
+    """Sync a directory now. A worker runs the sync."""
     directory = await _get_directory(call, call.path.directory)
     await flow.request_sync(
         call.context.directories,

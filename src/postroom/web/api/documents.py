@@ -45,7 +45,7 @@ class UploadQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 async def list_documents(call: ApiCall[NoParameters, DocumentsQuery, None]) -> ResultPage[DocumentResource]:
     """List documents, newest first unless sorted otherwise.
 
-    Filters and sorts have the names that they have in the URL of the page `/documents`.
+    Filters and sorts have the same names as in the URL of the page `/documents`.
     """
     async with call.transaction() as connection:
         ids, following = await list_queries.read_ids(connection, DOCUMENTS, call.query)

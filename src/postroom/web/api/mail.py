@@ -85,7 +85,7 @@ async def get_mailbox(call: ApiCall[MailboxPath, NoParameters, None]) -> Mailbox
 async def change_mailbox(call: ApiCall[MailboxPath, NoParameters, MailboxChange]) -> MailboxResource:
     """Pause or resume a mailbox, or change its content policy.
 
-    `If-Match` rejects the call if the mailbox was changed meanwhile.
+    With `If-Match`, the call fails if the mailbox has changed.
     """
     connect, organization = call.context.connect, call.caller.organization
     mailbox = MailboxId(call.path.mailbox)
@@ -201,7 +201,7 @@ async def list_messages_of_thread(call: ApiCall[ThreadPath, PageQuery, None]) ->
 async def search_messages(call: ApiCall[NoParameters, MessagesQuery, None]) -> ResultPage[MessageResource]:
     """List or search the messages of all mailboxes, newest first.
 
-    Filters have the names that they have in the URL of the page `/messages`.
+    Filters have the same names as in the URL of the page `/messages`.
     """
     async with call.transaction() as connection:
         ids, following = await list_queries.read_ids(connection, MESSAGES, call.query)

@@ -1,4 +1,4 @@
-"""API operations on the destinations of notices: list, add, change, remove, test."""
+"""API operations on the destinations of notices: list, get, add, change, remove, test."""
 
 from typing import Any
 from uuid import UUID

@@ -152,12 +152,12 @@ def _describe_headers(operation: Operation) -> list[dict[str, Any]]:
         )
     else:
         headers["If-None-Match"] = (
-            "An `ETag`. An unchanged response is answered with 304.",
+            "An `ETag`. If the response is unchanged, the status is 304.",
             {"type": "string"},
         )
     if operation.matched:
         headers["If-Match"] = (
-            "The `ETag` that the change is based on. Another version is answered with 412.",
+            "The `ETag` that the change is based on. If the version has changed, the status is 412.",
             {"type": "string"},
         )
     if operation.result_type is Response:

@@ -23,7 +23,7 @@ class OrderPath(msgspec.Struct, frozen=True):
 async def list_orders(call: ApiCall[NoParameters, OrdersQuery, None]) -> ResultPage[OrderResource]:
     """List orders, newest first unless sorted otherwise.
 
-    Filters and sorts have the names that they have in the URL of the page `/orders`.
+    Filters and sorts have the same names as in the URL of the page `/orders`.
     """
     async with call.transaction() as connection:
         ids, following = await list_queries.read_ids(connection, ORDERS, call.query)
@@ -54,7 +54,7 @@ async def import_orders(call: ApiCall[NoParameters, NoParameters, NewOrders]) ->
 async def close_order(call: ApiCall[OrderPath, NoParameters, None]) -> OrderResource:
     """Close an open order, so that no document is matched with it.
 
-    `If-Match` rejects the call if the order changed meanwhile.
+    With `If-Match`, the call fails if the order has changed.
     """
     async with call.transaction() as connection:
         http_content.require_if_match(call.request, await _get_order(connection, call.path.order))

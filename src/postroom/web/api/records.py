@@ -33,7 +33,7 @@ class RecordPath(msgspec.Struct, frozen=True):
 async def list_records(call: ApiCall[NoParameters, RecordsQuery, None]) -> ResultPage[RecordResource]:
     """List records, newest first unless sorted otherwise: the confirmed ones, or those in another `state`.
 
-    Filters and sorts have the names that they have in the URL of the page `/records`.
+    Filters and sorts have the same names as in the URL of the page `/records`.
     """
     async with call.transaction() as connection:
         ids, following = await list_queries.read_ids(connection, RECORDS, call.query)
@@ -49,16 +49,16 @@ async def get_record(call: ApiCall[RecordPath, NoParameters, None]) -> RecordRes
 async def list_record_versions(
     call: ApiCall[RecordPath, NoParameters, None],
 ) -> ResultPage[RecordVersionResource]:
-    """List the versions of a record, oldest first: what each change led to, by whom and why."""
+    """List the versions of a record, oldest first: the state after each change, its actor and its reason."""
     async with call.transaction() as connection:
         await _get_record(connection, call.path.record)
         return ResultPage(await views.list_record_versions(connection, call.path.record), None)
 
 
 async def reopen_record(call: ApiCall[RecordPath, NoParameters, ChangeReason]) -> RecordResource:
-    """Have a confirmed or voided record reviewed again. The review of its first document is then open.
+    """Reopen a confirmed or voided record for review. The review of its first document is then open.
 
-    `If-Match` rejects the call if the record changed meanwhile.
+    With `If-Match`, the call fails if the record has changed.
     """
     async with call.transaction() as connection:
         change = await _begin(connection, call, call.body.reason)
@@ -67,12 +67,12 @@ async def reopen_record(call: ApiCall[RecordPath, NoParameters, ChangeReason]) -
 
 
 async def correct_record(call: ApiCall[RecordPath, NoParameters, RecordCorrection]) -> RecordResource:
-    """Correct fields of a confirmed record, or choose its order.
+    """Correct fields of a confirmed record, or link it to another order.
 
     An empty or null correction removes the value. For a table, send all rows. `order` is the reference of an
     open order; an empty one means none. If a corrected field fails a check that `override` does not name,
-    nothing is stored; the error (409, `checks-failed`) lists the failed `checks`. `If-Match` rejects the call
-    if the record changed meanwhile.
+    nothing is stored; the error (409, `checks-failed`) lists the failed `checks`. With `If-Match`, the call
+    fails if the record has changed.
     """
     body = call.body
     async with call.transaction() as connection:
@@ -91,7 +91,7 @@ async def correct_record(call: ApiCall[RecordPath, NoParameters, RecordCorrectio
 async def void_record(call: ApiCall[RecordPath, NoParameters, ChangeReason]) -> RecordResource:
     """Void a record that should not exist. Its documents are skipped, and its order is open again.
 
-    `If-Match` rejects the call if the record changed meanwhile.
+    With `If-Match`, the call fails if the record has changed.
     """
     async with call.transaction() as connection:
         change = await _begin(connection, call, call.body.reason)
@@ -102,8 +102,8 @@ async def void_record(call: ApiCall[RecordPath, NoParameters, ChangeReason]) -> 
 async def merge_record(call: ApiCall[RecordPath, NoParameters, RecordMerge]) -> RecordResource:
     """Merge a record into another one of the same invoice or trade, and get that one.
 
-    It keeps its values and gets the documents. `If-Match` rejects the call if the merged record changed
-    meanwhile.
+    It keeps its values and gets the documents. With `If-Match`, the call fails if the merged record
+    has changed.
     """
     async with call.transaction() as connection:
         change = await _begin(connection, call, call.body.reason)
@@ -114,7 +114,7 @@ async def merge_record(call: ApiCall[RecordPath, NoParameters, RecordMerge]) -> 
 async def split_record(call: ApiCall[RecordPath, NoParameters, RecordSplit]) -> RecordResource:
     """Undo the merge of a record; or, with `document`, give that document a record of its own, and get it.
 
-    `If-Match` rejects the call if the record changed meanwhile.
+    With `If-Match`, the call fails if the record has changed.
     """
     async with call.transaction() as connection:
         change = await _begin(connection, call, call.body.reason)

@@ -67,7 +67,7 @@ async def confirm_review(call: ApiCall[ReviewPath, NoParameters, Confirmation]) 
     line items of an invoice, send all rows. `order` chooses an open order where several fit. With `replaces`,
     the document amends an earlier one, whose record is merged into the new one. If the values fail a check
     that `override` does not name, nothing is confirmed; the error (409, `checks-failed`) lists the failed
-    `checks`. `If-Match` rejects the call if someone else decided meanwhile.
+    `checks`. With `If-Match`, the call fails if another person has decided.
     """
     caller = call.caller
     async with call.transaction() as connection:
@@ -91,7 +91,7 @@ async def confirm_review(call: ApiCall[ReviewPath, NoParameters, Confirmation]) 
 async def reject_review(call: ApiCall[ReviewPath, NoParameters, Rejection]) -> ReviewResource:
     """Reject a document as not relevant for its pipeline.
 
-    `If-Match` rejects the call if someone else decided meanwhile.
+    With `If-Match`, the call fails if another person has decided.
     """
     caller = call.caller
     async with call.transaction() as connection:

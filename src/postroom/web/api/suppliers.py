@@ -1,4 +1,4 @@
-"""API operation on suppliers: list them. Their records are those with `supplier` in the list of records."""
+"""API operation on suppliers: list them. The list of records has a filter for their records."""
 
 from postroom.api_types import ResultPage
 from postroom.api_types.suppliers import CurrencyAmount, SupplierResource
@@ -14,9 +14,10 @@ from postroom.web.api.operations import ApiCall, NoParameters, Operation
 async def list_suppliers(call: ApiCall[NoParameters, SuppliersQuery, None]) -> ResultPage[SupplierResource]:
     """List suppliers and brokers, the one with the newest record first unless sorted otherwise.
 
-    Filters and sorts have the names that they have in the URL of the page `/suppliers`.
+    Filters and sorts have the same names as in the URL of the page `/suppliers`.
     """
     async with call.transaction() as connection:
+        # Records that an earlier version confirmed have no supplier yet.
         await route.identify_all_earlier_records(connection, call.context.review.routing)
         rows, following = await list_queries.read_rows(connection, SUPPLIERS, call.query)
     return ResultPage([_to_resource(row) for row in rows], following)
