@@ -45,7 +45,7 @@ def google(exchange: dict[str, Any]) -> list[str]:
         return list_violations("sign-in", "certificates", value)
     if path == "/oauth2/v3/certs":
         return list_violations("sign-in", "keys", value)
-    if path in {"/oauth2/v2/userinfo", "/oauth2/v1/userinfo"}:
+    if path in {"/oauth2/v2/userinfo", "/oauth2/v1/userinfo", "/userinfo/v2/me"}:
         return list_type_problems("oauth2.v2", "Userinfo", value)
     if path in {"/oauth2/v2/tokeninfo", "/oauth2/v1/tokeninfo"}:
         return list_type_problems("oauth2.v2", "Tokeninfo", value)

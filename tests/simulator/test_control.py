@@ -129,6 +129,7 @@ def test_gmail_labels_are_added_and_removed(sim: Simulation, address: str):
     sim.act(address, made["id"], "label", add=[label["key"], "STARRED"], remove=["INBOX", "UNREAD"])
     (found,) = sim.truth(address)
     assert set(found["keys"]) == {label["key"], "STARRED", "CATEGORY_PERSONAL"}
+    assert set(found["folder_names"]) == {"Clients/Acme", "STARRED", "CATEGORY_PERSONAL"}
     assert (found["read"], found["flag"]) == (True, "flagged")
 
 

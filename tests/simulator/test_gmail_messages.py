@@ -389,6 +389,32 @@ def test_multipart_uploads_keep_their_metadata(owner):
     assert _upload(owner, "messages", b'{"nothing": 1}', raw, 400)["error"]["status"] == "INVALID_ARGUMENT"
 
 
+@pytest.mark.parametrize("raw", ["***", "QQ==QQ==", "Q", "Zm9v!", "Zm9vé"])
+def test_a_message_that_is_not_base64_is_refused(owner, raw):
+    """`raw` is base64url: https://developers.google.com/workspace/gmail/api/reference/rest/v1/users.messages
+
+    The error is the one of google/googleapis.dart#109 and FlowCrypt/flowcrypt-android#859.
+    """
+    message = {"raw": raw}
+    for field, path, body in (
+        ("message.raw", "messages", message),
+        ("message.raw", "messages/import", message),
+        ("message.raw", "messages/send", message),
+        ("draft.message.raw", "drafts", {"message": message}),
+    ):
+        error = owner.expect_error(400, path, "POST", json=body)
+        assert error["status"] == "INVALID_ARGUMENT"
+        expected = f"Invalid value at '{field}' (TYPE_BYTES), Base64 decoding failed for \"{raw}\""
+        assert error["message"] == expected
+
+
+@pytest.mark.parametrize("encode", [base64.urlsafe_b64encode, base64.standard_b64encode, base64.encodebytes])
+def test_a_message_in_either_base64_alphabet_is_accepted(owner, encode):
+    raw = make_message("a" + "\N{EURO SIGN}\N{YEN SIGN}?>" * 30)
+    for text in (encode(raw).decode(), encode(raw).decode().rstrip("=\n")):
+        assert owner.raw(owner.post("messages", {"raw": text})["id"]) == raw
+
+
 def test_labels_are_created_renamed_and_deleted(owner):
     label = owner.post("labels", {"name": "One"})
     assert (label["type"], label["name"]) == ("user", "One")

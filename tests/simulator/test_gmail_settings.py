@@ -107,7 +107,8 @@ def read_sender(user, sent):
 def test_only_verified_aliases_are_kept_as_the_sender(sim, google, delegated):
     """Documented in the resource SendAs and in "Manage aliases and signatures with the Gmail API".
 
-    Gmail sends from the account's primary address otherwise.
+    Gmail sends from the account's primary address otherwise, and drops the given display name:
+    "Add an example setting the from field?", https://github.com/r-lib/gmailr/issues/134
     """
     delegated.post("settings/sendAs", {"sendAsEmail": "sales@example.com"})
     delegated.post("settings/sendAs", {"sendAsEmail": "ada@elsewhere.example"})
@@ -116,10 +117,10 @@ def test_only_verified_aliases_are_kept_as_the_sender(sim, google, delegated):
     for given, expected in (
         ("Sales <Sales@example.com>", "Sales <Sales@example.com>"),
         (f"Ada <{own}>", f"Ada <{own}>"),
-        ("Ada <ada@elsewhere.example>", f"Ada <{own}>"),
+        ("Ada <ada@elsewhere.example>", f"Ada Lovelace <{own}>"),
         ("boss@example.org", f"Ada Lovelace <{own}>"),
         (f"{own}, boss@example.org", f"Ada Lovelace <{own}>"),
-        ("Boss\r\n <boss@example.org>", f"Boss <{own}>"),
+        ("Boss\r\n <boss@example.org>", f"Ada Lovelace <{own}>"),
         ("", f"Ada Lovelace <{own}>"),
     ):
         raw = make_message(From=given)

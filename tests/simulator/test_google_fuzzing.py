@@ -18,8 +18,8 @@ ADDRESS = "fuzzing@example.com"
 SIGN_IN = (
     "/o/oauth2/v2/auth", "/o/oauth2/auth", "/token", "/oauth2/v4/token", "/o/oauth2/token", "/revoke",
     "/o/oauth2/revoke", "/oauth2/v1/certs", "/oauth2/v3/certs", "/.well-known/openid-configuration",
-    "/oauth2/v3/userinfo", "/oauth2/v2/userinfo", "/oauth2/v1/userinfo", "/v1/userinfo", "/tokeninfo",
-    "/oauth2/v3/tokeninfo", "/oauth2/v2/tokeninfo", "/oauth2/v1/tokeninfo",
+    "/oauth2/v3/userinfo", "/oauth2/v2/userinfo", "/oauth2/v1/userinfo", "/v1/userinfo", "/userinfo/v2/me",
+    "/tokeninfo", "/oauth2/v3/tokeninfo", "/oauth2/v2/tokeninfo", "/oauth2/v1/tokeninfo",
     "/device/code", "/o/oauth2/device/code", "/device",
 )  # fmt: skip
 DIRECTORY_SCOPES = tuple(

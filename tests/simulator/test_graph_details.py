@@ -116,6 +116,9 @@ def test_a_flag_has_dates(user, message):
     flag = {"flagStatus": "flagged", "startDateTime": start, "dueDateTime": due}
     assert set_flag(**flag).json()["flag"] == flag
     assert set_flag(flagStatus="flagged", dueDateTime=due).status_code == 400
+    elsewhere = {"flag": flag | {"dueDateTime": due | {"timeZone": "Mars/Olympus"}}}
+    error = user.expect_error(400, f"messages/{message}", "PATCH", json=elsewhere)
+    assert error["code"] == "TimeZoneNotSupportedException"
     completed = set_flag(flagStatus="complete").json()["flag"]
     assert completed["completedDateTime"]["dateTime"].startswith("2026-03-0")
     assert set_flag(flagStatus="notFlagged").json()["flag"] == {"flagStatus": "notFlagged"}

@@ -214,8 +214,17 @@ def test_the_directory_of_the_table(sim, google, address):
     user.expect_error(501, f"{base}/customer/my_customer/orgunits")
 
 
-@pytest.mark.parametrize("name", ["authorize", "token", "devicecode", "logout"])
-def test_version_1_of_sign_in_of_the_table(sim, name):
-    assert name in {found.rpartition("/")[2] for found in list_names("Sign-in")}
-    assert httpx2.get(f"{sim.http}/common/oauth2/{name}", trust_env=False).status_code == 501
-    assert len(list_names("Sign-in")) == 4
+def test_sign_in_of_the_table(sim):
+    """MSAL asks for the user realm before it sends a password; the other paths are documented in
+
+    "OpenID Connect on the Microsoft identity platform",
+    https://learn.microsoft.com/entra/identity-platform/v2-protocols-oidc
+    """
+    version_1 = {f"oauth2/{name}" for name in ("authorize", "token", "devicecode", "logout")}
+    names = {"oauth2/v2.0/logout", "openid/userinfo", "userrealm", "GetCredentialType", *version_1}
+    listed = {name.removeprefix("/{tenant}/") for name in list_names("Sign-in")}
+    assert {f"oauth2/{name}" if f"oauth2/{name}" in version_1 else name for name in listed} == names
+    for name in names - {"userrealm"} | {"userrealm/bob@example.com"}:
+        answer = httpx2.get(f"{sim.http}/common/{name}", trust_env=False)
+        assert answer.status_code == 501
+        assert "mailsim does not simulate" in answer.text

@@ -37,28 +37,27 @@ def complete_headers(raw: bytes, sender: MailboxAccount, message_id: str, now: d
     return b"".join(line.encode() + newline for line in missing) + raw
 
 
-def replace_foreign_sender(raw: bytes, sender: MailboxAccount, own: Collection[str]) -> bytes:
-    """Replace From by the sender's address, unless it is exactly one of the sender's own addresses.
+def remove_foreign_sender(raw: bytes, own: Collection[str]) -> bytes:
+    """Remove From, with its display name, unless it is exactly one of the sender's own addresses.
 
-    `own` are the addresses in lower case. The display name stays.
+    `own` are the addresses in lower case.
     """
     values = [value for name, value in mime.parse_headers(raw) if name.lower() == "from"]
     people = read_addresses(values)
     if not values or (len(values) == len(people) == 1 and people[0][1].lower() in own):
         return raw
-    name = mime.decode_words(people[0][0]) if people else ""
-    value = formataddr((name if name.isprintable() and name else sender.name, sender.address))
-    end = _HEAD_END.search(raw)
-    head = len(raw) if end is None else end.end()
-    newline = b"\n" if b"\r\n" not in raw else b"\r\n"
-    return b"From: " + value.encode() + newline + _FROM.sub(b"", raw[:head]) + raw[head:]
+    return _remove_header(raw, _FROM)
 
 
 def remove_bcc(raw: bytes) -> bytes:
     """Remove the Bcc header, which only the sender's copy keeps."""
+    return _remove_header(raw, _BCC)
+
+
+def _remove_header(raw: bytes, header: re.Pattern[bytes]) -> bytes:
     end = _HEAD_END.search(raw)
     head = len(raw) if end is None else end.end()
-    return _BCC.sub(b"", raw[:head]) + raw[head:]
+    return header.sub(b"", raw[:head]) + raw[head:]
 
 
 def deliver(registry: Registry, raw: bytes, *, except_address: str = "") -> None:

@@ -253,12 +253,16 @@ class AttachmentTruth(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class MessageTruth(msgspec.Struct, frozen=True):
-    """`folders` are the provider's IDs: the folder, or every label. `received` is in Unix milliseconds."""
+    """`folders` are the provider's IDs: the folder, or every label. `folder_names` has their names.
+
+    `received` is in Unix milliseconds.
+    """
 
     number: int
     id: str
     thread: str
     folders: list[str]
+    folder_names: list[str]
     keys: list[str]
     read: bool
     flag: Flag

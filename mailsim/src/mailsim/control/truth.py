@@ -47,6 +47,7 @@ def _message_truth(mailbox: Mailbox, provider: Provider, number: int, *, digests
         id=provider.message_id(mailbox, number),
         thread=provider.thread_id(mailbox, mailbox.thread_root(number)),
         folders=[provider.folder_id(mailbox, key) for key in keys],
+        folder_names=[mailbox.folder(key).name for key in keys],
         keys=keys,
         read=state.read,
         flag=state.flag,

@@ -3,16 +3,16 @@
 Drafts and threads use its helpers for uploads, labels and delivery.
 """
 
-import binascii
+import dataclasses
 import re
-from base64 import urlsafe_b64decode, urlsafe_b64encode
+from base64 import b64decode, urlsafe_b64encode
 from collections.abc import Mapping
 from typing import Any
 
 from mailsim import mime, sending
 from mailsim.gmail import message_json
 from mailsim.gmail.context import GmailCallContext
-from mailsim.gmail.errors import bad_request
+from mailsim.gmail.errors import bad_field, bad_request
 from mailsim.gmail.gmail_mailbox import GmailMailbox
 from mailsim.gmail.ids import is_message_id
 from mailsim.gmail.listing import list_page
@@ -23,6 +23,8 @@ from mailsim.message_state import MessageState, with_labels
 MAX_IDS = 1000
 MAX_LABELS = 100
 _BARE = MessageState(frozenset())
+_STANDARD_ALPHABET = str.maketrans("-_", "+/")
+_SHOWN_BASE64 = 40  # characters
 _PREFIXES = re.compile(r"\A(?:(?:re|fwd?|aw|wg|tr)\s*:\s*)*", re.IGNORECASE)
 _BAD_ATTACHMENT = "Invalid attachment token"
 
@@ -148,8 +150,10 @@ def send_message(
     unique = urlsafe_b64encode(sim.registry.new_bytes(f"message of {mailbox.address}", 24)).decode()
     aliases = context.settings.aliases.items()
     verified = {address for address, alias in aliases if alias.get("verificationStatus") == "accepted"}
-    raw = sending.replace_foreign_sender(raw, mailbox.account, verified | {mailbox.address.lower()})
-    raw = sending.complete_headers(raw, mailbox.account, f"<CA+{unique}@mail.gmail.com>", sim.clock.now())
+    raw = sending.remove_foreign_sender(raw, verified | {mailbox.address.lower()})
+    name = context.settings.primary.get("displayName") or mailbox.account.name
+    sender = dataclasses.replace(mailbox.account, name=name)
+    raw = sending.complete_headers(raw, sender, f"<CA+{unique}@mail.gmail.com>", sim.clock.now())
     state = get_arrival_state("gmail", sent=True)
     if mailbox.address.lower() in recipients:
         state = with_labels(state, frozenset({"SENT", "INBOX", "UNREAD"}))
@@ -171,9 +175,18 @@ def read_message_bytes(context: GmailCallContext, message: dict[str, Any] | None
             "'raw' RFC822 payload message string or uploading message via /upload/* URL required"
         )
     try:
-        return urlsafe_b64decode(text.replace("+", "-").replace("/", "_") + "===")
-    except (binascii.Error, ValueError) as error:
-        raise bad_request("Invalid value for ByteString: the message is not base64url") from error
+        return _decode_base64(text)
+    except ValueError as error:
+        field = "message.raw" if message is None else "draft.message.raw"
+        shown = text if len(text) <= _SHOWN_BASE64 else f"{text[:_SHOWN_BASE64]}..."
+        description = f"Invalid value at '{field}' (TYPE_BYTES), Base64 decoding failed for \"{shown}\""
+        raise bad_field(field, description) from error
+
+
+def _decode_base64(text: str) -> bytes:
+    """Decode base64 of either alphabet, with or without padding. Other characters raise ValueError."""
+    encoded = "".join(text.split()).rstrip("=").translate(_STANDARD_ALPHABET)
+    return b64decode(encoded + "=" * (-len(encoded) % 4), validate=True)
 
 
 def find_named_thread(context: GmailCallContext, raw: bytes, message: Mapping[str, Any]) -> int | None:

@@ -79,6 +79,7 @@ def routes(google: GoogleContext) -> list[Route]:
         route("/oauth2/v3/userinfo", userinfo, "oauth.userinfo", "GET", "POST"),
         route("/oauth2/v2/userinfo", userinfo_v2, "oauth.userinfo", "GET", "POST"),
         route("/oauth2/v1/userinfo", userinfo_v2, "oauth.userinfo", "GET", "POST"),
+        route("/userinfo/v2/me", userinfo_v2, "oauth.userinfo"),
         route("/v1/userinfo", userinfo, "oauth.userinfo", "GET", "POST"),
         route("/tokeninfo", tokeninfo, "oauth.tokeninfo", "GET", "POST"),
         route("/oauth2/v3/tokeninfo", tokeninfo, "oauth.tokeninfo", "GET", "POST"),

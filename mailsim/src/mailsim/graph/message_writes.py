@@ -16,6 +16,7 @@ from mailsim.graph import entity_types, extended_properties, folders, message_co
 from mailsim.graph.errors import GraphError, bad_request
 from mailsim.graph.message_json import MessageView
 from mailsim.graph.request import GraphCall, GraphResponse, get_argument
+from mailsim.graph.time_zones import is_time_zone, unknown_time_zone
 from mailsim.initial_states import get_arrival_state
 from mailsim.message_state import RECOVERABLE_ITEMS
 
@@ -190,6 +191,8 @@ def _parse_flag_dates(call: GraphCall, flag: Mapping[str, Any]) -> dict[str, dic
         moment, zone = value.get("dateTime"), value.get("timeZone")
         if not isinstance(moment, str) or not isinstance(zone, str):
             raise bad_request(f"The property '{name}' is not a date with a time zone.", "ErrorInvalidRequest")
+        if not is_time_zone(zone):
+            raise unknown_time_zone(zone)
         dates[name] = {"dateTime": moment, "timeZone": zone}
     if "dueDateTime" in dates and "startDateTime" not in dates:
         raise bad_request("A flag with a dueDateTime needs a startDateTime.", "ErrorInvalidRequest")

@@ -32,7 +32,12 @@ from mailsim.mailbox import Mailbox
 from mailsim.provider_actions import LifecycleRequest, ProviderNames, RevocationRequest
 from mailsim.simulator import Provider, RawResponse, RequestTarget, Simulator
 
-_VERSION_1_SIGN_IN = re.compile(r"/[^/]+/oauth2/(?:authorize|devicecode|logout|token)$")
+# Version 1 of Entra's endpoints, sign-out, and what Microsoft's pages and MSAL ask before a password.
+_OTHER_SIGN_IN = re.compile(
+    r"/[^/]+/(?:oauth2/(?:authorize|devicecode|logout|token|v2\.0/logout)|openid/userinfo"
+    r"|userrealm/[^/]+|GetCredentialType)$",
+    re.IGNORECASE,
+)
 _REVOCATION_CODES = {"consent": 65001, "password": 50173, "session": 50173}
 
 
@@ -106,7 +111,7 @@ def _provider(graph: GraphContext, names: set[str]) -> Provider:
             [*_REVOCATION_CODES, *map(str, ERRORS)],
         ),
         prefixes=("/v1.0/", "/beta/", "/api/v2.0/"),
-        unsimulated=_VERSION_1_SIGN_IN,
+        unsimulated=_OTHER_SIGN_IN,
         revoke=partial(_revoke, graph),
         expire_tokens=partial(_expire_tokens, graph),
         expire_cursors=partial(_expire_cursors, graph),
