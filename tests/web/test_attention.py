@@ -35,8 +35,13 @@ async def test_problems_come_with_the_button_that_fixes_them(visitor, filling, o
     assert f'action="/mailboxes/{mailbox}/sync"' in failing
     assert failing.index(f"/mailboxes/{mailbox}/sync") < failing.index("/documents/next")
     await owner.execute("UPDATE mailboxes SET health = 'token_refresh_failed', health_cause = 'consent_lost'")
-    assert f'href="/mailboxes#mailbox-{mailbox}"' in await read_attention(visitor)
+    sign_in = f"authorize?mailbox={mailbox}"
+    assert sign_in in await read_attention(visitor)
+    page = (await visitor.get(f"/mailboxes/{mailbox}")).text
+    assert "Reconnect the mailbox; the sync resumes where it stopped." in page
+    assert sign_in in page
     await owner.execute(
         "UPDATE mailboxes SET health = 'active', health_cause = NULL, last_error = NULL, paused_at = now()"
     )
     assert f'action="/mailboxes/{mailbox}/resume"' in await read_attention(visitor)
+    assert f'action="/mailboxes/{mailbox}/resume"' in (await visitor.get(f"/mailboxes/{mailbox}")).text

@@ -22,12 +22,13 @@ from postroom.errors import NotFound
 from postroom.flow.mail.audit import request_audit
 from postroom.flow.mail.sync.sync_requests import request_sync
 from postroom.flow.storage.blob_reading import read_blob
-from postroom.model import ContentPolicy, MailboxId, OrganizationId, ProviderName, Role, WorkKind
+from postroom.model import MailboxId, OrganizationId, Role, WorkKind
 from postroom.ports import BlobStore
 from postroom.store import (
     audits,
     documents,
     failures,
+    mailboxes,
     quota_usage,
     search,
     subscriptions,
@@ -37,9 +38,9 @@ from postroom.store import (
 from postroom.store.connection import Connection
 from postroom.store.views import mail as views
 from postroom.store.views.threads import ThreadSummary
-from postroom.web import folder_tree, forms, mailbox_timeline, message_body, pages, paging, threads
+from postroom.web import attention, folder_tree, forms, mailbox_timeline, message_body, pages, paging, threads
 from postroom.web.documents import STATE_NAMES
-from postroom.web.mailboxes import POLICY_NAMES, PROVIDER_NAMES
+from postroom.web.mailboxes import POLICY_NAMES, PROVIDER_NAMES, describe_remedy, describe_state
 from postroom.web.sessions import SiteContext, get_visitor, member_route
 
 PAGE_SIZE: Final = 50
@@ -90,9 +91,10 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
     folder = forms.parse_number(query.get("folder"))
     in_threads = query.get("view") == "threads"
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        found = await views.get_mailbox(connection, id_)
-        if found is None:
+        mailbox = await mailboxes.get(connection, id_)
+        if mailbox is None:
             raise HTTPException(404)
+        app_only = mailbox.has_lost_grant and id_ in await mailboxes.list_app_only_ids(connection)
         folders = await views.list_folders(connection, id_, after=0, limit=500)
         messages, found_threads, older = await _load_rows(
             connection, id_, folder, query.get("before"), in_threads=in_threads
@@ -109,9 +111,12 @@ async def mailbox_page(context: MailPagesContext, request: Request) -> Response:
     return pages.render_page(
         request,
         "mailbox.html",
-        mailbox=found,
-        provider=PROVIDER_NAMES[ProviderName(found.provider)],
-        policy=POLICY_NAMES[ContentPolicy(found.content_policy)],
+        mailbox=mailbox,
+        state=describe_state(mailbox),
+        remedy=describe_remedy(mailbox),
+        item=attention.build_mailbox_item(mailbox, app_only=app_only) if attention.is_late(mailbox) else None,
+        provider=PROVIDER_NAMES[mailbox.provider],
+        policy=POLICY_NAMES[mailbox.policy],
         folders=folder_tree.build_tree(folders),
         folder=folder,
         names=names,

@@ -101,20 +101,25 @@ def describe_state(mailbox: Mailbox) -> tuple[str, str, bool]:
     return "Connected", "New mail is fetched as it arrives.", True
 
 
+def describe_remedy(mailbox: Mailbox) -> str | None:
+    """What a person can do about the mailbox's problem, if it has one."""
+    cause = mailbox.health_cause if mailbox.disconnected_at is None else None
+    return mailbox_health.DESCRIPTIONS[cause].remedy if cause else None
+
+
 def _build_card(
     context: MailboxPagesContext, mailbox: Mailbox, status: MailboxStatus | None, *, app_only: bool
 ) -> MailboxCard:
     state, meaning, is_healthy = describe_state(mailbox)
     has_sign_in = mailbox.provider in context.connect.sign_ins and not app_only
     link = authorize_path(mailbox.provider, ConnectRequest(mailbox=mailbox.id)) if has_sign_in else None
-    cause = mailbox.health_cause if mailbox.disconnected_at is None else None
     return MailboxCard(
         mailbox,
         PROVIDER_NAMES[mailbox.provider],
         POLICY_NAMES[mailbox.policy],
         state,
         meaning,
-        mailbox_health.DESCRIPTIONS[cause].remedy if cause else None,
+        describe_remedy(mailbox),
         is_healthy,
         link,
         status,

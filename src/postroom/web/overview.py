@@ -4,7 +4,7 @@ The figures come from `store.figures`; `charts` turns them into geometry.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -14,11 +14,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from postroom.model import DocumentState
+from postroom.model import DocumentState, MailboxId
 from postroom.store import documents, figures, mailboxes
 from postroom.store.figures import Figures
 from postroom.store.mailboxes import Mailbox
-from postroom.web import charts, pages
+from postroom.web import attention, charts, pages
+from postroom.web.attention import AttentionItem
 from postroom.web.charts import Chart, Tick
 from postroom.web.documents import STATE_NAMES
 from postroom.web.formats import Formats
@@ -57,19 +58,6 @@ RANGES: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class AttentionItem:
-    """A problem that a person can solve, and the button that solves it or leads there.
-
-    `is_post` submits a form; that needs the role admin.
-    """
-
-    text: str
-    label: str
-    url: str
-    is_post: bool = False
-
-
 MAX_ATTENTION: Final = 5
 
 
@@ -90,6 +78,7 @@ async def page(site: SiteContext, template: str, request: Request) -> Response:
     ):
         reading_figures = round_trip.create_task(figures.read(connection, shown.step, shown.count))
         listing_mailboxes = round_trip.create_task(mailboxes.list_all(connection))
+        listing_app_only = round_trip.create_task(mailboxes.list_app_only_ids(connection))
         counting = round_trip.create_task(documents.count_by_state(connection))
     measured, connected, counts = reading_figures.result(), listing_mailboxes.result(), counting.result()
     health = await monitor.report_for(get_visitor(request))
@@ -107,6 +96,7 @@ async def page(site: SiteContext, template: str, request: Request) -> Response:
         health=health,
         attention=list_attention(
             connected,
+            listing_app_only.result(),
             reviews=counts.get(DocumentState.NEEDS_REVIEW, 0),
             parked=sum(kind.parked for kind in health.work) if health.is_available else 0,
             formats=formats,
@@ -117,12 +107,20 @@ async def page(site: SiteContext, template: str, request: Request) -> Response:
 
 
 def list_attention(
-    connected: Sequence[Mailbox], *, reviews: int, parked: int, formats: Formats
+    connected: Sequence[Mailbox],
+    app_only: Collection[MailboxId],
+    *,
+    reviews: int,
+    parked: int,
+    formats: Formats,
 ) -> list[AttentionItem]:
     """What needs a person, most urgent first: mailboxes without new mail, failures, then the review queue."""
-    late = [mailbox for mailbox in connected if mailbox.disconnected_at is None and _is_late(mailbox)]
+    late = [mailbox for mailbox in connected if attention.is_late(mailbox)]
     late.sort(key=lambda mailbox: (not mailbox.has_lost_grant, mailbox.health_since))
-    items = [_build_mailbox_item(mailbox) for mailbox in late[:MAX_ATTENTION]]
+    items = [
+        attention.build_mailbox_item(mailbox, app_only=mailbox.id in app_only)
+        for mailbox in late[:MAX_ATTENTION]
+    ]
     if len(late) > MAX_ATTENTION:
         more = len(late) - MAX_ATTENTION
         subject = "1 more mailbox needs" if more == 1 else f"{formats.count(more)} more mailboxes need"
@@ -134,20 +132,6 @@ def list_attention(
         subject = "1 document needs" if reviews == 1 else f"{formats.count(reviews)} documents need"
         items.append(AttentionItem(f"{subject} review.", "Review next document", "/documents/next"))
     return items
-
-
-def _is_late(mailbox: Mailbox) -> bool:
-    return mailbox.health_cause is not None or mailbox.paused_at is not None
-
-
-def _build_mailbox_item(mailbox: Mailbox) -> AttentionItem:
-    state, meaning, _ = describe_state(mailbox)
-    text, url = f"{mailbox.address}: {state.lower()}. {meaning}", f"/mailboxes/{mailbox.id}"
-    if mailbox.has_lost_grant:
-        return AttentionItem(text, "Reconnect", f"/mailboxes#mailbox-{mailbox.id}")
-    if mailbox.paused_at is not None:
-        return AttentionItem(text, "Resume", f"{url}/resume", is_post=True)
-    return AttentionItem(text, "Sync now", f"{url}/sync", is_post=True)
 
 
 def build_charts(shown: ChartRange, measured: Sequence[Figures], formats: Formats) -> list[Chart]:
