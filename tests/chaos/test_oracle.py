@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from chaos.mirrored_world import ORGANIZATION, mirrored_world
-from chaos.planted_damage import IN_DATABASE, IN_FILES, SUBJECTS
+from chaos.planted_damage import IN_DATABASE, SUBJECTS
+from chaos.planted_file_damage import IN_FILES
 from postroom_chaos import oracle
 from postroom_chaos.oracle.evidence import MemorySample, ObservedProcess, PurgedPerson
 from postroom_chaos.oracle.leftovers import read_start_ticks
