@@ -1,9 +1,13 @@
 """Crash scenarios of documents, blobs, queues and webhooks."""
 
 import asyncio
+import io
 import json
+import zipfile
 from collections import defaultdict
 from dataclasses import replace
+from email import message_from_bytes
+from email.policy import default
 from importlib import import_module
 from typing import ClassVar
 
@@ -48,6 +52,24 @@ class Document(DocumentScenario):
     async def prepare(self) -> None:
         box = await self.world.room.mailbox(self.provider)
         self.world.sim.deliver(box.address, samples.write_message(INVOICE))
+        await self.world.perform(WorkKind.SYNC)
+
+
+class Container(DocumentScenario):
+    """A message brings a zip file with an invoice, which a worker unpacks, reads and archives."""
+
+    async def prepare(self) -> None:
+        packed = io.BytesIO()
+        with zipfile.ZipFile(packed, "w") as file:
+            file.writestr("invoice.pdf", self.content)
+        message = message_from_bytes(
+            samples.write_message(replace(INVOICE, kind="plain", variant="")), policy=default
+        )
+        message.add_attachment(
+            packed.getvalue(), maintype="application", subtype="zip", filename="invoices.zip"
+        )
+        box = await self.world.room.mailbox(self.provider)
+        self.world.sim.deliver(box.address, message.as_bytes())
         await self.world.perform(WorkKind.SYNC)
 
 

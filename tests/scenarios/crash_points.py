@@ -114,6 +114,8 @@ EFFECTS = (
     _commit("process_document", "Document", kind="process_document", call=2),
     _commit("archive", "Document", kind="archive", usual=None),
     Effect("work.finish", "Document", "postroom.store.work:finish", usual=None),
+    Effect("blob.put", "Container", "postroom.blobs.disk:DiskBlobStore.put", "BlobStore.put", usual=None),
+    _commit("unpack", "Container", kind="unpack", usual=None),
     Effect("blob.put", "Upload", "postroom.blobs.disk:DiskBlobStore.put", "BlobStore.put", usual=None),
     _commit("upload", "Upload", within="postroom.store.blobs:record", usual=None),
     Effect("blob.put", "Unlock", "postroom.blobs.disk:DiskBlobStore.put", "BlobStore.put", usual=None),
@@ -302,6 +304,5 @@ DATABASE_ONLY = frozenset(
         "recover",
         "remove_orphans",  # by RemoteMailbox.unsubscribe; it commits nothing
         "share_state",
-        "unpack",
     }
 )
