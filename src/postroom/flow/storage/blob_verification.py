@@ -116,11 +116,17 @@ async def refetch(
     """Have the next sync fetch the attachments of broken blobs again. Returns how many it may restore.
 
     Each becomes a failure that is due now, so the usual retry of failed attachments fetches and stores it.
+    Changed bytes are removed first: a sync that stores the blob again would keep them.
     """
     requested = 0
     for fault in faults:
         async with database.transaction(organization) as connection:
             sources = await blobs.list_mail_sources(connection, fault.sha256)
+        if not sources:
+            continue
+        if fault.problem == CHANGED:
+            await store.delete(organization, fault.sha256)
+        async with database.transaction(organization) as connection:
             for source in sources:
                 subject = attachment_subject(source.provider_message_id, source.part)
                 failure = Failure(
@@ -130,7 +136,5 @@ async def refetch(
                 await work.enqueue(
                     connection, [WorkRequest(organization, WorkKind.SYNC, str(source.mailbox))]
                 )
-        if sources and fault.problem == CHANGED:
-            await store.delete(organization, fault.sha256)  # storing it again would keep the changed bytes
-        requested += bool(sources)
+        requested += 1
     return requested
