@@ -9,6 +9,7 @@ import msgspec
 
 from postroom.errors import SettingsError
 from postroom.model import AppCredential, Secret
+from postroom.providers.signing_keys import parse_signing_key
 
 LIFETIME_SECONDS: Final = 600
 _INVALID: Final = "The key file must be the JSON key file of a Google service account."
@@ -34,11 +35,11 @@ def sign_assertion(credential: AppCredential, *, subject: str, scopes: Collectio
                 "iat": now,
                 "exp": now + LIFETIME_SECONDS,
             },
-            key.private_key,
+            parse_signing_key(Secret(key.private_key)),
             algorithm="RS256",
             headers={"kid": key.private_key_id},
         )
-    except (jwt.PyJWTError, ValueError, TypeError):
+    except ValueError:
         raise SettingsError(_INVALID) from None
 
 

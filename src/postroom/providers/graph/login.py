@@ -35,6 +35,7 @@ from postroom.model import (
 )
 from postroom.providers import oauth
 from postroom.providers.graph import wire
+from postroom.providers.signing_keys import parse_signing_key
 from postroom.providers.transport import HttpRequest, Transport
 
 _GRAPH: Final = "https://graph.microsoft.com/"
@@ -211,9 +212,10 @@ class EntraLogin:
 
     def _assertion(self, credential: AppCredential) -> str:
         """A JWT signed with the certificate's key, which replaces the application's secret."""
-        pem = (credential.certificate or Secret("")).reveal().encode()
+        pem = credential.certificate or Secret("")
         try:
-            certificate = x509.load_pem_x509_certificate(pem)
+            certificate = x509.load_pem_x509_certificate(pem.reveal().encode())
+            key = parse_signing_key(pem)
         except ValueError as error:
             raise SettingsError(
                 "The certificate file must contain a certificate and its private key in PEM format."
@@ -230,7 +232,7 @@ class EntraLogin:
                 "nbf": now,
                 "exp": now + timedelta(minutes=10),
             },
-            pem,
+            key,
             algorithm="PS256",
             headers={"x5t#S256": thumbprint},
         )
