@@ -39,7 +39,9 @@ def installed(tmp_path, monkeypatch):
     named = re.search(r'^(purchase-order) = "(.+)"$', toml, re.MULTILINE)
     (info / "entry_points.txt").write_text(f"[postroom.kinds]\n{named[1]} = {named[2]}\n")
     monkeypatch.syspath_prepend(tmp_path)
+    kind_registry.list_installed.cache_clear()
     yield tmp_path
+    kind_registry.list_installed.cache_clear()
     sys.modules.pop("orders", None)
 
 

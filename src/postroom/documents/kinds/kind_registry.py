@@ -1,6 +1,9 @@
 """The document kinds that are installed: the built-in ones and those of other packages."""
 
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import entry_points
+from types import MappingProxyType
 from typing import Final
 
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
@@ -18,7 +21,9 @@ def require_installed(name: str | None) -> None:
         raise PermanentError(f"There is no document kind {name}; installed: {', '.join(sorted(kinds))}.")
 
 
-def list_installed() -> dict[str, DocumentKind]:
+# Finding the entry points opens a file of every installed package.
+@cache
+def list_installed() -> Mapping[str, DocumentKind]:
     """Return the built-in kinds and those of packages with an entry point `postroom.kinds`, by name."""
     kinds = {kind.name: kind for kind in (INVOICE, CONTRACT_NOTE)}
     for point in entry_points(group=ENTRY_POINT_GROUP):
@@ -36,4 +41,4 @@ def list_installed() -> dict[str, DocumentKind]:
             )
         _ = found.fields
         kinds[found.name] = found
-    return kinds
+    return MappingProxyType(kinds)

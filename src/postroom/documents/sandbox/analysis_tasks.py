@@ -5,7 +5,6 @@ show files need none of what an analysis loads.
 """
 
 from collections.abc import Mapping
-from functools import cache
 from typing import Final
 
 import msgspec
@@ -15,7 +14,6 @@ from postroom.documents.analysis_result import AnalysisTask
 from postroom.documents.files import plain_text
 from postroom.documents.files.file_reading import EmbeddedFile, FileReading
 from postroom.documents.kinds import kind_registry
-from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.sandbox.file_limits import FileLimits
 from postroom.documents.sandbox.ipc import ChildTask, TaskRequest
 
@@ -29,20 +27,15 @@ _SAMPLE_TEXT: Final = (
 def analyze_document(content: bytes, _request: TaskRequest, _limits: FileLimits) -> bytes:
     """Find the fields of what was read from a file if it is of one of the named kinds."""
     task = analysis_result.decode_task(content)
-    kinds = [_load_kinds()[name] for name in task.kinds]
+    kinds = [kind_registry.list_installed()[name] for name in task.kinds]
     found = analysis.analyze(task.reading, kinds, use_exact=task.use_exact, answer=task.answer)
     return analysis_result.encode_analysis(found)
-
-
-@cache
-def _load_kinds() -> Mapping[str, DocumentKind]:
-    return kind_registry.list_installed()
 
 
 def warm_up(limits: FileLimits) -> None:
     """Analyze a text and an e-invoice as each kind, because a child can load no model and no table itself."""
     invoice_xml = EmbeddedFile("a.xml", b"<Invoice><ID>1</ID><IssueDate>2024-10-14</IssueDate></Invoice>")
-    for name in _load_kinds():
+    for name in kind_registry.list_installed():
         for embedded in ((), (invoice_xml,)):
             reading = FileReading(plain_text.to_transcript(_SAMPLE_TEXT), embedded)
             task = msgspec.msgpack.encode(AnalysisTask(reading, (name,)))
