@@ -3,8 +3,8 @@
 Start with `operations` (what an operation is) and `mail` (a table of them); `operation_runner` runs them.
 """
 
-from collections.abc import Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import cache, partial
 
 import msgspec
 from starlette.requests import Request
@@ -65,13 +65,13 @@ def routes(
     per_minute: float = 6000,
 ) -> list[Route]:
     api = ApiHandler(context, ApiAuthenticator(site, per_minute))
-    described = msgspec.json.encode(openapi.build_document(operations, url=site.url))
+    describe = cache(partial(_describe, operations, site.url))  # built when a client asks for it
     return [
         *(
             Route(f"{PREFIX}{path}", partial(_serve, api, by_method), methods=list(by_method))
             for path, by_method in _group_by_path(operations).items()
         ),
-        Route(f"{PREFIX}/openapi.json", partial(_serve_document, described)),
+        Route(f"{PREFIX}/openapi.json", partial(_serve_document, describe)),
         member_route(site, "/api", partial(_docs_page, operations)),
         Route(
             f"{PREFIX}/{{rest:path}}", _operation_not_found, methods=["GET", "POST", "PUT", "PATCH", "DELETE"]
@@ -91,8 +91,12 @@ async def _serve(api: ApiHandler, by_method: dict[str, Operation], request: Requ
     return await api.serve(by_method[method], request)
 
 
-async def _serve_document(described: bytes, _request: Request) -> Response:
-    return Response(described, media_type="application/json", headers={"cache-control": "no-cache"})
+def _describe(operations: Sequence[Operation], url: str) -> bytes:
+    return msgspec.json.encode(openapi.build_document(operations, url=url))
+
+
+async def _serve_document(describe: Callable[[], bytes], _request: Request) -> Response:
+    return Response(describe(), media_type="application/json", headers={"cache-control": "no-cache"})
 
 
 async def _operation_not_found(_request: Request) -> Response:
