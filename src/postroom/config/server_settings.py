@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
-from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from postroom.config import validators
 from postroom.config.setting_types import AbsolutePath, Network, PostgresqlUrl, SecretText, WebUrl
@@ -150,6 +150,19 @@ class ServerSettings(BaseSettings):
         "true or false",
         False,
     )
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Read the environment only: looking for each setting in files takes as long again."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return init_settings, env_settings
 
     @field_validator("database_owner_url", "database_direct_url")
     @classmethod
