@@ -107,21 +107,10 @@ async def add(
         """
         INSERT INTO notice_destinations (organization_id, id, name, medium, addresses, key_id, sealed_url,
             kinds, review_hours, quiet_from, quiet_until, time_zone)
-        VALUES (current_organization(), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+        VALUES (current_organization(), %(id)s, %(name)s, %(medium)s, %(addresses)s, %(key_id)s,
+            %(sealed_url)s, %(kinds)s, %(review_hours)s, %(quiet_from)s, %(quiet_until)s, %(time_zone)s)
         """,
-        [
-            destination,
-            name,
-            medium,
-            list(addresses),
-            url.key_id if url else None,
-            url.value if url else None,
-            list(selection.kinds),
-            selection.review_hours,
-            selection.quiet_from,
-            selection.quiet_until,
-            selection.time_zone,
-        ],
+        {"medium": medium, **_to_parameters(destination, name, addresses, url, selection)},
     )
 
 
@@ -137,24 +126,35 @@ async def update(
     """Change a destination. Without `url`, the stored one stays. A backoff ends."""
     await connection.execute(
         """
-        UPDATE notice_destinations SET name = %s, addresses = %s, key_id = coalesce(%s, key_id),
-            sealed_url = coalesce(%s, sealed_url), kinds = %s, review_hours = %s, quiet_from = %s,
-            quiet_until = %s, time_zone = %s, attempts = 0, retry_at = NULL
-        WHERE id = %s
+        UPDATE notice_destinations SET name = %(name)s, addresses = %(addresses)s,
+            key_id = coalesce(%(key_id)s, key_id), sealed_url = coalesce(%(sealed_url)s, sealed_url),
+            kinds = %(kinds)s, review_hours = %(review_hours)s, quiet_from = %(quiet_from)s,
+            quiet_until = %(quiet_until)s, time_zone = %(time_zone)s, attempts = 0, retry_at = NULL
+        WHERE id = %(id)s
         """,
-        [
-            name,
-            list(addresses),
-            url.key_id if url else None,
-            url.value if url else None,
-            list(selection.kinds),
-            selection.review_hours,
-            selection.quiet_from,
-            selection.quiet_until,
-            selection.time_zone,
-            destination,
-        ],
+        _to_parameters(destination, name, addresses, url, selection),
     )
+
+
+def _to_parameters(
+    destination: UUID,
+    name: str,
+    addresses: Sequence[str],
+    url: SealedSecret | None,
+    selection: NoticeSelection,
+) -> dict[str, object]:
+    return {
+        "id": destination,
+        "name": name,
+        "addresses": list(addresses),
+        "key_id": url.key_id if url else None,
+        "sealed_url": url.value if url else None,
+        "kinds": list(selection.kinds),
+        "review_hours": selection.review_hours,
+        "quiet_from": selection.quiet_from,
+        "quiet_until": selection.quiet_until,
+        "time_zone": selection.time_zone,
+    }
 
 
 async def list_all(connection: Connection) -> list[NoticeDestination]:
