@@ -80,7 +80,7 @@ async def test_recovered_moves_positions_ahead_and_enqueues_the_recovery(
     await owner.execute("INSERT INTO feeds (organization_id, last_position) VALUES (%s, 7)", (organization,))
     done = postroom("db", "recovered", POSTROOM_DATABASE_URL=database_url)
     assert done.returncode == 0
-    assert done.stdout.startswith("Ids and feed positions moved ahead.")
+    assert done.stdout.startswith("IDs and feed positions moved ahead.")
     cursor = await owner.execute("SELECT last_position, reset_position FROM feeds")
     assert await cursor.fetchall() == [(1_000_000_007, 1_000_000_007)]
     cursor = await owner.execute("SELECT kind, subject FROM work WHERE kind = 'recover'")

@@ -157,7 +157,7 @@ def recovered() -> None:
     """Recover after the database lost commits.
 
     After a failover, or after `postroom db restore`, Postroom does this automatically. Run it if you restored
-    the server's files, for example from a snapshot of its disk. All ids and feed positions move ahead, so
+    the server's files, for example from a snapshot of its disk. All IDs and feed positions move ahead, so
     that none is issued twice. Programs that follow the feed start over. Every mailbox is synced now and
     audited within an hour, and the ledger records it.
     """
@@ -179,5 +179,5 @@ def recovered() -> None:
     with startup.database_url(settings) as url:
         interrupts.run_async(move_ahead(url))
     typer.echo(
-        "Ids and feed positions moved ahead. Workers sync every mailbox now and audit it within an hour."
+        "IDs and feed positions moved ahead. Workers sync every mailbox now and audit it within an hour."
     )
