@@ -211,8 +211,8 @@ class Postroom:
 
     def upload(self, pipeline: str, file_name: str, content: bytes) -> list[DocumentResource]:
         """Upload a file as if it had arrived by mail; returns its document, or those of the files inside."""
-        answer = self._fetch("POST", "/documents", content, pipeline=pipeline, file_name=file_name)
-        return msgspec.json.decode(answer, type=list[DocumentResource])
+        response = self._fetch("POST", "/documents", content, pipeline=pipeline, file_name=file_name)
+        return msgspec.json.decode(response, type=list[DocumentResource])
 
     def retry_document(self, document: UUID | str) -> DocumentResource:
         return self._send("POST", f"/documents/{document}/retry", None, DocumentResource)
@@ -446,8 +446,8 @@ class Postroom:
         for attempt in range(1, ATTEMPTS + 1):
             request = urllib.request.Request(url, body, headers, method=method)  # noqa: S310  the caller's own
             try:
-                with urllib.request.urlopen(request, timeout=self._timeout) as answer:  # noqa: S310
-                    return answer.read()
+                with urllib.request.urlopen(request, timeout=self._timeout) as response:  # noqa: S310
+                    return response.read()
             except urllib.error.HTTPError as error:
                 with error:
                     problem = _read_problem(error)
@@ -466,9 +466,9 @@ class Postroom:
         raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _read_problem(answer: urllib.error.HTTPError) -> ProblemBody:
+def _read_problem(response: urllib.error.HTTPError) -> ProblemBody:
     try:
-        return msgspec.json.decode(answer.read(), type=ProblemBody)
+        return msgspec.json.decode(response.read(), type=ProblemBody)
     except (msgspec.DecodeError, OSError, http.client.HTTPException):
         return ProblemBody()
 

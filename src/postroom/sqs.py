@@ -47,8 +47,8 @@ class SqsQueue:
     async def check(self) -> bool:
         """Whether the queue has a redrive policy. Raises if the queue cannot be used."""
         names = ["RedrivePolicy"]
-        answer = await _in_thread(self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=names)
-        return "RedrivePolicy" in answer.get("Attributes", {})
+        response = await _in_thread(self.client.get_queue_attributes, QueueUrl=self.url, AttributeNames=names)
+        return "RedrivePolicy" in response.get("Attributes", {})
 
     async def send(self, references: Sequence[WorkReference]) -> list[WorkReference]:
         """Send references to work; returns those that the queue accepted."""
@@ -59,13 +59,13 @@ class SqsQueue:
                 {"Id": str(index), "MessageBody": json.dumps({"kind": entry.kind, "subject": entry.subject})}
                 for index, entry in enumerate(batch)
             ]
-            answer = await _in_thread(self.client.send_message_batch, QueueUrl=self.url, Entries=entries)
-            accepted += [batch[int(entry["Id"])] for entry in answer.get("Successful", [])]
+            response = await _in_thread(self.client.send_message_batch, QueueUrl=self.url, Entries=entries)
+            accepted += [batch[int(entry["Id"])] for entry in response.get("Successful", [])]
         return accepted
 
     async def receive(self, most: int, *, invisible_seconds: float) -> list[QueueMessage]:
         """Wait for messages, and hide them from other receivers for `invisible_seconds`."""
-        answer = await _in_own_thread(
+        response = await _in_own_thread(
             self.client.receive_message,
             QueueUrl=self.url,
             MaxNumberOfMessages=min(most, MAX_BATCH),
@@ -74,7 +74,7 @@ class SqsQueue:
         )
         return [
             QueueMessage(message["ReceiptHandle"], _parse_body(message["Body"]))
-            for message in answer.get("Messages", [])
+            for message in response.get("Messages", [])
         ]
 
     async def extend(self, receipts: Sequence[str], *, invisible_seconds: float) -> None:
@@ -131,24 +131,24 @@ async def _in_thread(operation: Callable[..., Any], **arguments: Any) -> Any:
 async def _in_own_thread(operation: Callable[..., Any], **arguments: Any) -> Any:
     """For a request that waits: at exit, the process waits for threads of the pool, but not for this one."""
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[Any] = loop.create_future()
+    response: asyncio.Future[Any] = loop.create_future()
 
     def give(set_: Callable[[Any], None], value: object) -> None:
-        if not answer.done():
+        if not response.done():
             set_(value)
 
     def call() -> None:
         try:
             found = _call(operation, arguments)
         except Exception as error:  # noqa: BLE001  # raised in the waiting task
-            outcome = (answer.set_exception, error)
+            outcome = (response.set_exception, error)
         else:
-            outcome = (answer.set_result, found)
+            outcome = (response.set_result, found)
         with suppress(RuntimeError):  # the event loop has ended meanwhile
             loop.call_soon_threadsafe(give, *outcome)
 
     threading.Thread(target=call, daemon=True).start()
-    return await answer
+    return await response
 
 
 def _call(operation: Callable[..., Any], arguments: dict[str, Any]) -> Any:

@@ -56,16 +56,16 @@ class LaunchedProcess:
 
     def __init__(self, connection: socket.socket, files: Sequence[IO[str]]) -> None:
         self._connection, self._files = connection, files
-        self._answers = connection.makefile()
+        self._reports = connection.makefile()
         self._code: int | None = None
         self.output: tuple[str, ...] = ()
-        self.pid = int(self._answers.readline())
+        self.pid = int(self._reports.readline())
 
     def wait(self, seconds: float) -> int:
         """The exit code, once it has ended."""
         if self._code is None:
             self._connection.settimeout(seconds)
-            self._code = int(self._answers.readline() or -signal.SIGKILL)
+            self._code = int(self._reports.readline() or -signal.SIGKILL)
         return self._code
 
     def poll(self) -> int | None:
@@ -88,7 +88,7 @@ class LaunchedProcess:
     def close(self) -> None:
         """Close its files; `output` is what it had written until then."""
         self.output = self.read_output()
-        self._answers.close()
+        self._reports.close()
         self._connection.close()
         for file in self._files:
             file.close()
@@ -177,12 +177,12 @@ def main(address: str, *imported: str) -> None:
             launch, _ = listening.accept()
             if os.fork() == 0:
                 listening.close()
-                _answer(launch)
+                _serve_launch(launch)
                 return
             launch.close()
 
 
-def _answer(launch: socket.socket) -> None:
+def _serve_launch(launch: socket.socket) -> None:
     """Run the command in a process of its own, and send its process id and its exit code."""
     die_with_parent()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)

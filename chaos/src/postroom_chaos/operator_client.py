@@ -21,7 +21,7 @@ _HEADING: Final = re.compile(r"<h1>[^<]*</h1>\s*<p[^>]*>[^<]*</p>")
 
 
 class ActionFailed(Exception):
-    """An operator's action kept failing; the message has the last answer."""
+    """An operator's action kept failing; the message has the last response."""
 
 
 class OperatorClient:
@@ -43,7 +43,7 @@ class OperatorClient:
                 raise ActionFailed(f"the sign-in was refused with status {response.status}")
 
     async def api(self, method: str, path: str, body: Any = None) -> Any:
-        """Call the API until it answers; a client error is final."""
+        """Call the API until it responds; a client error is final."""
 
         async def call() -> Any:
             headers = {"authorization": f"Bearer {self._api_key}"}

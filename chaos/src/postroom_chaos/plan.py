@@ -185,7 +185,7 @@ class _Drawing:
         self._draw_kill()
         self._draw_push_fault()
         table: list[tuple[Callable[[], None], int]] = [
-            (self._draw_answer_fault, 5),
+            (self._draw_response_fault, 5),
             (self._draw_push_fault, 3),
             (self._draw_kill, 4),
             (self._draw_freeze, 2),
@@ -201,7 +201,7 @@ class _Drawing:
         for draw in self.dice.choices(draws, [weight for _, weight in table], k=count):
             draw()
 
-    def _draw_answer_fault(self) -> None:
+    def _draw_response_fault(self) -> None:
         dice = self.dice
         kind = dice.choice(("throttle", "error", "html", "stall", "cut", "truncated"))
         more = {

@@ -89,14 +89,14 @@ class SimulatorControl:
         async with self._session.request(
             method, f"{self._url}/{path}", json=body, params=query or None
         ) as response:
-            return await _read_answer(method, path, response)
+            return await _read_response(method, path, response)
 
     async def send_mail(self, method: str, path: str, content: bytes) -> Any:
         headers = {"content-type": "message/rfc822"}
         async with self._session.request(
             method, f"{self._url}/{path}", data=content, headers=headers
         ) as response:
-            return await _read_answer(method, path, response)
+            return await _read_response(method, path, response)
 
     async def create_mailbox(
         self, provider: str, address: str, *, messages: int, days: float, kinds: Sequence[str]
@@ -112,8 +112,8 @@ class SimulatorControl:
 
     async def deliver(self, address: str, **spec: Any) -> str:
         """Deliver one generated message and return its id at the provider."""
-        answer = await self.call("POST", f"mailboxes/{quote(address)}/messages", spec)
-        return answer["messages"][0]["id"]
+        response = await self.call("POST", f"mailboxes/{quote(address)}/messages", spec)
+        return response["messages"][0]["id"]
 
     async def act(self, address: str, message: int | str, action: str, **body: Any) -> None:
         await self.call("POST", f"mailboxes/{quote(address)}/messages/{quote(str(message))}/{action}", body)
@@ -147,7 +147,7 @@ class SimulatorControl:
         return await self.call("GET", "pushes", mailbox=address, after=after, limit=1000)
 
 
-async def _read_answer(method: str, path: str, response: aiohttp.ClientResponse) -> Any:
+async def _read_response(method: str, path: str, response: aiohttp.ClientResponse) -> Any:
     if response.status >= 400:
         raise ControlRefused(f"{method} {path}: {response.status} {(await response.text())[:300]}")
     return await response.json() if response.status != 204 and response.content_length != 0 else None

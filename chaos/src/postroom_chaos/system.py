@@ -226,9 +226,9 @@ async def _start(
     system.secrets += [key.strip(), pubsub_token, *simulator.client_secrets]
     await system.operator.sign_in(link.strip())
     await _configure_simulator(control, f"{web_url}/webhooks/gmail?token={pubsub_token}")
-    answer = await system.operator.api("POST", "webhooks", {"url": f"{receiver_url}/events"})
-    system.webhook = answer
-    system.secrets.append(answer["secret"])
+    response = await system.operator.api("POST", "webhooks", {"url": f"{receiver_url}/events"})
+    system.webhook = response
+    system.secrets.append(response["secret"])
     return system
 
 

@@ -186,9 +186,9 @@ class Deliver(MailboxStep, frozen=True, rename={"named": "as"}):
         body: Any = self.to_body("mailbox", "as")
         if self.file:
             body = read_file(run.folder / self.file)
-        answer = run.call("POST", f"mailboxes/{quote(self.mailbox)}/messages", body)
+        response = run.call("POST", f"mailboxes/{quote(self.mailbox)}/messages", body)
         if self.named:
-            run.messages[self.named] = answer["messages"][0]["id"]
+            run.messages[self.named] = response["messages"][0]["id"]
 
 
 class Move(MessageStep, frozen=True):

@@ -86,16 +86,16 @@ class MailSimulator:
         if raw is not None and fields:
             raise TypeError(f"a message in bytes cannot be given {', '.join(fields)}")
         body = NewMessages(**fields) if raw is None else raw
-        answer = self.control("POST", f"mailboxes/{quote(address)}/messages", body)
-        return msgspec.convert(answer, MessageRefs).messages[0]
+        response = self.control("POST", f"mailboxes/{quote(address)}/messages", body)
+        return msgspec.convert(response, MessageRefs).messages[0]
 
     def messages(self, address: str) -> list[MessageTruth]:
         """List the true state of every message in a mailbox, oldest first."""
         listed: list[MessageTruth] = []
         start: int | None = 0
         while start is not None:
-            answer = self.control("GET", f"mailboxes/{quote(address)}/truth?start={start}")
-            page = msgspec.convert(answer, TruthPage)
+            response = self.control("GET", f"mailboxes/{quote(address)}/truth?start={start}")
+            page = msgspec.convert(response, TruthPage)
             listed += page.messages
             start = page.next
         return listed
@@ -121,11 +121,11 @@ class MailSimulator:
     @contextmanager
     def fault(self, kind: FaultKind, mailbox: str = "*", **fields: Any) -> Generator[None]:
         """Inject a fault inside the block. `fields` are those of `Fault`, such as `times=3`."""
-        answer = self.control("POST", "faults", Fault(kind, mailbox, **fields))
+        response = self.control("POST", "faults", Fault(kind, mailbox, **fields))
         try:
             yield
         finally:
-            self.control("DELETE", f"faults/{msgspec.convert(answer, FaultInfo).number}")
+            self.control("DELETE", f"faults/{msgspec.convert(response, FaultInfo).number}")
 
     def throttle(self, mailbox: str = "*", **fields: Any) -> AbstractContextManager[None]:
         """Answer 429 to every request inside the block.
@@ -146,14 +146,14 @@ class MailSimulator:
         try:
             connection.request(method, f"/_sim/{path}", content, {"Content-Type": kind})
             response = connection.getresponse()
-            answer = response.read()
+            received = response.read()
         finally:
             connection.close()
         if response.status >= 400:
-            reason = answer.decode(errors="replace")
+            reason = received.decode(errors="replace")
             raise SimulatorError(f"mailsim refused {method} /_sim/{path}: {response.status} {reason}")
         is_json = response.headers.get_content_type() == "application/json"
-        return msgspec.json.decode(answer) if is_json else answer or None
+        return msgspec.json.decode(received) if is_json else received or None
 
     def _issue_token(self, issuer: str, address: str, scopes: tuple[str, ...]) -> str:
         wanted = {"address": address} | ({"scopes": scopes} if scopes else {})

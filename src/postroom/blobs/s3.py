@@ -101,10 +101,10 @@ class S3BlobStore:
         if start >= stop:
             return
         with self._errors():
-            answer = await self._store.get_async(
+            response = await self._store.get_async(
                 object_name(organization, sha256), options={"range": (start, stop)}
             )
-            async for piece in answer.stream(min_chunk_size=PIECE_BYTES):
+            async for piece in response.stream(min_chunk_size=PIECE_BYTES):
                 yield bytes(piece)
 
     async def find(self, organization: OrganizationId, sha256: bytes) -> StoredBlob | None:
@@ -164,15 +164,15 @@ class S3BlobStore:
 
     async def read_file(self, file: WatchedFile) -> bytes:
         with self._errors():
-            answer = await self._store.get_async(file.name)
-            if (answer.meta["e_tag"] or "") != file.version:
+            response = await self._store.get_async(file.name)
+            if (response.meta["e_tag"] or "") != file.version:
                 raise NotFound("the object has changed")
-            return bytes(await answer.bytes_async())
+            return bytes(await response.bytes_async())
 
     async def fetch(self, path: str) -> bytes:
         with self._errors():
-            answer = await self._store.get_async(path)
-            return bytes(await answer.bytes_async())
+            response = await self._store.get_async(path)
+            return bytes(await response.bytes_async())
 
     async def remove(self, path: str) -> None:
         try:

@@ -466,8 +466,8 @@ def _is_postroom(url: str) -> bool:
     connection = kind(parts.hostname or "", parts.port, timeout=5)
     try:
         connection.request("GET", f"{parts.path}/healthz")
-        answer = connection.getresponse()
-        return answer.status == 200 and answer.read(100) == b"alive\n"
+        response = connection.getresponse()
+        return response.status == 200 and response.read(100) == b"alive\n"
     except (OSError, http.client.HTTPException):
         return False
     finally:

@@ -141,8 +141,8 @@ async def _is_ready(listening: socket.socket) -> bool:
     try:
         reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
         writer.write(b"GET /readyz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
-        answer = await reader.readline()
+        response = await reader.readline()
         writer.close()
     except OSError:
         return False
-    return b" 200 " in answer
+    return b" 200 " in response

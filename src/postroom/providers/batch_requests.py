@@ -28,7 +28,7 @@ from postroom.providers.transport import MAX_ATTEMPTS, ErrorMapping, HttpRespons
 SECOND_LOOKUP_SECONDS: Final = 1.0
 _LARGE_BYTES: Final = 2**20
 _CONVERSIONS_PER_TURN: Final = (
-    5  # answers; a whole batch takes long, and what others commit would wait for it
+    5  # responses; a whole batch takes long, and what others commit would wait for it
 )
 _MAX_THROTTLED_BATCHES: Final = 8  # consecutive batches in which all parts were throttled
 
@@ -213,7 +213,7 @@ class _PendingKeys(Generic[T]):
             raise error
         return [self.request.failed(key, error)]
 
-    def _adapt_rate(self, throttled_parts: Sequence[RateLimited], answered: int) -> None:
+    def _adapt_rate(self, throttled_parts: Sequence[RateLimited], succeeded: int) -> None:
         rate_limit = self.request.rate_limit
         self.failed_batches = 0
         if not throttled_parts:
@@ -222,9 +222,9 @@ class _PendingKeys(Generic[T]):
             rate_limit.record_complete_batch()
             return
         worst = max(throttled_parts, key=lambda error: error.retry_after or 0)
-        self.throttled = 0 if answered else self.throttled + 1
+        self.throttled = 0 if succeeded else self.throttled + 1
         if self.throttled >= _MAX_THROTTLED_BATCHES:
             raise worst
         if any(self.request.is_too_concurrent(error) for error in throttled_parts):
-            rate_limit.shrink_batch(answered)
+            rate_limit.shrink_batch(succeeded)
         rate_limit.record_throttling(worst)

@@ -256,9 +256,9 @@ class MailboxRateLimit:
         """The number of parts that a batch may have now."""
         return max(1, min(self._batch, int(_BATCH_BYTES / self._bytes_each)))
 
-    def shrink_batch(self, answered: int) -> None:
+    def shrink_batch(self, succeeded: int) -> None:
         """Reduce the batch size: too many parts ran concurrently, and only this many succeeded."""
-        self._batch = max(_MIN_BATCH_PARTS, min(self._batch * 2 // 3, answered))
+        self._batch = max(_MIN_BATCH_PARTS, min(self._batch * 2 // 3, succeeded))
         self._complete_batches = 0
 
     def record_complete_batch(self) -> None:

@@ -31,7 +31,7 @@ class DatabaseServer:
     max_connections: int
     now: datetime
     read_only: bool
-    answered_seconds: float
+    response_seconds: float
 
 
 @dataclass(frozen=True)

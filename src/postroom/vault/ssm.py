@@ -81,8 +81,8 @@ class SsmVault:
         if isinstance(stored, SealedSecret):
             return self.sealer.open(location.context, stored)
         _require_own(location, stored)
-        answer = await _call(self.client.get_parameter, Name=stored.name, WithDecryption=True)
-        return Secret(answer["Parameter"]["Value"])
+        response = await _call(self.client.get_parameter, Name=stored.name, WithDecryption=True)
+        return Secret(response["Parameter"]["Value"])
 
     async def delete(self, location: SecretLocation, stored: StoredSecret) -> None:
         if isinstance(stored, SealedSecret):
@@ -134,9 +134,9 @@ async def _call(operation: Callable[..., Any], **arguments: Any) -> Any:
     raise ours
 
 
-def _to_error(answer: dict[str, Any]) -> PostroomError:
-    code = str(answer.get("Error", {}).get("Code", ""))
-    meta: dict[str, Any] = answer.get("ResponseMetadata", {})
+def _to_error(response: dict[str, Any]) -> PostroomError:
+    code = str(response.get("Error", {}).get("Code", ""))
+    meta: dict[str, Any] = response.get("ResponseMetadata", {})
     status = int(meta.get("HTTPStatusCode", 0))
     if code == "ParameterNotFound":
         return InvalidGrant(

@@ -127,7 +127,7 @@ def _find_server_problems(system: SystemHealth) -> list[str]:
         problems.append("No worker is running, so no work is processed. Start one with `postroom work`.")
     if system.server.read_only:
         problems.append("The database is read-only. Postroom cannot store anything.")
-    if system.server.answered_seconds > SLOW_SECONDS:
+    if system.server.response_seconds > SLOW_SECONDS:
         problems.append("The database responds slowly.")
     return problems
 

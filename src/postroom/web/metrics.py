@@ -86,7 +86,7 @@ class RequestMetrics:
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        self._answered = Counter(
+        self._served = Counter(
             "postroom_http_requests",
             "HTTP requests served.",
             ["method", "route", "status"],
@@ -101,7 +101,7 @@ class RequestMetrics:
         )
 
     def record(self, method: str, route: str, status: int, seconds: float) -> None:
-        self._answered.labels(method if method in _METHODS else "OTHER", route, str(status)).inc()
+        self._served.labels(method if method in _METHODS else "OTHER", route, str(status)).inc()
         if not route.endswith("/events"):
             self._seconds.labels(route).observe(seconds)
 

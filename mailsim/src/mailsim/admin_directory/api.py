@@ -100,7 +100,7 @@ class DirectoryApi:
         scopes: frozenset[str],
         known: dict[str, QueryParameter],
     ) -> Route:
-        async def answer(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             try:
                 if request.method not in {"GET", "HEAD"}:
                     return await _reject_unsimulated(request)
@@ -122,7 +122,7 @@ class DirectoryApi:
                 return _make_error_response(error)
             return _make_response(200, field_mask.apply_mask(mask, body) if mask else body)
 
-        return Route(path, answer, name=name, methods=list(_METHODS))
+        return Route(path, respond, name=name, methods=list(_METHODS))
 
     def check_workspace(self, admin: GoogleAccount, args: Arguments) -> None:
         """Raise unless `customer` or `domain` is the Workspace of the administrator."""

@@ -71,9 +71,9 @@ class PubSubApi:
         self.gmail = gmail
 
     def routes(self) -> list[Route]:
-        return [Route("/v1/projects/{rest:path}", self.answer, name="pubsub", methods=_METHODS)]
+        return [Route("/v1/projects/{rest:path}", self.respond, name="pubsub", methods=_METHODS)]
 
-    async def answer(self, request: Request) -> Response:
+    async def respond(self, request: Request) -> Response:
         try:
             pairs = dict(parameters.parse_query(request.url.query))
             token = self.gmail.find_token(request.headers, pairs)
@@ -329,10 +329,10 @@ def _list_page(call: PubSubCall, name: str, entries: list[Any]) -> dict[str, Any
     if not all(text.isascii() and text.isdigit() and len(text) < 10 for text in numbers):
         raise errors.bad_request("Invalid pageSize or pageToken")
     first, count = int(start), int(size or 0) or DEFAULT_PAGE
-    answer: dict[str, Any] = {name: entries[first : first + count]} if entries[first:] else {}
+    response: dict[str, Any] = {name: entries[first : first + count]} if entries[first:] else {}
     if first + count < len(entries):
-        answer["nextPageToken"] = str(first + count)
-    return answer
+        response["nextPageToken"] = str(first + count)
+    return response
 
 
 def _missing(name: str) -> GmailError:

@@ -52,12 +52,12 @@ def read_topic(name: str, body: Mapping[str, Any]) -> PubSubTopic:
 
 
 def to_topic_json(topic: PubSubTopic) -> dict[str, Any]:
-    answer: dict[str, Any] = {"name": topic.name}
+    response: dict[str, Any] = {"name": topic.name}
     if topic.labels:
-        answer["labels"] = topic.labels
+        response["labels"] = topic.labels
     if topic.retention:
-        answer["messageRetentionDuration"] = topic.retention
-    return answer
+        response["messageRetentionDuration"] = topic.retention
+    return response
 
 
 def read_subscription(name: str, body: Mapping[str, Any]) -> PubSubSubscription:
@@ -103,7 +103,7 @@ def read_push_config(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_subscription_json(subscription: PubSubSubscription, *, topic_exists: bool) -> dict[str, Any]:
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "name": subscription.name,
         "topic": subscription.topic if topic_exists else DELETED_TOPIC,
         "pushConfig": _to_push_json(subscription),
@@ -113,30 +113,30 @@ def to_subscription_json(subscription: PubSubSubscription, *, topic_exists: bool
         "state": "ACTIVE",
     }
     if subscription.labels:
-        answer["labels"] = subscription.labels
+        response["labels"] = subscription.labels
     if subscription.retry_min_seconds is not None or subscription.retry_max_seconds is not None:
-        answer["retryPolicy"] = {
+        response["retryPolicy"] = {
             "minimumBackoff": f"{subscription.retry_min_seconds or 10:g}s",
             "maximumBackoff": f"{subscription.retry_max_seconds or 600:g}s",
         }
     if subscription.dead_letter_topic:
-        answer["deadLetterPolicy"] = {
+        response["deadLetterPolicy"] = {
             "deadLetterTopic": subscription.dead_letter_topic,
             "maxDeliveryAttempts": subscription.max_attempts,
         }
-    return answer
+    return response
 
 
 def _to_push_json(subscription: PubSubSubscription) -> dict[str, Any]:
     if not subscription.push_endpoint:
         return {}
-    answer: dict[str, Any] = {"pushEndpoint": subscription.push_endpoint}
+    response: dict[str, Any] = {"pushEndpoint": subscription.push_endpoint}
     if subscription.service_account:
         audience = subscription.audience or subscription.push_endpoint
-        answer["oidcToken"] = {"serviceAccountEmail": subscription.service_account, "audience": audience}
+        response["oidcToken"] = {"serviceAccountEmail": subscription.service_account, "audience": audience}
     if subscription.no_wrapper:
-        answer["noWrapper"] = {"writeMetadata": subscription.write_metadata}
-    return answer
+        response["noWrapper"] = {"writeMetadata": subscription.write_metadata}
+    return response
 
 
 def _read_object(fields: Mapping[str, Any], name: str, known: Mapping[str, type]) -> dict[str, Any]:

@@ -62,7 +62,7 @@ class ControlEndpoint:
         return self.function.__name__
 
     def route(self, sim: Simulator) -> Route:
-        async def answer(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             try:
                 call = await self._call(sim, request)
                 origin = f"{request.url.scheme}://{request.url.netloc}"
@@ -77,7 +77,7 @@ class ControlEndpoint:
                 return Response(result, self.status, media_type=self.media)
             return Response(msgspec.json.encode(result), self.status, media_type=JSON)
 
-        return Route(f"/_sim{self.path}", answer, methods=[self.method], name=f"control.{self.name}")
+        return Route(f"/_sim{self.path}", respond, methods=[self.method], name=f"control.{self.name}")
 
     async def _call(self, sim: Simulator, request: Request) -> ControlCall:
         query = _convert_query(dict(request.query_params), self.query) if self.query else None

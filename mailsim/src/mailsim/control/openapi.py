@@ -90,7 +90,7 @@ def document_route(endpoints: Iterable[ControlEndpoint]) -> Route:
     def encoded() -> bytes:
         return msgspec.json.encode(build_document(endpoints))
 
-    async def answer(_: Request) -> Response:
+    async def respond(_: Request) -> Response:
         return Response(encoded(), media_type=JSON)
 
-    return Route("/_sim/openapi.json", answer, methods=["GET"], name="control.openapi")
+    return Route("/_sim/openapi.json", respond, methods=["GET"], name="control.openapi")

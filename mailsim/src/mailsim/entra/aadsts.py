@@ -288,7 +288,7 @@ def error_body(
 ) -> dict[str, Any]:
     """Return the JSON body of a failed token request."""
     entry = ERRORS[error.code]
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "error": error.shown_as or entry.error,
         "error_description": describe_error(error, now=now, trace=trace, correlation=correlation),
         "error_codes": [error.code],
@@ -298,5 +298,5 @@ def error_body(
         "error_uri": f"{base_url}/error?code={error.code}",
     }
     if entry.suberror:
-        answer["suberror"] = entry.suberror
-    return answer
+        response["suberror"] = entry.suberror
+    return response

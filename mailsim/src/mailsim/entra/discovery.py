@@ -14,20 +14,20 @@ METHODS = ["client_secret_post", "private_key_jwt", "client_secret_basic"]
 
 
 def _json_response(
-    answer: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
+    response: dict[str, Any], status: int = 200, headers: dict[str, str] | None = None
 ) -> Response:
-    return Response(msgspec.json.encode(answer), status, headers, "application/json; charset=utf-8")
+    return Response(msgspec.json.encode(response), status, headers, "application/json; charset=utf-8")
 
 
 def _error_response(entra: EntraContext, request: Request, error: EntraError) -> Response:
-    answer = error_body(
+    response = error_body(
         error,
         now=entra.sim.clock.time(),
         trace=guid_or_new(entra),
         correlation=guid_or_new(entra, request.headers.get("client-request-id")),
         base_url=base_url(request),
     )
-    return _json_response(answer, 400)
+    return _json_response(response, 400)
 
 
 async def configuration(entra: EntraContext, request: Request) -> Response:

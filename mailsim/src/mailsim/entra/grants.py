@@ -170,7 +170,7 @@ class EntraGrants:
         """Return the JSON of a user's successful token request, with a new refresh token if `keep`."""
         application, user = refresh.application, refresh.user
         access, seconds = self.issue_access_token(application, user.tid, user=user, scopes=scopes)
-        answer: dict[str, Any] = {
+        response: dict[str, Any] = {
             "token_type": "Bearer",
             "scope": format_scopes(scopes),
             "expires_in": seconds,
@@ -179,14 +179,14 @@ class EntraGrants:
         }
         if keep:
             until = refresh.expires if refresh.spa else None
-            answer["refresh_token"] = self.issue_refresh_token(
+            response["refresh_token"] = self.issue_refresh_token(
                 application, user, refresh.scopes, spa=refresh.spa, until=until
             )
             if refresh.spa:
-                answer["refresh_token_expires_in"] = int(refresh.expires - self.clock.time())
+                response["refresh_token_expires_in"] = int(refresh.expires - self.clock.time())
         if "openid" in scopes:
-            answer["id_token"] = self.id_token(application, user, scopes, base_url, nonce)
-        return answer
+            response["id_token"] = self.id_token(application, user, scopes, base_url, nonce)
+        return response
 
     # Looking up
 

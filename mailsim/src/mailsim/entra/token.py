@@ -31,26 +31,26 @@ EntraHandler = Callable[[EntraContext, Request, dict[str, str]], Mapping[str, An
 
 
 async def token(entra: EntraContext, request: Request) -> Response:
-    return await _answer_form(entra, request, _handle_grant)
+    return await _respond_to_form(entra, request, _handle_grant)
 
 
 async def device_code(entra: EntraContext, request: Request) -> Response:
-    return await _answer_form(entra, request, device_flow.start_sign_in)
+    return await _respond_to_form(entra, request, device_flow.start_sign_in)
 
 
-async def _answer_form(entra: EntraContext, request: Request, handle: EntraHandler) -> Response:
+async def _respond_to_form(entra: EntraContext, request: Request, handle: EntraHandler) -> Response:
     trace = guid_or_new(entra)
     form: dict[str, str] = {}
     try:
         form = client_authentication.merge_basic_credentials(
             _parse_form(await _read_body(request)), request.headers.get("authorization", "")
         )
-        answer, status = handle(entra, request, form), 200
+        response, status = handle(entra, request, form), 200
     except EntraError as error:
         correlation = guid_or_new(
             entra, request.headers.get("client-request-id") or form.get("client-request-id")
         )
-        answer = aadsts.error_body(
+        response = aadsts.error_body(
             error,
             now=entra.sim.clock.time(),
             trace=trace,
@@ -64,7 +64,7 @@ async def _answer_form(entra: EntraContext, request: Request, handle: EntraHandl
         "x-ms-request-id": trace,
         "client-request-id": request.headers.get("client-request-id", trace),
     }
-    return Response(msgspec.json.encode(answer), status, headers, "application/json; charset=utf-8")
+    return Response(msgspec.json.encode(response), status, headers, "application/json; charset=utf-8")
 
 
 async def _read_body(request: Request) -> bytes:
@@ -152,10 +152,10 @@ def _redeem_code(
     refresh = EntraRefreshToken(application, code.user, code.scopes, entra.sim.clock.time(), 0, code.spa)
     if code.spa:
         refresh.expires = entra.sim.clock.time() + 86400
-    answer = entra.grants.token_response(
+    response = entra.grants.token_response(
         refresh, selected, base_url(request), nonce=code.nonce, keep="offline_access" in code.scopes
     )
-    return _add_client_info(answer, form, code.user)
+    return _add_client_info(response, form, code.user)
 
 
 def _matches_challenge(challenge: str, method: str, verifier: str) -> bool:
@@ -185,8 +185,8 @@ def _redeem_refresh_token(
     if not consented.issuperset(refresh.scopes):
         raise EntraError(65001, app=application.client_id, name=application.name)
     selected = _select_scopes(form.get("scope"), refresh.scopes, application)
-    answer = entra.grants.token_response(refresh, selected, base_url(request), keep=True)
-    return _add_client_info(answer, form, refresh.user)
+    response = entra.grants.token_response(refresh, selected, base_url(request), keep=True)
+    return _add_client_info(response, form, refresh.user)
 
 
 def _redeem_device_code(
@@ -197,10 +197,10 @@ def _redeem_device_code(
     user, granted = device_flow.redeem_device_code(entra, tenant, application, code)
     _log_mailbox(request, user)
     refresh = EntraRefreshToken(application, user, granted, entra.sim.clock.time(), 0, spa=False)
-    answer = entra.grants.token_response(
+    response = entra.grants.token_response(
         refresh, granted, base_url(request), keep="offline_access" in granted
     )
-    return _add_client_info(answer, form, user)
+    return _add_client_info(response, form, user)
 
 
 def _log_mailbox(request: Request, user: EntraUser | None) -> None:
@@ -254,8 +254,8 @@ def _select_scopes(text: str | None, granted: list[str], application: OAuthAppli
     return [*(name for name in selected if name in granted), *(n for n in granted if n not in selected)]
 
 
-def _add_client_info(answer: dict[str, Any], form: dict[str, str], user: EntraUser) -> dict[str, Any]:
+def _add_client_info(response: dict[str, Any], form: dict[str, str], user: EntraUser) -> dict[str, Any]:
     """Add client_info if requested; MSAL uses it to distinguish accounts."""
     if form.get("client_info"):
-        answer["client_info"] = b64url(msgspec.json.encode({"uid": user.oid, "utid": user.tid}))
-    return answer
+        response["client_info"] = b64url(msgspec.json.encode({"uid": user.oid, "utid": user.tid}))
+    return response

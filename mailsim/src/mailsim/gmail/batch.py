@@ -1,4 +1,4 @@
-"""The multipart envelope of batch requests: parse the calls, format the answers.
+"""The multipart envelope of batch requests: parse the calls, format the responses.
 
 It does not run the calls. Lines end in CRLF, because clients split headers and body there.
 """
@@ -65,23 +65,22 @@ def parse_batch(body: bytes, boundary: str) -> list[BatchCall]:
     return calls
 
 
-def format_batch(answers: Iterable[BatchResponse], boundary: str) -> bytes:
+def format_batch(responses: Iterable[BatchResponse], boundary: str) -> bytes:
     pieces: list[bytes] = []
-    for answer in answers:
-        reason = _REASONS.get(answer.status, "Unknown")
-        content_id = f"Content-ID: {answer.content_id}\r\n" if answer.content_id else ""
+    for response in responses:
+        reason = _REASONS.get(response.status, "Unknown")
+        content_id = f"Content-ID: {response.content_id}\r\n" if response.content_id else ""
         head = (
             f"--{boundary}\r\nContent-Type: application/http\r\n{content_id}\r\n"
-            f"HTTP/1.1 {answer.status} {reason}\r\n"
+            f"HTTP/1.1 {response.status} {reason}\r\n"
         )
-        if answer.body:
-            head += (
-                f"Content-Type: {answer.content_type}\r\nVary: Origin\r\nVary: X-Origin\r\nVary: Referer\r\n"
-            )
+        if response.body:
+            vary = "".join(f"Vary: {name}\r\n" for name in ("Origin", "X-Origin", "Referer"))
+            head += f"Content-Type: {response.content_type}\r\n{vary}"
         pieces.extend(
             (
-                f"{head}Content-Length: {len(answer.body)}\r\n\r\n".encode("latin-1", "replace"),
-                answer.body,
+                f"{head}Content-Length: {len(response.body)}\r\n\r\n".encode("latin-1", "replace"),
+                response.body,
                 b"\r\n",
             )
         )

@@ -154,7 +154,7 @@ def _list_page(context: GmailCallContext, name: str, entries: list[dict[str, Any
     if start is None:
         raise bad_request("Invalid pageToken")
     size = min(context.args.get("pageSize") or DEFAULT_PAGE, MAX_PAGE)
-    answer: dict[str, Any] = {name: entries[start : start + size]} if entries[start:] else {}
+    response: dict[str, Any] = {name: entries[start : start + size]} if entries[start:] else {}
     if start + size < len(entries):
-        answer["nextPageToken"] = ids.to_page_token(start + size)
-    return answer
+        response["nextPageToken"] = ids.to_page_token(start + size)
+    return response

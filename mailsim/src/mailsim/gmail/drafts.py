@@ -15,16 +15,16 @@ from mailsim.gmail.listing import list_page
 def list_drafts(context: GmailCallContext) -> dict[str, Any]:
     gmail_mailbox = context.gmail_mailbox
     page = list_page(gmail_mailbox, context.args, drafts=True)
-    answer: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     if page.numbers:
-        answer["drafts"] = [
+        response["drafts"] = [
             {"id": get_draft_id(gmail_mailbox, number), "message": gmail_mailbox.make_reference(number)}
             for number in page.numbers
         ]
     if page.next_token:
-        answer["nextPageToken"] = page.next_token
-    answer["resultSizeEstimate"] = page.estimate_total()
-    return answer
+        response["nextPageToken"] = page.next_token
+    response["resultSizeEstimate"] = page.estimate_total()
+    return response
 
 
 def get_draft(context: GmailCallContext) -> dict[str, Any]:

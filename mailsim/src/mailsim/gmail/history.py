@@ -38,7 +38,7 @@ def list_history(context: GmailCallContext) -> dict[str, Any]:
         after = max(start, position - 1) if repeat else position
     size = min(args.get("maxResults") or DEFAULT_PAGE, MAX_PAGE)
     changes = _list_changes(mailbox, after, size)
-    answer: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     if not token and changes and faults.take("delta_empty_page", mailbox.address, "history.list", "gmail"):
         return {
             "nextPageToken": _make_page_token(gmail_mailbox, after),
@@ -48,10 +48,10 @@ def list_history(context: GmailCallContext) -> dict[str, Any]:
         record for change in changes if (record := _to_record(gmail_mailbox, change, args)) is not None
     ]
     if records:
-        answer["history"] = records
+        response["history"] = records
     if changes and changes[-1].sequence < mailbox.sequence:
-        answer["nextPageToken"] = _make_page_token(gmail_mailbox, changes[-1].sequence)
-    return answer | {"historyId": gmail_mailbox.format_history_id()}
+        response["nextPageToken"] = _make_page_token(gmail_mailbox, changes[-1].sequence)
+    return response | {"historyId": gmail_mailbox.format_history_id()}
 
 
 def _list_changes(mailbox: Mailbox, after: int, size: int) -> list[MailboxChange]:

@@ -32,13 +32,13 @@ _BAD_ATTACHMENT = "Invalid attachment token"
 def list_messages(context: GmailCallContext) -> dict[str, Any]:
     gmail_mailbox = context.gmail_mailbox
     page = list_page(gmail_mailbox, context.args)
-    answer: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     if page.numbers:
-        answer["messages"] = [gmail_mailbox.make_reference(number) for number in page.numbers]
+        response["messages"] = [gmail_mailbox.make_reference(number) for number in page.numbers]
     if page.next_token:
-        answer["nextPageToken"] = page.next_token
-    answer["resultSizeEstimate"] = page.estimate_total()
-    return answer
+        response["nextPageToken"] = page.next_token
+    response["resultSizeEstimate"] = page.estimate_total()
+    return response
 
 
 def get_message(context: GmailCallContext) -> dict[str, Any]:

@@ -92,11 +92,11 @@ class BatchHandler:
             self._parse_call(inner, outer, in_flight + position) for position, inner in enumerate(calls, 1)
         ]
         self.gmail.prefetch_messages(exchange.mailbox, (matched for _, matched in parsed_calls))
-        answers: list[batch.BatchResponse] = []
+        responses: list[batch.BatchResponse] = []
         for position, (inner, (call, matched)) in enumerate(zip(calls, parsed_calls, strict=True), 1):
             response = self._run_call(call, matched, exchange, own_token="authorization" in inner.headers)
             kind = next((value for name, value in response.headers if name == "content-type"), "")
-            answers.append(
+            responses.append(
                 batch.BatchResponse(
                     batch.to_response_id(inner.content_id), response.status, response.body, kind
                 )
@@ -105,7 +105,7 @@ class BatchHandler:
                 await asyncio.sleep(0)
         boundary = f"batch_{exchange.number:016x}{len(body):08x}"
         content_type = (("content-type", f"multipart/mixed; boundary={boundary}"),)
-        await _send_response(send, RawResponse(200, batch.format_batch(answers, boundary), content_type))
+        await _send_response(send, RawResponse(200, batch.format_batch(responses, boundary), content_type))
 
     def _parse_call(
         self, inner: batch.BatchCall, outer: Mapping[str, str], concurrency: int

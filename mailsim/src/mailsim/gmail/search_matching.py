@@ -174,14 +174,14 @@ class _TermEvaluator:
         """Evaluate a term on labels alone; None if labels do not decide."""
         match term:
             case AllOfTerms(terms):
-                answers = [self.match_labels(child, labels) for child in terms]
-                return False if False in answers else (None if None in answers else True)
+                results = [self.match_labels(child, labels) for child in terms]
+                return False if False in results else (None if None in results else True)
             case AnyOfTerms(terms):
-                answers = [self.match_labels(child, labels) for child in terms]
-                return True if True in answers else (None if None in answers else False)
+                results = [self.match_labels(child, labels) for child in terms]
+                return True if True in results else (None if None in results else False)
             case NotTerm(inner):
-                answer = self.match_labels(inner, labels)
-                return None if answer is None else not answer
+                result = self.match_labels(inner, labels)
+                return None if result is None else not result
             case OperatorTerm(name, value):
                 return self._match_label_operator(name, value.lower(), labels)
             case PhraseTerm():

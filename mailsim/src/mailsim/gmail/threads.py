@@ -28,11 +28,11 @@ def list_threads(context: GmailCallContext) -> dict[str, Any]:
                 "historyId": str(max(gmail_mailbox.get_message_history_id(member) for member in members)),
             }
         )
-    answer: dict[str, Any] = {"threads": entries} if entries else {}
+    response: dict[str, Any] = {"threads": entries} if entries else {}
     if page.next_token:
-        answer["nextPageToken"] = page.next_token
-    answer["resultSizeEstimate"] = page.estimate_total()
-    return answer
+        response["nextPageToken"] = page.next_token
+    response["resultSizeEstimate"] = page.estimate_total()
+    return response
 
 
 def _is_newest_match(selection: MessageSelection, number: int) -> bool:

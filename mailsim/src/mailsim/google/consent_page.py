@@ -235,17 +235,17 @@ def _allow_access(
         grant_seconds=seconds,
     )
     code = google.grants.issue_code(account, authorized, google.now())
-    answer = {"code": code.value, "scope": " ".join(authorized.scopes), "authuser": "0"}
+    response = {"code": code.value, "scope": " ".join(authorized.scopes), "authuser": "0"}
     domain = account.email.partition("@")[2]
     if domain not in {"gmail.com", "googlemail.com"}:
-        answer["hd"] = domain
+        response["hd"] = domain
     return _redirect_to_client(
-        consent_request, answer | {"prompt": " ".join(sorted(consent_request.prompt)) or "none"}
+        consent_request, response | {"prompt": " ".join(sorted(consent_request.prompt)) or "none"}
     )
 
 
-def _redirect_to_client(consent_request: _ConsentRequest, answer: dict[str, str]) -> Response:
-    values = ({"state": consent_request.state} if consent_request.state else {}) | answer
+def _redirect_to_client(consent_request: _ConsentRequest, response: dict[str, str]) -> Response:
+    values = ({"state": consent_request.state} if consent_request.state else {}) | response
     glue = "&" if "?" in consent_request.redirect_uri else "?"
     return RedirectResponse(
         f"{consent_request.redirect_uri}{glue}{urlencode(values)}", 302, {"cache-control": "no-store"}

@@ -57,10 +57,10 @@ FAULT_ERRORS: dict[str, tuple[int, str, str, str]] = {
 
 def routes(google: GoogleContext) -> list[Route]:
     def route(path: str, function: "OAuthHandler", name: str, *methods: str) -> Route:
-        async def answer(request: Request) -> Response:
+        async def respond(request: Request) -> Response:
             return await function(google, request)
 
-        return Route(path, answer, methods=list(methods or ("GET",)), name=name)
+        return Route(path, respond, methods=list(methods or ("GET",)), name=name)
 
     return [
         route("/o/oauth2/v2/auth", consent_page.authorize, "oauth.authorize", "GET", "POST"),

@@ -201,10 +201,12 @@ class PubSub:
             delivery.attempts += 1
             meter = self.google.sim.meters.get(message.mailbox)
             meter.pushes_sent += 1
-            answered = await self._attempt(self.subscriptions[subscription.name], message, delivery.attempts)
+            acknowledged = await self._attempt(
+                self.subscriptions[subscription.name], message, delivery.attempts
+            )
             if overtaken is not None:
                 overtaken.set()
-            if answered:
+            if acknowledged:
                 return True
             meter.pushes_failed += 1
             if subscription.dead_letter_topic and delivery.attempts >= subscription.max_attempts:
@@ -230,12 +232,12 @@ class PubSub:
             body = msgspec.json.encode(message.to_envelope(subscription, attempt))
         origin = PushOrigin("gmail", "push", message.mailbox, subscription.name)
         try:
-            answer = await self.google.sim.push_client.post(
+            response = await self.google.sim.push_client.post(
                 subscription.push_endpoint, body, headers, origin, subscription.ack_seconds
             )
         except (TimeoutError, SubscriberUnreachable):
             return False
-        return answer.status in ACKNOWLEDGED
+        return response.status in ACKNOWLEDGED
 
     def get_push_token(self, subscription: PubSubSubscription, mailbox: str = "") -> str:
         """Return a token for the push endpoint, reused while fresh.

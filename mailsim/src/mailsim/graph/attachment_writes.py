@@ -78,13 +78,13 @@ async def create_upload_session(call: GraphCall) -> GraphResponse:
     session = UploadSession(call.user.oid, view.number, graph.new_guid(), file, size, expires)
     graph.upload_sessions[identifier] = session
     path = f"/api/v2.0/Users('{call.user.oid}')/Messages('{view.id}')/AttachmentSessions('{identifier}')"
-    answer = {
+    response = {
         "@odata.context": call.context("microsoft.graph.uploadSession"),
         "uploadUrl": f"{call.base_url}{path}?authtoken={session.token}",
         "expirationDateTime": format_milliseconds(int(expires * 1000)),
         "nextExpectedRanges": ["0-"],
     }
-    return GraphResponse(201, answer)
+    return GraphResponse(201, response)
 
 
 async def upload(graph: GraphContext, request: Request) -> Response:
@@ -116,12 +116,12 @@ async def _upload(graph: GraphContext, request: Request) -> Response:
     _accept(session, request.headers.get("content-range", ""), piece)
     session.expires = graph.sim.clock.time() + SESSION_SECONDS
     if len(session.content) < session.size:
-        answer = {
+        response = {
             "@odata.context": f"{request.base_url}api/v2.0/$metadata#AttachmentSessions/$entity",
             "ExpirationDateTime": format_milliseconds(int(session.expires * 1000)),
             "NextExpectedRanges": [str(len(session.content))],
         }
-        return Response(encode_json(answer), 200, media_type="application/json")
+        return Response(encode_json(response), 200, media_type="application/json")
     del graph.upload_sessions[named[1]]
     content = base64.b64encode(session.content).decode()
     file = {**session.file, "@odata.type": message_composer.FILE_TYPE, "contentBytes": content}

@@ -48,10 +48,10 @@ def _to_json(
 ) -> dict[str, Any]:
     modified = message_json.BUILDERS["lastModifiedDateTime"](view)
     content = chosen is None or "contentBytes" in chosen
-    answer = mime_attachments.to_json(
+    response = mime_attachments.to_json(
         attachment, _attachment_id(call, view, attachment), modified, content=content
     )
-    return answer if chosen is None else {k: v for k, v in answer.items() if k in chosen or k in _ALWAYS}
+    return response if chosen is None else {k: v for k, v in response.items() if k in chosen or k in _ALWAYS}
 
 
 def expand(call: GraphCall, view: MessageView, options: str) -> list[dict[str, Any]]:
@@ -82,13 +82,15 @@ async def list_page(call: GraphCall) -> GraphResponse:
             _add_item(call, view, attachment, value) for attachment, value in zip(part, values, strict=True)
         ]
     tail = f"users('{call.user.oid}')/messages('{view.id}')/attachments"
-    answer: dict[str, Any] = {"@odata.context": call.context(tail)}
+    response: dict[str, Any] = {"@odata.context": call.context(tail)}
     if query.count:
-        answer["@odata.count"] = len(view.attachments)
-    answer["value"] = values
+        response["@odata.count"] = len(view.attachments)
+    response["value"] = values
     if query.skip + size < len(view.attachments):
-        answer["@odata.nextLink"] = odata.build_link(call.url, {**call.raw, "$skip": str(query.skip + size)})
-    return GraphResponse(200, answer)
+        response["@odata.nextLink"] = odata.build_link(
+            call.url, {**call.raw, "$skip": str(query.skip + size)}
+        )
+    return GraphResponse(200, response)
 
 
 async def count(call: GraphCall) -> GraphResponse:
@@ -124,11 +126,11 @@ async def get(call: GraphCall) -> GraphResponse:
 def entity_response(call: GraphCall, found: AttachedFile, status: int) -> GraphResponse:
     assert call.user is not None
     view, attachment = found
-    answer = _to_json(call, view, attachment, _parse_select(call.raw.get("$select")))
+    response = _to_json(call, view, attachment, _parse_select(call.raw.get("$select")))
     if _expands_item(call):
-        answer = _add_item(call, view, attachment, answer)
+        response = _add_item(call, view, attachment, response)
     tail = f"users('{call.user.oid}')/messages('{view.id}')/attachments/$entity"
-    return GraphResponse(status, {"@odata.context": call.context(tail), **answer})
+    return GraphResponse(status, {"@odata.context": call.context(tail), **response})
 
 
 async def get_content(call: GraphCall) -> GraphResponse:
@@ -141,15 +143,15 @@ async def get_content(call: GraphCall) -> GraphResponse:
 
 
 def _add_item(
-    call: GraphCall, view: MessageView, attachment: OutlookAttachment, answer: dict[str, Any]
+    call: GraphCall, view: MessageView, attachment: OutlookAttachment, response: dict[str, Any]
 ) -> dict[str, Any]:
     """Add the attached message for $expand of an item attachment; its ID is empty."""
     if attachment.message is None:
-        return answer
+        return response
     assert call.user is not None
-    tail = f"users('{call.user.oid}')/messages('{view.id}')/attachments('{answer['id']}')/item"
+    tail = f"users('{call.user.oid}')/messages('{view.id}')/attachments('{response['id']}')/item"
     return {
-        **answer,
+        **response,
         "item@odata.context": call.context(tail),
         "item": _item_json(attachment.message, view, 1),
     }
@@ -164,17 +166,17 @@ def _item_json(tree: mime.MimePart, outer: MessageView, depth: int) -> dict[str,
         if name not in {"parentFolderId", "changeKey", "webLink", "flag"}
     ]
     properties = {name: message_json.BUILDERS[name](inner) for name in names}
-    answer: dict[str, Any] = {"@odata.type": "#microsoft.graph.message", **properties, "id": ""}
+    response: dict[str, Any] = {"@odata.type": "#microsoft.graph.message", **properties, "id": ""}
     nested = [
         (attachment, attachment.message) for attachment in inner.attachments if attachment.message is not None
     ]
     if nested and depth < MAX_ITEM_DEPTH:
         modified = message_json.BUILDERS["lastModifiedDateTime"](outer)
-        answer["attachments"] = [
+        response["attachments"] = [
             {
                 **mime_attachments.to_json(attachment, "", modified, content=False),
                 "item": _item_json(message, outer, depth + 1),
             }
             for attachment, message in nested
         ]
-    return answer
+    return response

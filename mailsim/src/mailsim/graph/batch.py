@@ -163,8 +163,8 @@ def _to_json(part: GraphBatchPart, response: GraphResponse) -> dict[str, Any]:
     headers = {
         _HEADER_NAMES.get(name) or name.title(): text for name, text in response.list_headers().items()
     }
-    answer: dict[str, Any] = {"id": part.id, "status": response.status, "headers": headers}
+    entry: dict[str, Any] = {"id": part.id, "status": response.status, "headers": headers}
     if response.body is not None:
         binary = isinstance(response.body, bytes)
-        answer["body"] = base64.b64encode(response.body).decode() if binary else response.body
-    return answer
+        entry["body"] = base64.b64encode(response.body).decode() if binary else response.body
+    return entry

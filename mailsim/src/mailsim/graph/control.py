@@ -186,12 +186,12 @@ class MicrosoftControl:
         scopes = list(body.scopes)
         entra.directory.get_consent(user, application.client_id).update(scopes)
         refresh = EntraRefreshToken(application, user, scopes, self.graph.sim.clock.time(), 0, spa=False)
-        answer = entra.grants.token_response(refresh, scopes, base_url, keep="offline_access" in scopes)
+        response = entra.grants.token_response(refresh, scopes, base_url, keep="offline_access" in scopes)
         if body.seconds is not None:
-            access = entra.grants.access_tokens[answer["access_token"]]
+            access = entra.grants.access_tokens[response["access_token"]]
             access.expires = access.issued + body.seconds
-            answer["expires_in"] = body.seconds
-        return answer
+            response["expires_in"] = body.seconds
+        return response
 
     async def microsoft_options(self, _call: ControlCall) -> MicrosoftOptions:
         return self.graph.options

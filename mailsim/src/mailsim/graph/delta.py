@@ -229,21 +229,21 @@ def _page_response(
     call: GraphCall, link: DeltaLink, page: DeltaPage, value: list[dict[str, Any]], tail: str, kind: str
 ) -> GraphResponse:
     assert call.user is not None
-    answer: dict[str, Any] = {"@odata.context": call.context(f"Collection({kind})"), "value": value}
+    response: dict[str, Any] = {"@odata.context": call.context(f"Collection({kind})"), "value": value}
     url = f"{call.base_url}/{call.version}/users/{call.user.oid}/{tail}/delta"
     if page.done:
         next_link = msgspec.structs.replace(link, phase="idle", at=link.end)
         # In one example of Microsoft's documentation, the token of a deltaLink is named $skiptoken.
         name = "$skiptoken" if link.generation % 5 == 0 else "$deltatoken"
-        answer["@odata.deltaLink"] = f"{url}?{name}={_encode_link(call, next_link)}"
+        response["@odata.deltaLink"] = f"{url}?{name}={_encode_link(call, next_link)}"
     else:
         next_link = msgspec.structs.replace(link, at=page.at, served=link.served + len(page.value))
-        answer["@odata.nextLink"] = f"{url}?$skiptoken={_encode_link(call, next_link)}"
+        response["@odata.nextLink"] = f"{url}?$skiptoken={_encode_link(call, next_link)}"
     headers = call.preference_headers()
     if "odata.maxpagesize" in call.preferences:
         applied = f"odata.maxpagesize={call.preferences['odata.maxpagesize']}"
         headers["preference-applied"] = ", ".join(filter(None, (headers.get("preference-applied"), applied)))
-    return GraphResponse(200, answer, headers=headers)
+    return GraphResponse(200, response, headers=headers)
 
 
 # The first round

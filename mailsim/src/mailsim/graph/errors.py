@@ -32,15 +32,15 @@ class GraphError(Exception):
 
 
 def error_body(error: GraphError, *, now: float, request_id: str, client_request_id: str) -> dict[str, Any]:
-    answer: dict[str, Any] = {"code": error.code, "message": error.message}
+    response: dict[str, Any] = {"code": error.code, "message": error.message}
     if not error.bare:
-        answer["innerError"] = {
+        response["innerError"] = {
             **(error.inner or {}),
             "date": datetime.fromtimestamp(now, UTC).strftime("%Y-%m-%dT%H:%M:%S"),
             "request-id": request_id,
             "client-request-id": client_request_id,
         }
-    return {"error": answer}
+    return {"error": response}
 
 
 def bad_request(message: str, code: str = "BadRequest") -> GraphError:

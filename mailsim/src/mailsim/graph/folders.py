@@ -75,7 +75,7 @@ def to_json(call: GraphCall, folder: Folder, select: tuple[str, ...] | None = No
     mailbox, ids = call.mailbox, call.ids
     states = mailbox.states
     inside = mailbox.in_folder(folder.key)
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "id": ids.folder_id(folder.key),
         "displayName": folder.name,
         "parentFolderId": ids.folder_id(folder.parent or OUTLOOK_ROOT),
@@ -85,32 +85,32 @@ def to_json(call: GraphCall, folder: Folder, select: tuple[str, ...] | None = No
         "isHidden": folder.hidden,
     }
     if call.version == "beta":
-        answer["wellKnownName"] = folder.key if folder.key in WELL_KNOWN else None
+        response["wellKnownName"] = folder.key if folder.key in WELL_KNOWN else None
     if select is not None:
-        answer = {name: value for name, value in answer.items() if name in select or name == "id"}
+        response = {name: value for name, value in response.items() if name in select or name == "id"}
     if folder.kind != "search":
-        return answer
+        return response
     sources = [ids.folder_id(OUTLOOK_ROOT)]
     search_properties: dict[str, Any] = {
         "isSupported": True,
         "includeNestedFolders": True,
         "sourceFolderIds": sources,
     }
-    answer = {"@odata.type": "#microsoft.graph.mailSearchFolder", **answer}
-    return answer | ({**search_properties, "filterQuery": folder.query} if select is None else {})
+    response = {"@odata.type": "#microsoft.graph.mailSearchFolder", **response}
+    return response | ({**search_properties, "filterQuery": folder.query} if select is None else {})
 
 
 def _show(call: GraphCall, folder: Folder, query: odata.ODataQuery) -> dict[str, Any]:
     """Return the JSON of a folder with what $select and $expand ask for."""
-    answer = to_json(call, folder, query.select)
+    response = to_json(call, folder, query.select)
     for expand in query.expand:
         name, _, selected = expand.options.partition("=")
         if expand.name != "childFolders" or name.strip().lower() not in {"", "$select"} or ";" in selected:
             raise not_simulated(call.method, f"{call.path}?$expand={expand.name}({expand.options})")
         inner = odata.parse_query({"$select": selected} if name else {}, entity_types.FOLDER)
         children = _list_children(call.mailbox, folder.key, hidden=False)
-        answer["childFolders"] = [to_json(call, child, inner.select) for child in children]
-    return answer
+        response["childFolders"] = [to_json(call, child, inner.select) for child in children]
+    return response
 
 
 async def list_page(call: GraphCall) -> GraphResponse:
@@ -133,14 +133,14 @@ def _folders_page(call: GraphCall, parent: str, tail: str) -> GraphResponse:
         children = _filter_and_sort(call, children, query)
     size = query.top or DEFAULT_PAGE
     part = [_show(call, folder, query) for folder in children[query.skip : query.skip + size]]
-    answer: dict[str, Any] = {"@odata.context": call.context(f"users('{call.user.oid}')/{tail}")}
+    response: dict[str, Any] = {"@odata.context": call.context(f"users('{call.user.oid}')/{tail}")}
     if query.count:
-        answer["@odata.count"] = len(children)
-    answer["value"] = part
+        response["@odata.count"] = len(children)
+    response["value"] = part
     if query.skip + size < len(children):
         options = {**call.raw, "$skip": str(query.skip + size)}
-        answer["@odata.nextLink"] = odata.build_link(call.url, options)
-    return GraphResponse(200, answer)
+        response["@odata.nextLink"] = odata.build_link(call.url, options)
+    return GraphResponse(200, response)
 
 
 def _filter_and_sort(call: GraphCall, children: list[Folder], query: odata.ODataQuery) -> list[Folder]:

@@ -27,8 +27,8 @@ async def get(call: GraphCall) -> GraphResponse:
     group = _find_group(call)
     query = call.query(entity_types.GROUP)
     tail = f"groups({','.join(query.select)})/$entity" if query.select else "groups/$entity"
-    answer = {"@odata.context": call.context(tail), **_to_group_json(call, group, query.select)}
-    return GraphResponse(200, answer)
+    response = {"@odata.context": call.context(tail), **_to_group_json(call, group, query.select)}
+    return GraphResponse(200, response)
 
 
 async def list_members(call: GraphCall) -> GraphResponse:

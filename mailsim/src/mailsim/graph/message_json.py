@@ -323,20 +323,20 @@ def to_json_many(
     cheap = CHEAP.issuperset(names)
     for group in [list(views)] if cheap else _groups(views):
         meetings = [None if cheap else view.meeting for view in group]
-        answers = [_odata_annotations(*pair, typed=typed) for pair in zip(group, meetings, strict=True)]
+        responses = [_odata_annotations(*pair, typed=typed) for pair in zip(group, meetings, strict=True)]
         for name in names:
             build = BUILDERS[name]
-            for view, answer in zip(group, answers, strict=True):
-                answer[name] = build(view)
-        for answer, meeting in zip(answers, meetings, strict=True):
+            for view, response in zip(group, responses, strict=True):
+                response[name] = build(view)
+        for response, meeting in zip(responses, meetings, strict=True):
             if meeting is not None and _USUAL.issubset(names):
-                answer["meetingMessageType"] = meeting[1]
-        yield from zip(group, answers, strict=True)
+                response["meetingMessageType"] = meeting[1]
+        yield from zip(group, responses, strict=True)
 
 
 def to_json(view: MessageView, names: Sequence[str], *, typed: bool = False) -> dict[str, Any]:
-    [(_, answer)] = to_json_many([view], names, typed=typed)
-    return answer
+    [(_, response)] = to_json_many([view], names, typed=typed)
+    return response
 
 
 def _groups(views: Iterable[MessageView]) -> Iterator[list[MessageView]]:

@@ -94,18 +94,18 @@ def to_json(
 ) -> list[dict[str, Any]]:
     if query.expand and call.basic:
         raise access_denied()
-    answers: list[dict[str, Any]] = []
-    for view, answer in message_json.to_json_many(views, names, typed=typed):
+    responses: list[dict[str, Any]] = []
+    for view, response in message_json.to_json_many(views, names, typed=typed):
         for expand in query.expand:
             if expand.name == "attachments":
                 expanded = attachments.expand(call, view, expand.options)
                 base = f"users('{call.user.oid if call.user else ''}')/messages('{view.id}')/attachments"
-                answer["attachments@odata.context"] = call.context(base)
-                answer["attachments"] = expanded
+                response["attachments@odata.context"] = call.context(base)
+                response["attachments"] = expanded
             elif (read := _EXPANDED.get(expand.name)) and (found := read(view, expand.options)):
-                answer[expand.name] = found
-        answers.append(answer)
-    return answers
+                response[expand.name] = found
+        responses.append(response)
+    return responses
 
 
 async def get(call: GraphCall) -> GraphResponse:
@@ -149,14 +149,14 @@ async def list_page(call: GraphCall) -> GraphResponse:
     size = query.top or DEFAULT_PAGE
     views = await _list_ordered(call, query, size + 1)
     tail = f"users('{call.user.oid}')/messages{_format_selection(query)}"
-    answer: dict[str, Any] = {"@odata.context": call.context(tail)}
+    response: dict[str, Any] = {"@odata.context": call.context(tail)}
     if query.count:
-        answer["@odata.count"] = await _count_matching(call, query)
-    answer["value"] = to_json(call, views[:size], query, names)
+        response["@odata.count"] = await _count_matching(call, query)
+    response["value"] = to_json(call, views[:size], query, names)
     if len(views) > size:
         options = {**call.raw, "$skip": str(query.skip + size)}
-        answer["@odata.nextLink"] = odata.build_link(call.url, options)
-    return GraphResponse(200, answer, headers=call.preference_headers())
+        response["@odata.nextLink"] = odata.build_link(call.url, options)
+    return GraphResponse(200, response, headers=call.preference_headers())
 
 
 def _find_folder(call: GraphCall) -> Folder | None:
@@ -302,15 +302,15 @@ async def _search_page(call: GraphCall, query: odata.ODataQuery, names: tuple[st
         )
     size, start = query.top or SEARCH_PAGE, _find_search_start(call, query)
     hits = await _find_hits(call, query, search.parse(query.search, call.graph.sim.clock.now()))
-    answer: dict[str, Any] = {
+    response: dict[str, Any] = {
         "@odata.context": call.context(f"users('{call.user.oid}')/messages{_format_selection(query)}"),
         "value": to_json(call, hits[start : start + size], query, names),
     }
     if len(hits) > start + size:
         options = {name: value for name, value in call.raw.items() if name != "$skip"}
         options["$skiptoken"] = str(start + size)
-        answer["@odata.nextLink"] = odata.build_link(call.url, options)
-    return GraphResponse(200, answer, headers=call.preference_headers())
+        response["@odata.nextLink"] = odata.build_link(call.url, options)
+    return GraphResponse(200, response, headers=call.preference_headers())
 
 
 async def _find_hits(

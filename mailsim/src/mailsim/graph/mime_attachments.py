@@ -106,10 +106,10 @@ def to_json(
 ) -> dict[str, Any]:
     """Return the JSON of an attachment; `content` adds a file's bytes."""
     part = attachment.part
-    answer: dict[str, Any] = {"@odata.type": f"#microsoft.graph.{attachment.type}Attachment"}
+    response: dict[str, Any] = {"@odata.type": f"#microsoft.graph.{attachment.type}Attachment"}
     if attachment.type == "file":
-        answer["@odata.mediaContentType"] = attachment.content_type
-    answer |= {
+        response["@odata.mediaContentType"] = attachment.content_type
+    response |= {
         "id": identifier,
         "lastModifiedDateTime": modified,
         "name": attachment.name,
@@ -119,7 +119,7 @@ def to_json(
     }
     if attachment.type == "file" and part is not None:
         location = part.header("content-location") or None
-        answer |= {"contentId": part.content_id or None, "contentLocation": location}
+        response |= {"contentId": part.content_id or None, "contentLocation": location}
         if content:
-            answer["contentBytes"] = b64encode(part.content).decode()
-    return answer
+            response["contentBytes"] = b64encode(part.content).decode()
+    return response

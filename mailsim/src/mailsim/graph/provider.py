@@ -132,12 +132,10 @@ def _error_response(graph: GraphContext, status: int, seconds: int) -> RawRespon
     """Return the response of a fault in Graph's error format."""
     error = fault_errors.make_fault_error(status, seconds)
     request_id = graph.new_guid()
-    answer = error_body(
-        error, now=graph.sim.clock.time(), request_id=request_id, client_request_id=request_id
-    )
+    body = error_body(error, now=graph.sim.clock.time(), request_id=request_id, client_request_id=request_id)
     headers = {**error.headers, "request-id": request_id, "client-request-id": request_id}
-    response = GraphResponse(status, answer, headers=headers)
-    return RawResponse(status, encode_json(answer), tuple(response.list_headers().items()))
+    response = GraphResponse(status, body, headers=headers)
+    return RawResponse(status, encode_json(body), tuple(response.list_headers().items()))
 
 
 def _identify_request(graph: GraphContext, scope: Scope, endpoint: str) -> RequestTarget:

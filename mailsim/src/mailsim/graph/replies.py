@@ -1,4 +1,4 @@
-"""The routes of Graph that answer or forward a message, as a draft or sent at once.
+"""The routes of Graph that reply to or forward a message, as a draft or sent at once.
 
 The new message quotes the original and joins its conversation. A forward carries the original's attachments.
 """

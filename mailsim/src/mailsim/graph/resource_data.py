@@ -30,12 +30,12 @@ def build_content(view: MessageView, select: tuple[str, ...]) -> dict[str, Any]:
     """Return the selected properties with type annotations, which only notifications have."""
     names = [name for name in message_json.BUILDERS if name in select or name == "id"]
     properties = message_json.to_json(view, names, typed=True)
-    answer: dict[str, Any] = {}
+    response: dict[str, Any] = {}
     for name, value in properties.items():
         if name in _DATES:
-            answer[f"{name}@odata.type"] = "#DateTimeOffset"
-        answer[name] = value
-    return answer
+            response[f"{name}@odata.type"] = "#DateTimeOffset"
+        response[name] = value
+    return response
 
 
 def encrypt_content(

@@ -90,8 +90,8 @@ def format_timestamp(seconds: float) -> str:
 
 def to_json(subscription: GraphSubscription, context: str = "", *, secret: bool = False) -> dict[str, Any]:
     """Return the JSON. `secret` adds the clientState, which only the creation response contains."""
-    answer: dict[str, Any] = {"@odata.context": context} if context else {}
-    return answer | {
+    response: dict[str, Any] = {"@odata.context": context} if context else {}
+    return response | {
         "id": subscription.id,
         "resource": subscription.resource,
         "applicationId": subscription.application_id,

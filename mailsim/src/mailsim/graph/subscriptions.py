@@ -266,11 +266,11 @@ async def list_page(call: GraphCall) -> GraphResponse:
         if subscription.is_active(now) and _is_owned_by_caller(call, subscription)
     ]
     first, end = int(start), int(start) + PAGE
-    answer: dict[str, Any] = {"@odata.context": call.context("subscriptions")}
-    answer["value"] = [subscription_model.to_json(subscription) for subscription in owned[first:end]]
+    response: dict[str, Any] = {"@odata.context": call.context("subscriptions")}
+    response["value"] = [subscription_model.to_json(subscription) for subscription in owned[first:end]]
     if end < len(owned):
-        answer["@odata.nextLink"] = f"{call.url}?$skiptoken={end}"
-    return GraphResponse(200, answer)
+        response["@odata.nextLink"] = f"{call.url}?$skiptoken={end}"
+    return GraphResponse(200, response)
 
 
 async def get(call: GraphCall) -> GraphResponse:

@@ -72,14 +72,14 @@ def make_page(
     """Return a page of directory objects, by default a hundred."""
     size, start = query.top or DEFAULT_PAGE, parse_token(call.raw.get("$skiptoken"))
     tail = f"{kind}({','.join(query.select)})" if query.select else kind
-    answer: dict[str, Any] = {"@odata.context": call.context(tail)}
+    response: dict[str, Any] = {"@odata.context": call.context(tail)}
     if query.count and _is_advanced(call):
-        answer["@odata.count"] = len(entries)
+        response["@odata.count"] = len(entries)
     if start + size < len(entries):
         options = {**call.raw, "$skiptoken": make_token(start + size)}
-        answer["@odata.nextLink"] = odata.build_link(call.url, options)
-    answer["value"] = [convert(entry) for entry in entries[start : start + size]]
-    return GraphResponse(200, answer)
+        response["@odata.nextLink"] = odata.build_link(call.url, options)
+    response["value"] = [convert(entry) for entry in entries[start : start + size]]
+    return GraphResponse(200, response)
 
 
 async def count(call: GraphCall) -> GraphResponse:

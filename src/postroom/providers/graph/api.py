@@ -102,7 +102,7 @@ class GraphApi:
             rate_limit=self.rate_limit,
         )
         keys = list(paths)
-        responses = {keys[int(part.id)]: _part_answer(part) for part in batch.responses}
+        responses = {keys[int(part.id)]: _to_response(part) for part in batch.responses}
         # The batch itself succeeded. A token from before a reconnect may cover less than the new consent.
         is_denied = any(isinstance(wire.to_error(each), AccessDenied) for each in responses.values())
         if is_denied and await self.tokens.find_newer(token):
@@ -126,7 +126,7 @@ def _prefer_headers(page: int | None) -> dict[str, str]:
     return {"Prefer": IMMUTABLE if page is None else f"{IMMUTABLE}, odata.maxpagesize={page}"}
 
 
-def _part_answer(part: wire.GraphBatchPart) -> HttpResponse:
+def _to_response(part: wire.GraphBatchPart) -> HttpResponse:
     return HttpResponse(
         part.status, {name.lower(): str(value) for name, value in part.headers.items()}, bytes(part.body)
     )

@@ -20,16 +20,16 @@ class NotificationUrlChecker:
     async def find_handshake_fault(self, url: str) -> str | None:
         """Why Graph would reject this notification URL; None if it would accept it."""
         token = f"Validation: of postroom itself {token_urlsafe(16)} +1"
-        answer = await _post(
+        response = await _post(
             self.client,
             f"{url}?validationToken={quote_plus(token)}",
             b"",
             "text/plain; charset=utf-8",
             len(token),
         )
-        if isinstance(answer, str):
-            return answer
-        status, content_type, body = answer
+        if isinstance(response, str):
+            return response
+        status, content_type, body = response
         if status != 200:
             return f"it responds with status {status} instead of 200"
         if content_type != "text/plain" or body != token.encode():
@@ -40,14 +40,16 @@ class NotificationUrlChecker:
         """Why our endpoint rejects a notification with this secret as client state; None if it accepts it."""
         state = secret.reveal()
         item = {"changeType": "updated", "clientState": state, "resource": "", "subscriptionId": ""}
-        answer = await _post(self.client, url, msgspec.json.encode({"value": [item]}), "application/json", 0)
-        if isinstance(answer, str):
-            return answer
-        if answer[0] == 401:
+        response = await _post(
+            self.client, url, msgspec.json.encode({"value": [item]}), "application/json", 0
+        )
+        if isinstance(response, str):
+            return response
+        if response[0] == 401:
             return (
                 "it does not know the secret of a subscription that was just added; it uses another database"
             )
-        return None if answer[0] == 202 else f"it responds with status {answer[0]} instead of 202"
+        return None if response[0] == 202 else f"it responds with status {response[0]} instead of 202"
 
 
 async def _post(

@@ -144,17 +144,17 @@ async def _follow_feeds(sync_run: SyncRun, scopes: Sequence[str]) -> None:
         cursor = sync_run.cursor(CursorKind.LIVE, scope)
         values[scope] = cursor.value if cursor else None
     while values:
-        answers = await asyncio.gather(
+        results = await asyncio.gather(
             *(_load_page(sync_run, scope, value) for scope, value in values.items())
         )
         pages = {
-            scope: page for scope, page in zip(values, answers, strict=True) if isinstance(page, ChangePage)
+            scope: page for scope, page in zip(values, results, strict=True) if isinstance(page, ChangePage)
         }
         await _commit_pages(sync_run, pages)
-        for scope, answer in zip(values, answers, strict=True):
-            if isinstance(answer, CursorExpired):
+        for scope, result in zip(values, results, strict=True):
+            if isinstance(result, CursorExpired):
                 await _restart_scope(sync_run, scope)
-            elif isinstance(answer, NotFound):
+            elif isinstance(result, NotFound):
                 await folder_tree.handle_gone_scope(sync_run, scope)
         values = {scope: page.cursor for scope, page in pages.items() if page.has_more}
 

@@ -244,11 +244,11 @@ def _add_unreadable(found: FetchedPage, report: Observation, known: Mapping[str,
 async def look_up(sync_run: SyncRun, keys: Sequence[str], found: FetchedPage) -> list[Observation]:
     """Look up messages. A failed lookup becomes a failure, and its retry fetches the message."""
     observations: list[Observation] = []
-    for answer in await sync_run.remote.look_up(keys):
-        if isinstance(answer, FetchFailure):
-            _add_failure(found, answer)
+    for result in await sync_run.remote.look_up(keys):
+        if isinstance(result, FetchFailure):
+            _add_failure(found, result)
         else:
-            observations.append(Observation(answer, certain=True))
+            observations.append(Observation(result, certain=True))
     return observations
 
 
