@@ -1,6 +1,6 @@
 """A million mutated inputs for the readers of foreign bytes: no crash outside a child, no slow input.
 
-`FUZZ_INPUTS` sets how many inputs each reader gets.
+`FUZZ_INPUTS` sets how many inputs each reader gets. `pytest -rP` prints the slowest input of each.
 """
 
 import multiprocessing
@@ -43,23 +43,30 @@ def feed(name: str, first: int, reports: Connection) -> None:
     usual = max(
         statistics.median(measure(target, content) for content in each) for each in (contents, target.samples)
     )
+    slowest = 0.0
     for seed in range(first, INPUTS):
         content = mutate(target.samples, seed)
         if seed % 100 == 0 or target.in_child:
             reports.send(("at", seed, ""))
         try:
-            slow = measure(target, content) > SLOWEST * usual
-            # Once more, in case another process was to blame.
-            if slow and min(measure(target, content) for _ in range(5)) > SLOWEST * usual:
-                reports.send(("slow", seed, f"{len(content)} bytes"))
+            ratio = measure(target, content) / usual
+            # Several times, in case another process was to blame.
+            if ratio > slowest:
+                ratio = min(ratio, *(measure(target, content) / usual for _ in range(5)))
         except Exception as error:  # noqa: BLE001  # reported with its seed
             reports.send(("error", seed, repr(error)))
+            continue
+        if ratio > slowest:
+            slowest = ratio
+            reports.send(("slowest", seed, str(ratio)))
+        if ratio > SLOWEST:
+            reports.send(("slow", seed, f"{len(content)} bytes"))
     reports.send(("end", INPUTS, ""))
 
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_no_input_crashes_or_slows_a_reader(name):
-    target, found, first, crashes = build_targets()[name], [], 0, 0
+    target, found, first, crashes, slowest = build_targets()[name], [], 0, 0, [(0.0, 0)]
     while first < INPUTS:
         receiver, sender = multiprocessing.Pipe(duplex=False)
         process = multiprocessing.get_context("fork").Process(target=feed, args=(name, first, sender))
@@ -71,6 +78,8 @@ def test_no_input_crashes_or_slows_a_reader(name):
                 what, last, detail = receiver.recv()
             except EOFError:
                 break
+            if what == "slowest":
+                slowest.append((float(detail), last))
             if what in {"slow", "error"}:
                 found.append((what, last, detail))
         process.join()
@@ -79,4 +88,6 @@ def test_no_input_crashes_or_slows_a_reader(name):
             assert target.in_child, f"input {last} ended the process ({process.exitcode})"
             assert crashes < 100
         first = last + 1
+    ratio, seed = max(slowest)
+    print(f"{name}: {INPUTS} inputs, {crashes} crashes; slowest, {seed}: {ratio:.1f} times the usual time")
     assert found == []
