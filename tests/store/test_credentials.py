@@ -81,6 +81,14 @@ async def test_a_refresh_that_lost_its_lease_stores_nothing(connection, mailbox)
     assert (found.grant, found.access) == (refreshed["grant"], refreshed["access"])
 
 
+async def test_a_refresh_is_leased_to_one_process_until_its_lease_ends(connection, mailbox):
+    await save(connection, mailbox, access=ACCESS, access_seconds=60)
+    assert await token_refreshes.claim_lease(connection, mailbox, uuid4(), seconds=60)
+    assert not await token_refreshes.claim_lease(connection, mailbox, uuid4(), seconds=60)
+    await connection.execute("UPDATE credentials SET leased_until = postroom_now()")
+    assert await token_refreshes.claim_lease(connection, mailbox, uuid4(), seconds=60)
+
+
 async def test_delete_returns_the_credential_once(connection, mailbox):
     await save(connection, mailbox, grant=SsmParameter("/p/x"))
     erased = await credentials.delete(connection, mailbox)
