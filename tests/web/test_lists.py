@@ -54,10 +54,13 @@ async def test_documents_are_listed_by_what_they_say(visitor, ask, confirm):
     assert 'aria-sort="ascending"' in page
     # Only documents that need review are added up, by currency.
     totals = " ".join(re.sub(r"<[^>]+>", "", page[page.index("list-foot") :]).split())
-    assert "Needs review: 50.00 CHF · Needs review: 1,019.50 EUR (of all rows)" in totals
+    assert "Needs review: 50.00 CHF, 1,019.50 EUR (of all rows)" in totals
     assert read_cells((await visitor.get("/documents?sort=-supplier")).text, "Supplier")[0] == "Zebra GmbH"
     found = (await visitor.get("/documents?state=needs_review&min=100&due=overdue")).text
     assert read_cells(found, "Number") == ["R-7"]
+    assert "Filter ignored" not in found
+    rejected = (await visitor.get("/documents?min=1.000,50")).text
+    assert "“Amount from” does not accept “1.000,50”. Enter a number such as 1234.50." in rejected
 
 
 @pytest.mark.parametrize("words", ["bil", "zeb", "R-8", "ann@example.org", "bill.pdf"])
@@ -284,7 +287,7 @@ async def test_trades_have_columns_of_their_own(visitor, owner, organization):
     assert [read_cells(page, label)[0] for label in labels] == [
         "US0378331005", "Buy", "1,000", "47.694", "47,694.00 USD", "2026-02-04", "Tarnbrook"
     ]  # fmt: skip
-    assert "Bought: <strong>47,694.00</strong> USD" in page
+    assert 'Bought: <span class="total"><strong>47,694.00</strong> USD' in page
     await owner.execute("UPDATE records SET fields = fields - 'broker'")
     mixed = (await visitor.get("/records")).text
     assert read_headings(mixed) == ["Unnamed broker"]

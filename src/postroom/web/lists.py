@@ -37,6 +37,7 @@ from postroom.store.lists.list_parameters import (
     MAX_QUERY,
     Choices,
     describe_query,
+    find_rejected_filter,
     format_position,
     format_value,
     parse_query,
@@ -110,6 +111,7 @@ class ListView:
     next_url: str | None
     is_first: bool
     exports: Sequence[tuple[str, str]]
+    problem: str | None  # why a filter has no effect
 
     @property
     def path(self) -> str:
@@ -186,7 +188,17 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
             (form.label, f"/{definition.name}/export?{urlencode({**chosen, 'format': form.value})}")
             for form in list_export.list_available()
         ],
+        _describe_problem(definition, params, choices),
     )
+
+
+def _describe_problem(definition: ListDefinition, params: Mapping[str, str], choices: Choices) -> str | None:
+    rejected = find_rejected_filter(definition, params, choices)
+    if rejected is None:
+        return None
+    text = params[rejected.name].strip()[:60]
+    expected = {"amount": " Enter a number such as 1234.50.", "day": " Enter a date such as 2026-02-04."}
+    return f"“{rejected.label}” does not accept “{text}”.{expected.get(rejected.shape, '')}"
 
 
 def _build_headings(

@@ -43,10 +43,8 @@ def parse_query(definition: ListDefinition, params: Mapping[str, str], choices: 
 
 def find_problem(definition: ListDefinition, params: Mapping[str, str], choices: Choices) -> str | None:
     """Why `parse_query` would ignore one of these parameters; None if it takes all of them."""
-    for each in definition.filters:
-        text = params.get(each.name, "").strip()
-        if text and _parse_value(each, text, choices) is None:
-            return f"`{each.name}` must be {_describe_values(each, choices)}."
+    if rejected := find_rejected_filter(definition, params, choices):
+        return f"`{rejected.name}` must be {_describe_values(rejected, choices)}."
     sort = params.get("sort")
     names = [
         name
@@ -55,6 +53,17 @@ def find_problem(definition: ListDefinition, params: Mapping[str, str], choices:
     ]
     if sort and sort not in names:
         return f"`sort` must be one of {', '.join(names)}."
+    return None
+
+
+def find_rejected_filter(
+    definition: ListDefinition, params: Mapping[str, str], choices: Choices
+) -> ListFilter | None:
+    """The first filter whose parameter `parse_query` ignores, because it is invalid."""
+    for each in definition.filters:
+        text = params.get(each.name, "").strip()
+        if text and _parse_value(each, text, choices) is None:
+            return each
     return None
 
 
