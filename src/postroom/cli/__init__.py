@@ -15,6 +15,7 @@ from postroom.cli import (
     api_keys,
     audit,
     blobs,
+    capacity,
     config,
     db,
     demo,
@@ -68,6 +69,7 @@ app.command(epilog=sync.EXAMPLES)(sync.sync)
 app.command(epilog=audit.EXAMPLES)(audit.audit)
 app.command(epilog=mcp.EXAMPLES)(mcp.mcp)
 app.command(epilog=export.EXAMPLES)(export.export)
+app.command(epilog=capacity.EXAMPLES)(capacity.capacity)
 app.add_typer(mailboxes.group)
 app.add_typer(directories.group)
 app.add_typer(members.group)
