@@ -80,6 +80,11 @@ def subjects(user, **options):
         ("receivedDateTime ge 2026-03-02T10:00:00Z and receivedDateTime le 2026-03-02T11:00:00.0000000Z",
          ["Lunch?", "Re: Invoice 1"]),
         ("receivedDateTime ge 2030-01-01T00:00:00Z", []),
+        # "Get all emails received in April", https://learn.microsoft.com/graph/query-parameters; it works:
+        # microsoftgraph/microsoft-graph-docs#6907
+        ("ReceivedDateTime ge 2026-03-02 and receivedDateTime lt 2026-03-03",
+         ["Invoice 2", "Lunch?", "Re: Invoice 1", "Invoice 1"]),
+        ("receivedDateTime lt 2026-03-02", []),
         ("from ne null and isDraft eq false and startswith(subject,'L')", ["Lunch?"]),
     ],
 )  # fmt: skip
@@ -90,6 +95,15 @@ def test_a_filter_selects_the_matching_messages(user, where, found):
 def test_a_conversation_is_found_by_its_id(user):
     one = user.get("messages", **{"$filter": "subject eq 'Lunch?'"})["value"][0]
     assert subjects(user, filter=f"conversationId eq '{one['conversationId']}'") == ["Lunch?"]
+
+
+@pytest.mark.parametrize(
+    "where", ["year(receivedDateTime) eq 2026", "length(subject) gt 3", "contains(trim(subject),'a')"]
+)
+def test_a_function_of_odata_that_is_not_simulated_says_so(user, where):
+    """They are canonical functions of "OData 4.0, part 2: URL conventions", section 5.1.1.4 and following."""
+    error = user.expect_error(501, "messages", params={"$filter": where})
+    assert "mailsim does not simulate" in error["message"]
 
 
 @pytest.mark.parametrize(
@@ -120,7 +134,7 @@ def test_filter_must_begin_with_the_properties_of_orderby(user):
     "where",
     [
         "isRead eq 'yes'", "isRead eq", "eq true", "(isRead eq true", "isRead eq true)", "subject eq true",
-        "receivedDateTime ge 'yesterday'", "receivedDateTime ge 2026-01-01",
+        "receivedDateTime ge 'yesterday'", "receivedDateTime ge 2026-01-01T00:00:00",
         "receivedDateTime ge 2026-13-01T00:00:00Z",
         "nothing eq 1", "from/emailAddress/zip eq '1'", "categories eq 'Red'", "categories/any(c:d eq 'Red')",
         "subject/any(c:c eq 'Red')", "contains(isRead,'x')", "contains(subject)", "startswith(subject,1)",

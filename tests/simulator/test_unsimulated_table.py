@@ -123,7 +123,12 @@ def test_a_delta_of_child_folders_says_that_it_is_not_simulated(sim, microsoft, 
 def test_graph_messages_of_the_table(sim, microsoft, address):
     user = microsoft.connect(sim, address, "Mail.ReadWrite", messages=1)
     message = user.get("messages")["value"][0]["id"]
-    assert list_names("Graph, messages") == {"$value", "PUT", "DELETE"}
+    functions = {"$filter", "contains", "startswith", "endswith", "tolower", "toupper"}
+    assert list_names("Graph, messages") == {"$value", "PUT", "DELETE", *functions}
+    user.expect_error(501, "messages", params={"$filter": "length(subject) gt 3"})
+    for name in functions - {"$filter"}:
+        test = f"{name}(subject) eq 'a'" if name.startswith("to") else f"{name}(subject,'a')"
+        assert user.request("GET", "messages", params={"$filter": test}).status_code == 200
     for method in ("PUT", "DELETE"):
         user.expect_error(501, f"messages/{message}/$value", method)
 

@@ -8,11 +8,12 @@ import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, assert_never, cast
 
+from mailsim.errors import explain_unsimulated
 from mailsim.graph.entity_types import EntityType, PropertyType
-from mailsim.graph.errors import bad_request, unknown_property
+from mailsim.graph.errors import GraphError, bad_request, unknown_property
 
 PropertyReader = Callable[[str], Any]
 _OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
@@ -27,6 +28,13 @@ _TESTS: dict[str, Callable[[str, str], bool]] = {
 MAX_DEPTH = 40
 # The directory has the operator `in`, Exchange does not.
 _WITH_IN = frozenset({"user", "group"})
+# Canonical functions of OData 4.0. Microsoft does not say which of them work for messages.
+_UNSIMULATED_FUNCTIONS = frozenset(
+    {
+        "cast", "ceiling", "concat", "date", "day", "floor", "hour", "indexof", "isof", "length", "minute",
+        "month", "round", "second", "substring", "time", "trim", "year",
+    }
+)  # fmt: skip
 # The paths below the variable of a lambda, by collection and lower-case spelling.
 _ELEMENTS: dict[str, dict[str, str]] = {
     "texts": {"": ""},
@@ -297,6 +305,8 @@ class _FilterParser:
         lexeme_type, written = token
         if lexeme_type != "word":
             raise self._syntax_error()
+        if written.lower() in _UNSIMULATED_FUNCTIONS and self._peek() == ("mark", "("):
+            raise GraphError(501, "NotImplemented", explain_unsimulated(f"'{written}' in $filter"))
         if self._variable is None:
             path = self._entity_type.resolve_path(written)
             return path, self._entity_type.property_type(path)
@@ -380,9 +390,11 @@ def _parse_literal(token: tuple[str, str], kind: PropertyType) -> Any:
 
 
 def parse_date(text: str) -> datetime:
-    """Parse a DateTimeOffset. A date alone or a time without zone is invalid."""
+    """Parse a DateTimeOffset, or a date alone, which begins at midnight UTC. A time needs its zone."""
     try:
         moment = datetime.fromisoformat(_EXCESS_DIGITS.sub(r"\1", text))
+        if _DATE.fullmatch(text):
+            moment = moment.replace(tzinfo=UTC)
     except ValueError as error:
         raise bad_request(f"Invalid filter clause: '{text}' is not a DateTimeOffset.") from error
     if moment.tzinfo is None:
@@ -390,6 +402,7 @@ def parse_date(text: str) -> datetime:
     return moment
 
 
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _EXCESS_DIGITS = re.compile(r"(\.\d{6})\d+")
 
 
