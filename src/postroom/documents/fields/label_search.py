@@ -69,9 +69,7 @@ def _character_pattern(sign: str) -> str:
 
 def _phrase_pattern(phrase: str, *, loose: bool) -> str:
     inner = phrase.strip("*")
-    body = (
-        (r"\s?" if loose else "").join(_character_pattern(sign) for sign in inner).replace("ss", "(?:ss|ß)")
-    )
+    body = (" ?" if loose else "").join(_character_pattern(sign) for sign in inner).replace("ss", "(?:ss|ß)")
     if loose and len(inner) > 4:
         return f"({body})"
     left = "" if phrase.startswith("*") else r"(?<![a-z0-9])"
