@@ -92,6 +92,7 @@ async def retain(document_room):
     await document_room.engine.handlers[WorkKind.APPLY_RETENTION].step(lease)
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.OUTLOOK))
 async def test_attachments_of_a_sender_that_no_pipeline_accepts_are_not_stored(document_room, box):
     await deliver_both(document_room, box)
     assert {sender for sender, _ in await stored(box)} == {SUPPLIER}

@@ -51,7 +51,14 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("cause", FAULTS)
+@pytest.mark.parametrize(
+    "provider, cause",
+    [
+        pytest.param(provider, cause, marks=[pytest.mark.soak] if (first + second) % 2 else [])
+        for first, provider in enumerate(ProviderName)
+        for second, cause in enumerate(FAULTS)
+    ],
+)
 async def test_an_outage_of_the_provider_is_shown_after_two_attempts_and_ends_by_itself(
     room, provider, cause
 ):

@@ -11,10 +11,11 @@ import poolers
 from postroom.cli import doctor_checks
 from postroom.cli.doctor_checks import DoctorCheckState
 from postroom.config import Settings
-from postroom.model import OrganizationId, Secret, WorkKind
+from postroom.model import OrganizationId, ProviderName, Secret, WorkKind
 from postroom.store import work
 from postroom.store.connection import connect
 from postroom.store.work import WorkRequest
+from scenarios.mirrored_mailbox import usually
 from scenarios.test_documents import test_forwarded_mail_and_zip_files_are_opened
 from scenarios.test_sync import test_whatever_its_owner_does_is_mirrored
 from scenarios.worker_pool import make_effects, until, workers
@@ -32,6 +33,12 @@ SESSIONS = 2
 def pgbouncer(database_server):
     with poolers.run_pgbouncer(database_server.url, sessions=SESSIONS) as directory:
         yield directory
+
+
+@pytest.fixture(params=usually(ProviderName.OUTLOOK))
+def provider(request):
+    """The statements behind the pooler are the same for both."""
+    return request.param
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from postroom.model import ProviderName, WorkKind
 from postroom.store import work
 from postroom.store.work import WorkRequest
 from postroom.wiring.engine import build_engine
-from scenarios.mirrored_mailbox import NO_QUOTA, MirroredMailbox
+from scenarios.mirrored_mailbox import NO_QUOTA, MirroredMailbox, usually
 from scenarios.worker_pool import until
 from web.push_server import SUBSCRIPTION, TOKEN, open_push_server
 
@@ -148,6 +148,7 @@ async def test_a_subscription_that_the_provider_delays_or_drops_is_moved_and_wor
     assert events[-2:] == [("SUBSCRIPTION_EXPIRED", True), ("SUBSCRIPTION_RECREATED", None)]
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.GMAIL))
 async def test_a_single_lost_push_changes_nothing(pushed):
     await pushed.announced()
     await pushed.move(100)
@@ -164,6 +165,7 @@ async def test_a_single_lost_push_changes_nothing(pushed):
     assert await pushed.box.rows(LIVE) == [before]
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.GMAIL))
 async def test_a_push_that_is_a_little_slower_than_a_sweep_is_no_reason(pushed):
     for _ in range(2):
         pushed.box.sim.fault("push_late", mailbox=pushed.box.address, seconds=2, times=1)
@@ -181,6 +183,7 @@ async def test_a_push_that_is_a_little_slower_than_a_sweep_is_no_reason(pushed):
     assert await pushed.cause() is None
 
 
+@pytest.mark.parametrize("provider", usually(ProviderName.OUTLOOK))
 async def test_silent_subscriptions_are_replaced_only_every_few_minutes(pushed, owner):
     pushed.box.sim.fault("push_lost", mailbox=pushed.box.address)
     await pushed.unannounced()

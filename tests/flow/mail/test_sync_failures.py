@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from flow.mail.fake_provider import with_folders, with_labels
 from postroom.errors import InvalidGrant, LeaseLost, PermanentError, TransientError
 from postroom.flow.mail import sync
 from postroom.flow.mail.sync.sync_step import MAX_LOST_LEASES
@@ -241,6 +242,14 @@ async def test_a_mailbox_over_which_every_worker_ends_is_shown_and_tried_again_l
     assert (await mirror.get()).health is MailboxHealth.ACTIVE
 
 
+@pytest.mark.parametrize(
+    "mirror",
+    [
+        pytest.param(with_labels, id="labels", marks=pytest.mark.soak),
+        pytest.param(with_folders, id="folders"),
+    ],
+    indirect=True,
+)
 async def test_workers_killed_while_a_mailbox_comes_on_are_not_held_against_it(mirror, move_clock):
     def ended():
         raise SystemError("killed")
