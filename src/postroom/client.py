@@ -59,7 +59,7 @@ from postroom.api_types.directories import (
     DirectoryUserResource,
 )
 from postroom.api_types.notices import NewNoticeDestination, NoticeDestinationResource, NoticeTestResult
-from postroom.api_types.suppliers import SupplierResource
+from postroom.api_types.suppliers import SupplierResource, SupplierTrustResource
 
 __all__ = ["ApiError", "DirectoryDefinition", "NewNoticeDestination", "NewOrder", "Postroom"]
 
@@ -326,6 +326,15 @@ class Postroom:
 
     def suppliers(self, **filters: Filter) -> Iterator[SupplierResource]:
         return self._filter("/suppliers", SupplierResource, filters)
+
+    def supplier_trust(self, supplier: UUID | str) -> SupplierTrustResource:
+        """Whether a supplier is trusted, and which uncertain fields need no review."""
+        return self._get(f"/suppliers/{supplier}/trust", SupplierTrustResource)
+
+    def set_supplier_trust(self, supplier: UUID | str, *, trusted: bool) -> SupplierTrustResource:
+        """Switch trust in a supplier on or off."""
+        body = {"trusted": trusted}
+        return self._send("POST", f"/suppliers/{supplier}/trust", body, SupplierTrustResource)
 
     def orders(self, *, state: str | None = None, **filters: Filter) -> Iterator[OrderResource]:
         return self._filter("/orders", OrderResource, filters, state=state)

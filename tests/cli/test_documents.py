@@ -215,6 +215,10 @@ def _assert_filters_select(run, facts):
     assert facts["number"] in run("documents", "export", "--until", "2999-12-31", "--format", "csv")
     assert facts["number"] not in run("documents", "export", "--from", "2999-12-31", "--format", "csv")
     assert "SUPPLIER" in run("suppliers", "list")
+    [supplier] = json.loads(run("suppliers", "list", "--json"))
+    assert run("suppliers", "trust", supplier["id"], "--off", "--as", "Ann").startswith("trust: off\n")
+    shown = json.loads(run("suppliers", "trust", supplier["id"], "--json"))
+    assert (shown["trusted"], [each["confirmed"] for each in shown["layouts"]]) == (False, [1])
     assert "No messages match." in run("messages", "list", "--attachments", "yes")
 
 

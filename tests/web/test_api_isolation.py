@@ -23,6 +23,7 @@ COLUMNS = {
     "review": ("reviews", "id"),
     "record": ("records", "id"),
     "order": ("orders", "id"),
+    "supplier": ("records", "supplier_id"),
     "failure": ("failures", "id"),
     "webhook": ("webhooks", "id"),
     "directory": ("directories", "id"),
@@ -37,6 +38,7 @@ BODIES = {
     "add_comment": {"text": "Ask Ann."},
     "assign_document": {"assignee": None},
     **dict.fromkeys(("reopen_record", "correct_record", "void_record", "split_record"), REASON),
+    "set_supplier_trust": {"trusted": False},
     "merge_record": {**REASON, "into": "00000000-0000-0000-0000-000000000001"},
 }
 WITH_IDS = [each for each in OPERATIONS if "{" in each.path]

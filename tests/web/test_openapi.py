@@ -13,12 +13,14 @@ SCHEMAS = {
     "DirectorySyncRequest", "DirectoryUser",
     "Document", "DocumentDetail", "DocumentPassword", "DocumentSplit", "EventBatch", "Extraction",
     "FailedCheck", "Failure", "FeedEvent", "Folder", "LedgerEntry", "MailEvent", "Mailbox", "MailboxChange",
-    "Message", "MessageContent", "MessageDetail", "NewComment", "NewNoticeDestination", "NewOrder",
+    "LayoutTrust", "Message", "MessageContent", "MessageDetail", "NewComment", "NewNoticeDestination",
+    "NewOrder",
     "NewOrders", "NewWebhook", "NoticeDestination", "NoticeDestinationChange", "NoticeKind", "NoticeMedium",
     "NoticeTestResult",
     "Order", "OrderImportResult", "OrganizationNames", "PreviewedUser", "Problem", "Record",
     "RecordCorrection", "RecordMerge", "RecordSplit", "RecordVersion", "Rejection", "ReplayRequest",
-    "RequestAccepted", "Review", "Subscription", "Supplier", "SyncRequest", "Thread", "Webhook",
+    "RequestAccepted", "Review", "Subscription", "Supplier", "SupplierTrust", "SupplierTrustChange",
+    "SyncRequest", "Thread", "Webhook",
     "WebhookChange", "WebhookTestResult", "WebhookWithSecret",
 }  # fmt: skip
 PAGED = {

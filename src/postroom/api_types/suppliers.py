@@ -24,3 +24,27 @@ class SupplierResource(msgspec.Struct, frozen=True):
     newest_on: str | None
     amounts: list[CurrencyAmount]
     newest_at: datetime
+
+
+class LayoutTrustResource(msgspec.Struct, frozen=True):
+    """A layout of a supplier's documents. `confirmed` of them were confirmed by people, unchanged.
+
+    The next document needs no review because of `fields` that are as uncertain as in those.
+    """
+
+    layout: str
+    confirmed: int
+    fields: list[str]
+
+
+class SupplierTrustResource(msgspec.Struct, frozen=True):
+    """Whether trust in a supplier is on, and what it applies to."""
+
+    trusted: bool
+    layouts: list[LayoutTrustResource]
+
+
+class SupplierTrustChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Trust is switched on or off."""
+
+    trusted: bool

@@ -174,13 +174,14 @@ def find_review_reasons(
     failed_checks: Sequence[str],
     differences: Sequence[str],
     match: OrderMatch,
+    trusted: Collection[str] = (),
 ) -> ReviewReasons:
-    """Collect every reason against confirming the record automatically."""
+    """Collect every reason against confirming the record automatically. `trusted` fields may be uncertain."""
     missing = [f"{name} was not found" for name in required if name not in confidences]
     unsure = [
         f"{name} is uncertain ({confidences[name]:.2f})"
         for name in (*required, *certain)
-        if name in confidences and confidences[name] < confirm_above
+        if name in confidences and confidences[name] < confirm_above and name not in trusted
     ]
     ambiguous = [match.reason] if match.is_ambiguous else []
     return ReviewReasons((*missing, *unsure, *failed_checks, *differences, *ambiguous))

@@ -14,6 +14,7 @@ from uuid import UUID
 from psycopg.rows import class_row, dict_row
 from psycopg.types.json import Jsonb
 
+from postroom.store import supplier_trust
 from postroom.store.database import Connection
 
 
@@ -307,6 +308,7 @@ async def assign_suppliers(connection: Connection, issuers: Sequence[tuple[UUID,
         for digest in digests:
             known[digest] = found[0] if found else UUID(bytes=digests[0][:16])
     assigned = [follow(known[digests[0]]) if digests else None for _, digests in issuers]
+    into = {supplier: follow(supplier) for supplier in merged}
     await connection.execute(
         """
         UPDATE records SET supplier_id = assigned
@@ -319,8 +321,10 @@ async def assign_suppliers(connection: Connection, issuers: Sequence[tuple[UUID,
         UPDATE records SET supplier_id = into_supplier
         FROM unnest(%s::uuid[], %s::uuid[]) AS input (old, into_supplier) WHERE supplier_id = old
         """,
-        [list(merged), [follow(supplier) for supplier in merged]],
+        [list(into), list(into.values())],
     )
+    if into:
+        await supplier_trust.merge_suppliers(connection, into)
 
 
 async def list_pending_pipelines(connection: Connection) -> list[str]:

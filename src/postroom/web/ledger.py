@@ -26,6 +26,7 @@ _ENTITY_PATHS: Final = {
     "message": "/messages/",
     "order": "/orders/",
     "record": "/records/",
+    "supplier": "/suppliers/",
     "thread": "/threads/",
 }
 # Events whose names do not read well as text.

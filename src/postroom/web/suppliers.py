@@ -1,4 +1,4 @@
-"""The page of a supplier: its records, what identifies it, what was learned, and spend per month."""
+"""The page of a supplier: its records, what identifies it, what was learned, trust, and spend per month."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
@@ -8,17 +8,20 @@ from typing import Any, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from postroom.documents.supplier_trust import MIN_CONFIRMED
+from postroom.flow.documents import supplier_trust
 from postroom.flow.documents.route import MACHINE
+from postroom.model import Role
 from postroom.store import suppliers
 from postroom.store.connection import Connection
 from postroom.store.lists import list_reading
 from postroom.store.lists.list_definition import TRADE_KIND, ListQuery
 from postroom.store.lists.records import RECORDS
 from postroom.store.suppliers import Supplier
-from postroom.web import charts, field_labels, pages
+from postroom.web import charts, field_labels, forms, pages
 from postroom.web.charts import Chart, Tick
 from postroom.web.document_context import DocumentPagesContext
 from postroom.web.formats import Formats
@@ -32,14 +35,22 @@ _IDENTIFYING: Final = ("party", "vat_id", "iban")
 
 
 def routes(context: DocumentPagesContext) -> list[Route]:
-    return [member_route(context.site, "/suppliers/{supplier:uuid}", partial(supplier_page, context))]
+    site = context.site
+    return [
+        member_route(site, "/suppliers/{supplier:uuid}", partial(supplier_page, context)),
+        member_route(
+            site,
+            "/suppliers/{supplier:uuid}/trust",
+            partial(set_trust, context),
+            Role.REVIEWER,
+            methods=["POST"],
+        ),
+    ]
 
 
 async def supplier_page(context: DocumentPagesContext, request: Request) -> Response:
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
-        supplier = await suppliers.get(connection, request.path_params["supplier"], machine=MACHINE)
-        if supplier is None:
-            raise HTTPException(404)
+        supplier = await _get_supplier(connection, request)
         values = await _load_page(connection, context, supplier, pages.get_formats(request))
     return pages.render_page(
         request,
@@ -50,6 +61,26 @@ async def supplier_page(context: DocumentPagesContext, request: Request) -> Resp
         now=datetime.now(UTC),
         **values,
     )
+
+
+async def set_trust(context: DocumentPagesContext, request: Request) -> Response:
+    """Switch trust in the supplier on or off."""
+    visitor, trusted = get_visitor(request), (await forms.read(request)).get("trusted")
+    async with context.site.database.transaction(visitor.organization) as connection:
+        supplier = await _get_supplier(connection, request)
+        if trusted not in ("yes", "no"):
+            raise HTTPException(400)
+        await supplier_trust.set_trust(
+            connection, visitor.organization, supplier.id, trusted=trusted == "yes", actor=visitor.actor
+        )
+    return RedirectResponse(f"/suppliers/{supplier.id}", 303)
+
+
+async def _get_supplier(connection: Connection, request: Request) -> Supplier:
+    supplier = await suppliers.get(connection, request.path_params["supplier"], machine=MACHINE)
+    if supplier is None:
+        raise HTTPException(404)
+    return supplier
 
 
 async def _load_page(
@@ -63,7 +94,12 @@ async def _load_page(
     rows, _ = await list_reading.read_page(connection, newest, SHOWN_RECORDS)
     spent = await suppliers.sum_by_month(connection, supplier.id, months=MONTHS)
     months = list_months(datetime.now(UTC))
+    review = context.review
+    kind = review.routing.kinds.get(supplier.kind)
+    trust = await supplier_trust.load_trust(connection, supplier.id, kind, review.pipelines)
     return {
+        "trust": trust,
+        "needed": MIN_CONFIRMED,
         "identifiers": await suppliers.list_identifiers(connection, supplier.id, names),
         "corrections": await suppliers.list_corrections(connection, supplier.id),
         "rows": rows,

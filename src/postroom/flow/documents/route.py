@@ -6,7 +6,7 @@ ledger.
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 from uuid import UUID
 
@@ -15,9 +15,10 @@ from postroom.documents.fields.table_validation import TableColumn, list_table_c
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline
-from postroom.documents.record_matching import ExpectedOrder, OrderMatch, ReadValue
+from postroom.documents.record_matching import ExpectedOrder, OrderMatch, ReadValue, ReviewReasons
 from postroom.documents.stored_extraction import StoredExtraction
 from postroom.errors import PermanentError
+from postroom.flow.documents import supplier_trust
 from postroom.model import DocumentState, OrganizationId, WorkKind
 from postroom.store import documents, feed, ledger, orders, records, reviews, shared_messages, work
 from postroom.store.connection import Connection
@@ -280,13 +281,8 @@ async def route_document(
         await finish_document(connection, case, DocumentState.NEEDS_REVIEW)
         return
     if extraction.skip_reason is not None:
-        await finish_document(
-            connection,
-            case,
-            DocumentState.SKIPPED,
-            kind=extraction.kind,
-            skip_reason=extraction.skip_reason,
-        )
+        skipped, reason = DocumentState.SKIPPED, extraction.skip_reason
+        await finish_document(connection, case, skipped, kind=extraction.kind, skip_reason=reason)
         return
     open_orders = await orders.list_open_orders(connection, extraction.kind)
     identity = context.identities[extraction.kind]
@@ -294,24 +290,45 @@ async def route_document(
     match = record_matching.match_order(extraction.values, expected, identity.shapes)
     read = {name: {"confidence": value.confidence} for name, value in extraction.fields.items()}
     unsure = find_uncertain_fields(read, identity, is_ocr=extraction.is_ocr)
-    confidences = {name: value.confidence for name, value in extraction.fields.items()}
-    uncertain = frozenset(name for name, value in confidences.items() if value < pipeline.confirm_above)
+    uncertain = frozenset(
+        name for name, value in extraction.fields.items() if value.confidence < pipeline.confirm_above
+    )
     extracted = ExtractedValues(extraction.kind, extraction.values, unsure, uncertain)
     known = await look_up_record(connection, context, pipeline.name, extracted)
-    doubts = record_matching.find_review_reasons(
-        required=identity.required,
-        certain=context.kinds[extraction.kind].certain,
-        confidences=confidences,
-        confirm_above=pipeline.confirm_above,
-        failed_checks=[check.words for check in extraction.checks if check.is_failed],
-        differences=[known.conflict] if known.conflict else [],
-        match=match,
-    )
+    kind = context.kinds[extraction.kind]
+    doubts = _find_doubts(kind, pipeline, extraction, known, match)
+    trusted: Mapping[str, Sequence[UUID]] = {}
+    # Only where nothing else is doubtful; and a value that no person has seen merges no documents.
+    if doubts and not (known.record or _find_doubts(kind, pipeline, extraction, known, match, uncertain)):
+        issuer = identity.get_issuer_hashes(extraction.kind, extraction.values, doubted=unsure)
+        trusted = await supplier_trust.find_trusted_fields(connection, kind, pipeline, extraction, issuer)
+        doubts = _find_doubts(kind, pipeline, extraction, known, match, trusted)
+        extracted = replace(extracted, unrecorded=uncertain - trusted.keys())
     if doubts:
         await reviews.request(connection, case.document.id, str(doubts))
         await finish_document(connection, case, DocumentState.NEEDS_REVIEW, kind=extraction.kind)
         return
-    await confirm_record(connection, context, pipeline, case, extracted, known, open_orders, match)
+    await confirm_record(connection, context, pipeline, case, extracted, known, open_orders, match, trusted)
+
+
+def _find_doubts(
+    kind: DocumentKind,
+    pipeline: Pipeline,
+    extraction: StoredExtraction,
+    known: RecordLookup,
+    match: OrderMatch,
+    trusted: Collection[str] = (),
+) -> ReviewReasons:
+    return record_matching.find_review_reasons(
+        required=kind.required,
+        certain=kind.certain,
+        confidences={name: value.confidence for name, value in extraction.fields.items()},
+        confirm_above=pipeline.confirm_above,
+        failed_checks=[check.words for check in extraction.checks if check.is_failed],
+        differences=[known.conflict] if known.conflict else [],
+        match=match,
+        trusted=trusted,
+    )
 
 
 async def confirm_record(
@@ -323,8 +340,12 @@ async def confirm_record(
     known: RecordLookup,
     open_orders: Sequence[Order],
     match: OrderMatch,
+    trusted: Mapping[str, Sequence[UUID]] | None = None,
 ) -> UUID:
-    """Confirm the values as a record: the one that other bytes already made, or a new one."""
+    """Confirm the values as a record: the one that other bytes already made, or a new one.
+
+    `trusted` fields were uncertain, but people confirmed such values in these records.
+    """
     identity, values = context.identities[extracted.kind], extracted.values
     order = next((order for order in open_orders if order.reference == match.reference), None)
     record, is_new = (known.record.id, False) if known.record else (None, True)
@@ -349,9 +370,10 @@ async def confirm_record(
         await orders.match_order(connection, order.id)
     if is_new:
         await publish_record(connection, record, "confirmed", kind=extracted.kind, version=1)
-    details: dict[str, JsonValue] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
+    payload: dict[str, JsonValue] = {"record_id": str(record), "duplicate": not is_new, "order": match.reason}
+    payload |= {"trusted": {name: list(map(str, trusted[name])) for name in trusted}} if trusted else {}
     await finish_document(
-        connection, case, DocumentState.COMPLETED, kind=extracted.kind, record=record, details=details
+        connection, case, DocumentState.COMPLETED, kind=extracted.kind, record=record, details=payload
     )
     if context.archives and pipeline.archive:
         await work.enqueue(
