@@ -107,7 +107,10 @@ async def start(connection: Connection, mailbox: MailboxId, begins: Sequence[Cur
 
 
 async def advance(connection: Connection, mailbox: MailboxId, moves: Sequence[CursorAdvance]) -> None:
-    """Advance cursors, in the transaction that stores the page."""
+    """Advance cursors, in the transaction that stores the page.
+
+    A live cursor without a value stays so: a full sync was requested while the page was fetched.
+    """
     rows = sorted(moves, key=lambda row: (row.kind, row.scope))
     if not rows:
         return
@@ -119,6 +122,7 @@ async def advance(connection: Connection, mailbox: MailboxId, moves: Sequence[Cu
         FROM unnest(%b::text[], %b::text[], %b::text[], %b::int8[], %b::int8[], %b::bool[])
             AS input (kind, scope, value, listed, expected, completed)
         WHERE mailbox_id = %b AND cursors.kind = input.kind AND cursors.scope = input.scope
+            AND (cursors.kind <> 'live' OR cursors.value IS NOT NULL)
         """,
         [
             [row.kind.value for row in rows],

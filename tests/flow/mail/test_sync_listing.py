@@ -321,3 +321,25 @@ async def test_a_sync_that_is_asked_for_finds_renamed_folders(mirror, full):
         await sync_requests.request_sync(connection, mirror.organization, mirror.mailbox, full=full)
     await mirror.settle()
     assert await mirror.one("SELECT count(*) FROM folders WHERE name = 'Eingang'") == 1
+
+
+async def test_a_full_sync_that_is_requested_during_a_sweep_is_not_lost(mirror, move_clock):
+    await mirror.settle()
+    await move_clock(900)
+    list_changes = mirror.remote.list_changes
+
+    async def request_full_sync(scope, cursor):
+        mirror.remote.list_changes = list_changes
+        page = await list_changes(scope, cursor)
+        async with mirror.database.transaction(mirror.organization) as connection:
+            await sync_requests.request_sync(connection, mirror.organization, mirror.mailbox, full=True)
+        return page
+
+    mirror.remote.list_changes = request_full_sync
+    await mirror.sync()
+    assert not mirror.remote.calls["listing"]
+    assert await mirror.one("SELECT due_at <= postroom_now() FROM work WHERE kind = 'sync'")
+    await mirror.sync()
+    assert mirror.remote.calls["listing"]
+    await mirror.settle()
+    await mirror.assert_mirrors()
