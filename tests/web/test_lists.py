@@ -63,6 +63,20 @@ async def test_documents_are_listed_by_what_they_say(visitor, ask, confirm):
     assert "“Amount from” does not accept “1.000,50”. Enter a number such as 1234.50." in rejected
 
 
+async def test_tabs_have_counts_only_if_no_other_filter_is_set(visitor, ask, confirm):
+    await ask(number="R-7")
+    await confirm(number="R-8")
+    tabs = {}
+    for query in ("", "?state=completed", "?q=R-8", "?state=completed&min=100"):
+        page = (await visitor.get(f"/documents{query}")).text
+        shown = re.search(r'<nav class="tabs".*?</nav>', page, re.DOTALL)[0]
+        assert 'href="/documents' in shown
+        tabs[query] = re.findall(r'class="count">(\d+)', shown)
+    assert tabs[""][0] == "2"
+    assert tabs["?state=completed"] == tabs[""]
+    assert tabs["?q=R-8"] == tabs["?state=completed&min=100"] == []
+
+
 @pytest.mark.parametrize("words", ["bil", "zeb", "R-8", "ann@example.org", "bill.pdf"])
 async def test_search_finds_the_beginnings_of_words_and_file_names(visitor, confirm, words):
     await confirm(number="R-8", supplier="Zebra GmbH")

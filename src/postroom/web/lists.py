@@ -81,7 +81,7 @@ class FilterView:
 class ListTab:
     label: str
     url: str
-    count: int  # at most MAX_COUNTED + 1: more are not counted
+    count: int | None  # at most MAX_COUNTED + 1: more are not counted. None: other filters are set
     is_current: bool
 
 
@@ -165,7 +165,7 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
     async with connection.in_one_round_trip() as tasks:
         page = tasks.create_task(list_reading.read_page(connection, query, PAGE_SIZE))
         count = tasks.create_task(_count(connection, query, page))
-        tabs = tasks.create_task(_count_tabs(connection, definition, choices))
+        tabs = tasks.create_task(_count_tabs(connection, query, choices))
         views = tasks.create_task(saved_views.list_by_member(connection, member, definition.name))
     rows, behind = page.result()
     chosen = describe_query(query)
@@ -239,25 +239,28 @@ async def _count(
 
 
 async def _count_tabs(
-    connection: Connection, definition: ListDefinition, choices: Choices
-) -> list[tuple[FilterChoice, int]]:
-    """The choices of the list's main filter, and how many rows each has."""
-    name = definition.tabs
+    connection: Connection, query: ListQuery, choices: Choices
+) -> list[tuple[FilterChoice, int | None]]:
+    """The choices of the list's main filter, and how many rows each has, unless other filters are set."""
+    definition, name = query.definition, query.definition.tabs
     if not name:
         return []
     main = next(each for each in definition.filters if each.name == name)
     offered = [choice for choice in (*main.choices, *choices.get(name, ())) if choice.value != ALL]
     if len(offered) > 8:
         return []
+    every = (FilterChoice("", main.default_label), *offered)
+    if query.values.keys() - {name}:
+        return [(each, None) for each in every]
     counts = await list_reading.count_choices(connection, definition, offered)
-    return [(each, counts[each.value]) for each in (FilterChoice("", main.default_label), *offered)]
+    return [(each, counts[each.value]) for each in every]
 
 
 def _build_tabs(
     definition: ListDefinition,
     query: ListQuery,
     chosen: Mapping[str, str],
-    counts: Sequence[tuple[FilterChoice, int]],
+    counts: Sequence[tuple[FilterChoice, int | None]],
 ) -> list[ListTab]:
     """The tabs, with the other filters kept."""
     name = definition.tabs
