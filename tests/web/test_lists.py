@@ -77,6 +77,21 @@ async def test_tabs_have_counts_only_if_no_other_filter_is_set(visitor, ask, con
     assert tabs["?q=R-8"] == tabs["?state=completed&min=100"] == []
 
 
+async def test_unnamed_suppliers_are_listed_with_an_identifier(visitor, owner, confirm):
+    await confirm(number="R-1", supplier="Zebra GmbH", vat_id="DE136695976")
+    await confirm(number="R-2", supplier="Yak AG", iban="DE02120300000000202051")
+    await confirm(number="R-3", supplier="Xerus Ltd")
+    await visitor.get("/suppliers")  # finds the supplier of each record
+    await owner.execute("UPDATE records SET fields = fields - 'supplier'")
+    await owner.execute("UPDATE records SET fields = fields - 'iban' WHERE fields->>'number' <> 'R-2'")
+    await owner.execute("UPDATE records SET fields = fields - 'vat_id' WHERE fields->>'number' <> 'R-1'")
+    assert sorted(read_headings((await visitor.get("/suppliers")).text)) == [
+        "Unnamed supplier, IBAN …2051",
+        "Unnamed supplier, VAT ID DE136695976",
+        "Unnamed supplier, from ann@example.org",
+    ]
+
+
 @pytest.mark.parametrize("words", ["bil", "zeb", "R-8", "ann@example.org", "bill.pdf"])
 async def test_search_finds_the_beginnings_of_words_and_file_names(visitor, confirm, words):
     await confirm(number="R-8", supplier="Zebra GmbH")

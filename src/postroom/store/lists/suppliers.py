@@ -29,6 +29,21 @@ SUPPLIERS: Final = ListDefinition(
             WHERE supplier_id = suppliers.id AND fields->>'vat_id' <> '' ORDER BY confirmed_at DESC LIMIT 1
         ) AS known ON true
         LEFT JOIN LATERAL (
+            SELECT coalesce(
+                'VAT ID ' || known.vat_id,
+                'IBAN …' || right(nullif(fields->>'iban', ''), 4),
+                'from ' || (
+                    SELECT arrivals.sender FROM documents JOIN arrivals ON arrivals.document_id = documents.id
+                    WHERE documents.record_id = records.id AND arrivals.sender <> ''
+                    ORDER BY arrivals.id LIMIT 1
+                )
+            ) AS identifier
+            FROM records
+            WHERE newest.name IS NULL AND organization_id = current_organization()
+                AND supplier_id = suppliers.id AND state IN ('confirmed', 'reopened')
+            ORDER BY confirmed_at DESC, id DESC LIMIT 1
+        ) AS unnamed ON true
+        LEFT JOIN LATERAL (
             SELECT max(dated) AS newest_on,
                 jsonb_agg(jsonb_build_array(currency, total::text) ORDER BY total DESC)
                     FILTER (WHERE total IS NOT NULL) AS amounts
@@ -44,7 +59,12 @@ SUPPLIERS: Final = ListDefinition(
     id_type="uuid",
     is_aggregate=True,
     columns=(
-        ListColumn("name", "Supplier", "coalesce(newest.name, 'Unnamed supplier')", placement="heading"),
+        ListColumn(
+            "name",
+            "Supplier",
+            "coalesce(newest.name, 'Unnamed supplier, ' || unnamed.identifier, 'Unnamed supplier')",
+            placement="heading",
+        ),
         ListColumn("vat_id", "VAT ID", "known.vat_id", "code"),
         ListColumn("kind", "Documents", "suppliers.kind", "kind"),
         ListColumn("records", "Records", "suppliers.records", "number"),
