@@ -34,6 +34,9 @@ async def test_problems_come_with_the_button_that_fixes_them(visitor, filling, o
     failing = await read_attention(visitor)
     assert f'action="/mailboxes/{mailbox}/sync"' in failing
     assert failing.index(f"/mailboxes/{mailbox}/sync") < failing.index("/documents/next")
+    # Listed with a button, so the banner does not name it again.
+    assert "One mailbox: " in (await visitor.get("/health")).text
+    assert "One mailbox: " not in (await visitor.get("/")).text
     await owner.execute("UPDATE mailboxes SET health = 'token_refresh_failed', health_cause = 'consent_lost'")
     sign_in = f"authorize?mailbox={mailbox}"
     assert sign_in in await read_attention(visitor)

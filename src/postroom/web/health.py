@@ -5,7 +5,7 @@ No routes: the page is in `health_page`, the queries are in `store.health`.
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,13 +37,15 @@ class HealthReport:
 class VisitorHealth:
     """What one visitor may see: the work of their organization, and whether the database responds.
 
-    `server` covers all organizations. Only admins of the operator's organization see it.
+    `server` covers all organizations. Only admins of the operator's organization see it. `listed` are the
+    problems that the overview lists with a button each: unhealthy mailboxes and parked work.
     """
 
     is_available: bool
     server: SystemHealth | None
     work: Sequence[WorkKindCounts]
     problems: Sequence[str]
+    listed: Collection[str] = ()
 
 
 class HealthMonitor:
@@ -83,14 +85,13 @@ class HealthMonitor:
                 work = await health.count_work(connection)
         except (DatabaseUnavailable, TransientError):
             return VisitorHealth(False, None, (), [_DATABASE_UNREACHABLE])
-        problems = [
-            *active_alerts,
-            *map(_describe_cause, causes),
-        ]
+        mailbox_problems = [*map(_describe_cause, causes)]
+        listed = {*mailbox_problems, *(_describe_parked(counts) for counts in work if counts.parked)}
+        problems = [*active_alerts, *mailbox_problems]
         if visitor.organization == self._operator and visitor.role.allows(Role.ADMIN):
-            return VisitorHealth(True, report.health, work, [*problems, *report.problems])
+            return VisitorHealth(True, report.health, work, [*problems, *report.problems], listed)
         problems += [*_find_server_problems(report.health), *_find_work_problems(work)]
-        return VisitorHealth(True, None, work, problems)
+        return VisitorHealth(True, None, work, problems, listed)
 
     async def _read(self) -> HealthReport:
         if self._pending_read is None:
@@ -140,12 +141,16 @@ def _find_work_problems(kinds: Sequence[WorkKindCounts]) -> list[str]:
             reason = f" Last error: {counts.error}" if counts.error else ""
             problems.append(f"{name}: {counts.failing} failed and will be retried.{reason}")
         if counts.parked:
-            problems.append(f"{name}: {counts.parked} failed permanently. Retry under Failures.")
+            problems.append(_describe_parked(counts))
         if counts.oldest_due_seconds is not None and counts.oldest_due_seconds > LATE_SECONDS:
             problems.append(
                 f"{name}: overdue. The workers cannot keep up; add workers, or check for failing work."
             )
     return problems
+
+
+def _describe_parked(counts: WorkKindCounts) -> str:
+    return f"{work_name(counts.kind)}: {counts.parked} failed permanently. Retry under Failures."
 
 
 def work_name(kind: str) -> str:
