@@ -1,5 +1,7 @@
 """Destinations of notices in an admin's hands: on their page and through the API."""
 
+import re
+
 import httpx2
 import pytest
 from starlette.applications import Starlette
@@ -99,6 +101,15 @@ async def test_destination_is_added_tested_changed_and_removed(visitor, owner, s
     )
     events = [row[0].removeprefix("NOTICE_DESTINATION_") for row in await cursor.fetchall()]
     assert events == ["ADDED", "CHANGED", "REMOVED"]
+
+
+async def test_suggested_time_zones_are_accepted(visitor, owner):
+    page = (await visitor.get("/notices")).text
+    suggested = re.findall(r'<option value="([^"]+)">', page[page.index('<datalist id="time-zones">') :])
+    assert {"UTC", "Europe/Berlin", "America/New_York"} <= set(suggested)
+    assert page.count('list="time-zones"') == 1
+    known = await owner.execute("SELECT name FROM pg_timezone_names WHERE name = ANY(%s)", [suggested])
+    assert {name for (name,) in await known.fetchall()} == set(suggested)
 
 
 async def test_url_of_slack_is_never_shown(visitor, owner, slack):

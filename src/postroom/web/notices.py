@@ -3,8 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from uuid import UUID
+from zoneinfo import available_timezones
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -70,9 +71,20 @@ async def page(
         result=result,
         kind_names={kind.value: name for kind, name in KIND_NAMES.items()},
         medium_names={medium.value: name for medium, name in MEDIUM_NAMES.items()},
+        time_zones=_list_time_zones(),
         has_mail_server=context.notices.send_mail is not None,
         now=datetime.now(UTC),
     )
+
+
+@cache
+def _list_time_zones() -> list[str]:
+    """The zones that are suggested. Other names of the tz database are accepted too."""
+    legacy = ("Etc/", "US/", "Canada/", "Brazil/", "Chile/", "Mexico/")
+    return [
+        "UTC",
+        *sorted(each for each in available_timezones() if "/" in each and not each.startswith(legacy)),
+    ]
 
 
 async def add(context: NoticePagesContext, request: Request) -> Response:
