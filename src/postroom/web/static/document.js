@@ -1,4 +1,5 @@
 // The page of a document: links fields with their boxes, moves from field to field, and handles the keys.
+// A field to check is first selected as a row: keys are shortcuts. E or Tab edits it; Escape selects it again.
 import { followTyping } from "./findings.js";
 import { openViewer } from "./viewer.js";
 
@@ -17,7 +18,8 @@ function show(name, { scroll = true } = {}) {
 for (const field of fields) {
   field.addEventListener("focusin", (event) => {
     const isNew = !field.classList.contains("shown");
-    if (event.target.matches("input:not([readonly])")) current = event.target;
+    const input = event.target === field ? findInput(field) : event.target;
+    if (input.matches("input:not([readonly])")) current = input;
     if (!isNew) return; // moving between cells of a table must not scroll the page
     show(field.dataset.field);
     viewer?.withdrawOffer(); // it was for another field
@@ -34,18 +36,31 @@ function choose(name) {
 function toCheck() {
   return fields
     .filter((field) => field.matches(".attention") || field.querySelector(".findings .warn"))
-    .map((field) => field.querySelector(":scope > input:not([readonly], [type=hidden])"))
-    .filter(Boolean); // in a table, Enter moves to the row below
+    .filter(findInput); // in a table, Enter moves to the row below
 }
 
-function focusField(input) {
-  input.focus();
-  input.select?.();
-  input.closest(".field").scrollIntoView({ block: "nearest" });
+function findInput(field) {
+  return field.querySelector(":scope > input:not([readonly], [type=hidden])");
 }
 
-function focusAfter(input) {
-  const next = toCheck().find((other) => input.compareDocumentPosition(other) & Node.DOCUMENT_POSITION_FOLLOWING);
+// Selects the row of a field. Its name is for screen readers, which do not read an unnamed group.
+function focusField(field) {
+  const input = findInput(field);
+  field.tabIndex = -1;
+  field.setAttribute("role", "group");
+  field.setAttribute("aria-label", `Check: ${input.labels[0].textContent}, ${input.value || "empty"}`);
+  field.focus();
+  field.scrollIntoView({ block: "nearest" });
+}
+
+function editField(field) {
+  findInput(field).focus();
+  findInput(field).select();
+}
+
+function focusAfter(element) {
+  const following = Node.DOCUMENT_POSITION_FOLLOWING;
+  const next = toCheck().find((field) => element.compareDocumentPosition(findInput(field)) & following && !field.contains(element));
   if (next) return focusField(next);
   const left = document.querySelector("#override input:not(:checked)");
   (left ?? document.getElementById("confirm"))?.focus();
@@ -53,7 +68,7 @@ function focusAfter(input) {
 
 form?.addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.ctrlKey || event.metaKey || event.defaultPrevented) return;
-  if (!event.target.matches("input") || event.target.closest("[data-rows]")) return;
+  if (!event.target.matches("input, .field") || event.target.closest("[data-rows]")) return;
   event.preventDefault();
   if (event.target.type === "checkbox") event.target.click();
   focusAfter(event.target);
@@ -81,10 +96,24 @@ function open(id) {
 const dialog = document.getElementById("keys");
 const singleKeys = document.getElementById("single-keys");
 singleKeys.checked = localStorage.getItem("single-keys") !== "off";
-singleKeys.addEventListener("change", () => localStorage.setItem("single-keys", singleKeys.checked ? "on" : "off"));
+singleKeys.addEventListener("change", () => {
+  localStorage.setItem("single-keys", singleKeys.checked ? "on" : "off");
+  showKeys();
+});
 const help = document.querySelector("[data-keys]");
 help.hidden = false;
 help.addEventListener("click", () => dialog.showModal());
+
+// Only the keys that work now are shown: while a person types, single keys are text.
+const isTyping = (element) => element.matches("input:not([type=checkbox]), select, textarea");
+function showKeys() {
+  const isSingle = singleKeys.checked;
+  root.classList.toggle("typing", isTyping(document.activeElement));
+  root.classList.toggle("no-single-keys", !isSingle);
+  root.classList.toggle("selecting", isSingle && document.activeElement.matches(".field"));
+}
+document.addEventListener("focusin", showKeys);
+document.addEventListener("focusout", () => setTimeout(showKeys)); // until then, the old element has the focus
 
 const keys = {
   n: () => click("next"),
@@ -95,6 +124,11 @@ const keys = {
   a: () => open("assign"),
   c: () => document.getElementById("comment")?.focus(),
   f: () => { const [first] = toCheck(); if (first) focusField(first); },
+  e: () => {
+    const selected = document.activeElement.closest(".field");
+    const field = selected && findInput(selected) ? selected : toCheck()[0];
+    if (field) editField(field);
+  },
   o: () => document.querySelector("#override input")?.click(),
   "?": () => dialog.showModal(),
   "/": () => viewer?.focusSearch(),
@@ -112,7 +146,9 @@ function leave(target) {
     box.open = false;
     box.querySelector("summary").focus();
   } else if (target.matches("input, select, textarea")) {
-    target.blur();
+    const field = target.closest(".field[data-field]");
+    if (field && findInput(field) === target) focusField(field);
+    else target.blur();
   }
   viewer?.withdrawOffer();
 }
@@ -122,7 +158,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) return click("confirm");
   if (event.ctrlKey || event.metaKey) return;
   if (event.key === "Escape") return leave(event.target);
-  if (event.target.matches("input:not([type=checkbox]), select, textarea") || !singleKeys.checked) return;
+  if (isTyping(event.target) || !singleKeys.checked) return;
   const act = keys[event.key.length === 1 ? event.key.toLowerCase() : event.key];
   if (!act) return;
   event.preventDefault();
@@ -143,7 +179,9 @@ document.addEventListener("click", (event) => {
 
 // A person with a keyboard starts at the first field to check; on a phone, the keyboard would cover the page.
 if (root.hasAttribute("data-open") && matchMedia("(hover: hover)").matches) {
-  const first = document.querySelector("[autofocus]") ?? toCheck()[0];
-  if (first) focusField(first);
-  else document.getElementById("confirm")?.focus();
+  const wrong = document.querySelector("[autofocus]");
+  const first = wrong ? wrong.closest(".field") : toCheck()[0];
+  if (first && findInput(first)) focusField(first);
+  else (wrong ?? document.getElementById("confirm"))?.focus();
 }
+showKeys();
