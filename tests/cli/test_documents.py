@@ -24,13 +24,13 @@ from postroom import cli
 from postroom.cli import output, record_export
 from postroom.cli.exit_codes import ExitCode
 from postroom.config import Settings
-from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.store import work
 from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from postroom.wiring.engine import open_engine
 from scenarios.document_postroom import TODAY, get_attachment
 from scenarios.test_document_files import PASSWORD, encrypt, join
+from shared_sandbox import SharedSandbox
 
 BILL = samples.MessageSpec(seed=1, kind="invoice", variant="letterhead", language="en", date=TODAY)
 STRICT = '[invoices]\nkind = "invoice"\nconfirm_above = 1.0\n'
@@ -88,7 +88,7 @@ def read_all(tmp_path, database_url):
             databases.open_pools(
                 databases.to_service(database_url), entry_macs=databases.build_home_macs(tmp_path / "home")
             ) as database,
-            FileSandbox(parallel=1, ocr_processes=1) as readers,
+            SharedSandbox(parallel=1, ocr_processes=1) as readers,
             open_engine(settings, database) as engine,
         ):
             kinds = wired.build_handlers(engine, readers, {})

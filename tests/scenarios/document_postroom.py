@@ -27,6 +27,7 @@ from postroom.store.work import FinishedWork
 from postroom.wiring import documents as wired
 from postroom.wiring.engine import build_engine
 from scenarios.mirrored_mailbox import MirroredMailbox, Postroom
+from shared_sandbox import SharedSandbox
 
 # The date of documents: controls compare it with their receipt.
 TODAY = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
@@ -146,7 +147,7 @@ class DocumentPostroom:
 
 @asynccontextmanager
 async def document_postroom(room: Postroom, home: Path, **changed: Any) -> AsyncGenerator[DocumentPostroom]:
-    async with FileSandbox(parallel=2, ocr_processes=1) as readers:
+    async with SharedSandbox(parallel=2, ocr_processes=1) as readers:
         yield DocumentPostroom(room, settings(room.world.sim, home, **changed), readers)
 
 

@@ -14,7 +14,6 @@ import amazon
 import databases
 from mailsim import samples
 from postroom.config import Settings
-from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import OperatorError
 from postroom.model import WorkKind
 from postroom.store import watched_files, work
@@ -25,6 +24,7 @@ from postroom.wiring.engine import open_engine
 from scenarios.document_postroom import TODAY, get_attachment
 from scenarios.postroom_process import PostroomProcess
 from scenarios.worker_pool import until
+from shared_sandbox import SharedSandbox
 
 BILL, OTHER = (
     get_attachment(
@@ -54,7 +54,7 @@ def folder(tmp_path):
 
 @pytest.fixture
 async def readers():
-    async with FileSandbox(parallel=1, ocr_processes=1) as started:
+    async with SharedSandbox(parallel=1, ocr_processes=1) as started:
         yield started
 
 

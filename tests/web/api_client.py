@@ -5,12 +5,12 @@ from contextlib import asynccontextmanager
 import httpx2
 
 from postroom.config import Settings
-from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.flow.access import api_keys
 from postroom.model import Scope
 from postroom.web import api, app, event_stream
 from postroom.web.api.operations import ApiContext
 from postroom.wiring.engine import open_engine
+from shared_sandbox import SharedSandbox
 from web.sign_in_support import URL, build_site
 
 VAULT_KEYS = "one:" + "A" * 43 + "="
@@ -23,7 +23,7 @@ async def open_api_application(database, organization, home, **options):
     async with (
         open_engine(settings, database, url=URL) as engine,
         event_stream.open_streams(database) as streams,
-        FileSandbox(parallel=1) as sandbox,
+        SharedSandbox(parallel=1) as sandbox,
     ):
         site = build_site(database, organization)
         context = ApiContext(
