@@ -64,6 +64,7 @@ MINUS = (
     "{amount} {symbol} -",
     "{amount} {currency} CR",
 )
+RATES = ((Decimal(20),), (Decimal(20), Decimal("5.5")), (Decimal("8.1"), Decimal("2.6")))
 QUANTITIES = (7, 10, 19, 20, 21, 5, 22, 25)
 VAT_IDS = (
     "GB980780684",
@@ -139,6 +140,15 @@ def test_taxes_at_two_rates_are_summed(low, high, language, layout):
         Item(Decimal(high), Decimal("12.50"), Decimal(high)),
     )
     check_tables(InvoicePage(language, layout, items=items))
+
+
+@pytest.mark.parametrize("rates, price, language, layout", invoices(RATES, ("109.89", "238.86", "529.57")))
+def test_a_part_of_an_amount_is_not_a_tax_rate(rates, price, language, layout):
+    """In "1 098,90", the 1 is none."""
+    items = tuple(
+        Item(Decimal(50 if place == 0 else 11), Decimal(price), rate) for place, rate in enumerate(rates)
+    )
+    check_tables(InvoicePage(language, layout, items=items, hides_lines=True))
 
 
 def check_tables(page):

@@ -9,7 +9,7 @@ import pytest
 from postroom.documents.fields import offline_reader
 from postroom.documents.files import plain_text
 from postroom.documents.kinds.contract_note import CONTRACT_NOTE
-from postroom.documents.kinds.invoice import INVOICE
+from postroom.documents.kinds.invoice import INVOICE, VatAmount
 from training import generated_documents
 from training.value_comparison import is_same_value
 
@@ -468,10 +468,33 @@ def test_a_quantity_is_no_tax_rate(items, net, vat, gross, rows):
     assert [(each.rate, str(each.vat)) for each in fields["vat_rates"].value] == rows
 
 
-def test_tax_rows_that_do_not_add_up_are_left_out():
+@pytest.mark.parametrize(
+    "totals",
+    [
+        "10 % 100.00 10.00\nSubtotal 110.00\nVAT 22.00\nTotal 132.00 GBP",
+        "Subtotal 110.00\nVAT 10 % 22.00\nTotal 132.00 GBP",
+        "Subtotal 110.00\nVAT 20 % 20.00\nVAT 5 % 2.00\nTotal 132.00 GBP",
+        "20 % 100.00 20.00\n20 % 10.00 2.00\nSubtotal 130.00\nVAT 20.00\nTotal 150.00 GBP",
+    ],
+)
+def test_tax_rows_that_do_not_add_up_are_left_out(totals):
     fields = read(
         "Northwind Fixtures Ltd\nInvoice\nInvoice number INV-118\nInvoice date March 4, 2026\n"
-        "10 % 100.00 10.00\nSubtotal 110.00\nVAT 22.00\nTotal 132.00 GBP\n",
+        + totals
+        + "\n",
         INVOICE,
     )
     assert "vat_rates" not in fields
+
+
+def test_two_rates_without_net_amounts_are_read_if_they_add_up_to_the_totals():
+    fields = read(
+        "Papeterie Exemple SARL\nFacture\nRéf. facture 2026-189\nDate de facture 6 janvier 2026\n"
+        "Total HT 5 908,85 EUR\nTVA 20 % 1 067,17 EUR\nTVA 5,5 % 31,51 EUR\nMontant TVA 1 098,68 EUR\n"
+        "Total TTC 7 007,53 EUR\n",
+        INVOICE,
+    )
+    assert fields["vat_rates"].value == (
+        VatAmount(Decimal("5.5"), None, Decimal("31.51")),
+        VatAmount(Decimal(20), None, Decimal("1067.17")),
+    )

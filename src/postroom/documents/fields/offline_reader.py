@@ -212,7 +212,7 @@ def _add_summed_taxes(context: LabelContext, numbers: Mapping[str, FieldValue]) 
     net, gross, vat = (found.get(name) for name in ("net", "gross", "vat"))
     if net is None or gross is None or (vat and net.value + vat.value == gross.value):
         return found
-    total = sum((row.vat for row in table_extraction.find_tax_rows(context, None)), Decimal(0))
+    total = sum((row.vat for row in table_extraction.find_tax_rows(context)), Decimal(0))
     if total and net.value + total == gross.value:
         for name, field in (("net", net), ("gross", gross), ("vat", replace(vat or net, value=total))):
             assert field.signals
@@ -368,7 +368,7 @@ def _other_field(
         case "currency":
             return _currency_field(context, known.get(field.related_fields))
         case "rates":
-            return _tax_rate_field(context, known.get("vat"))
+            return _tax_rate_field(context, known)
         case "lines":
             return _line_item_field(context)
         case _:
@@ -426,15 +426,23 @@ def _currencies_near(context: LabelContext, of: FieldValue) -> tuple[Any, Any]:
     return None, None
 
 
-def _tax_rate_field(context: LabelContext, vat: FieldValue | None) -> FieldValue | None:
-    rows = table_extraction.find_tax_rows(context, vat.value if vat else None)
+def _tax_rate_field(context: LabelContext, known: Mapping[str, FieldValue]) -> FieldValue | None:
+    """Read the taxes by rate; rows that contradict the totals are left out."""
+    net, vat, gross = (
+        field.value if (field := known.get(name)) else None for name in ("net", "vat", "gross")
+    )
+    net = gross - vat if net is None and gross is not None and vat is not None else net
+    vat = gross - net if vat is None and gross is not None and net is not None else vat
+    if net is None or vat is None:
+        rows, proven = table_extraction.find_tax_rows(context), False
+    else:
+        rows, proven = table_extraction.prove_tax_rows(context, net, vat), True
     if not rows:
         return None
-    right = vat is not None
     line = context.document.lines[rows[0].line]
     label = 1.0 if all(row.net is not None for row in rows) else 0.5
-    signals = ConfidenceSignals("rates", label, 1.0 if right else _UNRIVALLED_MARGIN, agreed=right)
-    words = "the taxes add up" if right else "rows with a rate and its tax"
+    signals = ConfidenceSignals("rates", label, 1.0 if proven else _UNRIVALLED_MARGIN, agreed=proven)
+    words = "the taxes add up" if proven else "rows with a rate and its tax"
     value = tuple(VatAmount(row.rate, row.net, row.vat) for row in rows)
     return _field_value(value, signals, words, page=line.page, box=line.box(0, len(line.text)))
 

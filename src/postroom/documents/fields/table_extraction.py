@@ -16,6 +16,7 @@ from postroom.documents.fields.value_parsing import ParsedValue
 
 _HIGHEST_RATE: Final = Decimal(30)
 _CENT: Final = Decimal("0.02")
+_HALF_CENT: Final = Decimal("0.005")
 _MAX_RATES: Final = 8  # of one document; more are found by chance
 
 
@@ -40,35 +41,76 @@ def _numbers(context: LabelContext, line: int) -> list[ParsedValue]:
     return [value for value in context.values.get(line, ()) if value.shape == "number"]
 
 
-def find_tax_rows(context: LabelContext, vat: Decimal | None) -> list[TaxRow]:
-    """Find lines with a rate and its net and tax amounts, else a rate beside the total tax.
-
-    If the total tax is known, only rows that add up to it: other lines may fit by chance.
-    """
+def find_tax_rows(context: LabelContext) -> list[TaxRow]:
+    """Find lines with a rate and its net and tax amounts, one for each rate."""
     found: dict[Decimal, TaxRow] = {}
     for line in context.document.lines:
-        numbers = _numbers(context, line.index)
-        amounts = [each.number for each in numbers if not each.percent and each.decimals <= 2]
-        is_item = next(_line_items(context, line.index), None) is not None  # its quantity is no rate
-        rates = [each.number for each in numbers if each.percent or (each.decimals <= 1 and not is_item)]
-        for rate in dict.fromkeys(each for each in rates if 0 < each <= _HIGHEST_RATE):
-            row = _tax_row(rate, amounts, vat, line.index)
-            if row and (rate not in found or (found[rate].net is None and row.net is not None)):
+        amounts = _amounts(context, line.index)
+        for rate in _rates(context, line.index):
+            if rate not in found and (row := _tax_row(rate, amounts, line.index)):
                 found[rate] = row
-    rows = sorted(found.values(), key=lambda row: row.rate)
-    return rows if vat is None else _select_sum(rows, vat)
+    return sorted(found.values(), key=lambda row: row.rate)
 
 
-def _select_sum(rows: Sequence[TaxRow], vat: Decimal) -> list[TaxRow]:
-    """The largest set of rows that adds up to the total tax; none if no set does."""
-    for count in range(len(rows), 0, -1):
+def prove_tax_rows(context: LabelContext, net: Decimal, vat: Decimal) -> list[TaxRow]:
+    """Return the largest set of rows that adds up to both totals; none if no set does.
+
+    Other lines may fit by chance: a quantity, or a part of an amount, is no rate.
+    """
+    rows = [*find_tax_rows(context), *_find_stated_taxes(context)]
+    for count in range(min(len(rows), _MAX_RATES), 0, -1):
         for chosen in combinations(rows[:_MAX_RATES], count):
-            if sum((row.vat for row in chosen), Decimal(0)) == vat:
-                return list(chosen)
+            if _add_up(chosen, net, vat):
+                return sorted(chosen, key=lambda row: row.rate)
     return []
 
 
-def _tax_row(rate: Decimal, amounts: Sequence[Decimal], vat: Decimal | None, line: int) -> TaxRow | None:
+def _add_up(rows: Sequence[TaxRow], net: Decimal, vat: Decimal) -> bool:
+    """Check that each rate is there once, and that the rows add up to the totals."""
+    is_repeated = len({row.rate for row in rows}) < len(rows)
+    if is_repeated or sum((row.vat for row in rows), Decimal(0)) != vat:
+        return False
+    # A net amount that is not stated follows from the tax, which is rounded.
+    nets = sum((row.vat * 100 / row.rate if row.net is None else row.net for row in rows), Decimal(0))
+    rounding = sum((_HALF_CENT * 100 / row.rate for row in rows if row.net is None), Decimal(0))
+    return abs(nets - net) <= rounding + _HALF_CENT
+
+
+def _find_stated_taxes(context: LabelContext) -> Iterator[TaxRow]:
+    """Find a rate and its tax without a net amount, one for each rate."""
+    found: set[Decimal] = set()
+    for line in context.document.lines:
+        is_labelled = any(hit.field == "vat" for hit in context.hits.get(line.index, ()))
+        rates = _rates(context, line.index) if is_labelled else []
+        if len(rates) != 1 or rates[0] in found:
+            continue
+        amounts = [
+            value.number
+            for value in _numbers(context, line.index)
+            if value.likely and not value.percent and value.decimals <= 2
+            if value.decimals == 2 or value.number != rates[0]
+        ]
+        if amounts:
+            found.add(rates[0])
+            yield TaxRow(rates[0], None, amounts[-1], line.index)
+
+
+def _amounts(context: LabelContext, line: int) -> list[Decimal]:
+    return [value.number for value in _numbers(context, line) if not value.percent and value.decimals <= 2]
+
+
+def _rates(context: LabelContext, line: int) -> list[Decimal]:
+    """Return the numbers that may be rates: percentages, and short ones that are no quantity."""
+    is_item = next(_line_items(context, line), None) is not None
+    rates = [
+        value.number
+        for value in _numbers(context, line)
+        if value.percent or (value.likely and value.decimals <= 1 and not is_item)
+    ]
+    return list(dict.fromkeys(rate for rate in rates if 0 < rate <= _HIGHEST_RATE))
+
+
+def _tax_row(rate: Decimal, amounts: Sequence[Decimal], line: int) -> TaxRow | None:
     places = {amount: place for place, amount in reversed(list(enumerate(amounts)))}
     ordered = sorted(places)
     for net in amounts:
@@ -79,8 +121,6 @@ def _tax_row(rate: Decimal, amounts: Sequence[Decimal], vat: Decimal | None, lin
         ]
         if taxes:
             return TaxRow(rate, net, min(taxes, key=places.__getitem__), line)
-    if vat is not None and vat in amounts and vat != rate:
-        return TaxRow(rate, None, vat, line)
     return None
 
 
