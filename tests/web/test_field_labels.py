@@ -4,9 +4,11 @@ from dataclasses import fields
 
 import pytest
 
-from postroom.documents.kinds.contract_note import ContractNote
-from postroom.documents.kinds.invoice import Invoice
+from postroom.documents.kinds.contract_note import CONTRACT_NOTE, ContractNote
+from postroom.documents.kinds.invoice import INVOICE, Invoice
+from postroom.flow.documents.route import RecordIdentity
 from postroom.web.field_labels import LABELS, column_label, field_label, in_sentence, kind_label
+from postroom.web.field_views import build_fields
 
 
 @pytest.mark.parametrize("kind, model", [("invoice", Invoice), ("contract-note", ContractNote)])
@@ -36,6 +38,19 @@ def test_field_labels(kind, name, unit, label):
 )
 def test_column_labels_have_units(name, label):
     assert column_label(name, "EUR") == label
+
+
+@pytest.mark.parametrize(
+    "kind, labels",
+    [
+        (CONTRACT_NOTE, ["Price per unit", "Currency", "Gross amount", "Fees (GBP)", "Net amount (GBP)"]),
+        (INVOICE, ["Currency", "Net amount (GBP)", "Gross amount (GBP)"]),
+    ],
+)
+def test_only_amounts_that_are_certainly_in_the_records_currency_show_it(kind, labels):
+    values = {"price": "101.91", "gross": "26497.48", "fees": "60.50", "net": "22358.13", "currency": "GBP"}
+    fields = {name: {"value": value} for name, value in values.items() if name in kind.fields}
+    assert [field.label for field in build_fields(fields, kind.name, RecordIdentity.of_kind(kind))] == labels
 
 
 def test_names_in_sentences_are_quoted():

@@ -16,7 +16,7 @@ from postroom.web import field_labels, pages, table_fields
 from postroom.web.table_fields import TableField
 
 # Shapes of fields that hold amounts of money.
-_MONEY_SHAPES: Final = frozenset({"amount", "price", "rates", "lines"})
+_MONEY_SHAPES: Final = frozenset({"amount", "rates", "lines"})
 _NOT_FOUND: Final[Mapping[str, Any]] = {}
 
 
@@ -126,7 +126,7 @@ def build_fields(
     rank = {name: number for number, name in enumerate(shapes)}
     fields: list[FieldView] = []
     for name, field in sorted(extracted.items(), key=lambda item: rank.get(item[0], len(rank))):
-        unit = find_unit(shapes, name, currency)
+        unit = find_unit(kind, name, currency) if kind else ""
         table = _build_table(name, field.get("value"), unit, kind, rejected)
         label = field_labels.field_label(kind_name, name, "" if table is not None else unit)
         built = _build_field(name, label, field, table, rejected)
@@ -141,9 +141,10 @@ def build_fields(
     return fields
 
 
-def find_unit(shapes: Mapping[str, str], name: str, currency: str) -> str:
-    """The unit of a field: the currency, if it holds money."""
-    return currency if shapes.get(name) in _MONEY_SHAPES else ""
+def find_unit(kind: RecordIdentity, name: str, currency: str) -> str:
+    """The unit of a field: the currency, if it holds money that is certainly in this currency."""
+    holds_money = kind.shapes.get(name) in _MONEY_SHAPES
+    return currency if holds_money and name not in kind.foreign_amounts else ""
 
 
 def _build_table(

@@ -118,7 +118,7 @@ def _compare(
     currency = str(new.get("currency") or "")
     fields = [
         ComparedField(
-            field_labels.field_label(kind, name, field_views.find_unit(identity.shapes, name, currency)),
+            field_labels.field_label(kind, name, field_views.find_unit(identity, name, currency)),
             _to_text(existing.get(name)),
             _to_text(new.get(name), is_other=name in differing),
             name in differing,

@@ -108,6 +108,13 @@ class DocumentKind:
         hints = get_type_hints(self.model, include_extras=True)
         return {each.name: _find_field_spec(hints[each.name], each.name) for each in fields(self.model)}
 
+    @property
+    def foreign_amounts(self) -> frozenset[str]:
+        """The price and the worth of a trade: they may be in another currency than the payment."""
+        worths = {relation.worth for relation in self.relations if isinstance(relation, SettlementRelation)}
+        prices = {name for name, field in self.fields.items() if field.shape == "price"}
+        return frozenset(worths | prices)
+
 
 def _find_field_spec(hint: Any, name_: str) -> FieldSpec:
     if get_origin(hint) is Annotated:

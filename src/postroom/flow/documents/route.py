@@ -51,6 +51,8 @@ class RecordIdentity:
     tables: Mapping[str, Mapping[str, TableColumn]] = field(
         default_factory=dict[str, Mapping[str, TableColumn]]
     )
+    # Amounts that may be in another currency than the record: the price of a trade and its product.
+    foreign_amounts: frozenset[str] = frozenset()
 
     @classmethod
     def of_kind(cls, kind: DocumentKind) -> Self:
@@ -65,6 +67,7 @@ class RecordIdentity:
             document_identity=kind.document_identity,
             compared_fields=kind.compared_fields,
             tables=list_table_columns(kind),
+            foreign_amounts=kind.foreign_amounts,
         )
 
     def get_hashes(
