@@ -58,8 +58,8 @@ def test_a_value_that_was_found_otherwise_is_not_trusted(read):
 
 def test_a_value_that_is_more_likely_wrong_is_never_trusted():
     doubtful = [replace(each, fields={**CERTAIN, **number("R-1", 0.4)}) for each in EARLIER]
-    assert trusted(number("R-4", 0.49), doubtful) == {}
-    assert trusted(number("R-4", 0.5), doubtful) != {}
+    assert trusted(number("R-4", 0.79), doubtful) == {}
+    assert trusted(number("R-4", 0.8), doubtful) != {}
 
 
 def test_two_documents_of_one_record_count_once():
@@ -67,10 +67,18 @@ def test_two_documents_of_one_record_count_once():
 
 
 def test_a_value_that_repeats_must_be_the_confirmed_one():
-    dollars = {"currency": StoredField("USD", 0.8)}
+    iban = {"iban": StoredField("DE02120300000000202051", 0.5)}
+    earlier = [replace(each, fields={**each.fields, **iban}) for each in EARLIER]
+    assert set(trusted({**number("R-4", 0.99), **iban}, earlier)) == {"iban"}
+    other = {"iban": StoredField("DE02500105170137075030", 0.5)}
+    assert trusted({**number("R-4", 0.99), **other}, earlier) == {}
+    assert trusted({**number("R-4", 0.99), "iban": StoredField(iban["iban"].value, 0.49)}, earlier) == {}
+
+
+def test_an_uncertain_currency_is_never_trusted():
+    dollars = {"currency": StoredField("USD", 0.9)}
     earlier = [replace(each, fields={**each.fields, **dollars}) for each in EARLIER]
-    assert set(trusted({**number("R-4", 0.99), **dollars}, earlier)) == {"currency"}
-    assert trusted({**number("R-4", 0.99), "currency": StoredField("CAD", 0.8)}, earlier) == {}
+    assert trusted({**number("R-4", 0.99), **dollars}, earlier) == {}
 
 
 def test_supplier_must_be_certain():

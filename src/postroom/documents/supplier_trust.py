@@ -16,10 +16,12 @@ from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.stored_extraction import StoredExtraction, StoredField
 
 MIN_CONFIRMED: Final = 2  # records whose values a person confirmed unchanged
-MIN_CONFIDENCE: Final = 0.5  # below it, a value is more likely wrong than right
+# Below these, a value needs review. Two documents prove more about a value that each of them repeats.
+_MIN_REPEATED_CONFIDENCE: Final = 0.5
+_MIN_CONFIDENCE: Final = 0.8
 CERTAIN_IDENTIFIER: Final = 0.9  # from here on, a VAT ID or an IBAN identifies the supplier
 # Every document of a supplier repeats these. Others, such as amounts, must be found in the same way.
-_REPEATED_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban", "currency", "choice"})
+_REPEATED_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban", "choice"})
 _ALIGNED: Final = 0.03  # of the page's width
 _IDENTIFIER_SHAPES: Final = frozenset[FieldShape]({"vat_id", "iban"})
 
@@ -49,17 +51,26 @@ def find_trusted_fields(
         return {}
     trusted: dict[str, list[UUID]] = {}
     for name in (*kind.required, *kind.certain):
-        read = extraction.fields.get(name)
-        if read is None or not MIN_CONFIDENCE <= read.confidence < confirm_above:
+        read, shape = extraction.fields.get(name), kind.fields[name].shape
+        if read is None or not is_trustworthy(shape, read.confidence, confirm_above):
             continue
         alike = [
             reading.record
             for reading in readings
-            if name in reading.fields and _is_alike(kind.fields[name].shape, read, reading.fields[name])
+            if name in reading.fields and _is_alike(shape, read, reading.fields[name])
         ]
         if len(set(alike)) >= MIN_CONFIRMED:
             trusted[name] = list(dict.fromkeys(alike))
     return trusted
+
+
+def is_trustworthy(shape: FieldShape, confidence: float, confirm_above: float) -> bool:
+    """Whether people's confirmations can replace the review of a value that is as uncertain.
+
+    Never of a currency: "$" means another one in the next document, and no check would notice.
+    """
+    floor = _MIN_REPEATED_CONFIDENCE if shape in _REPEATED_SHAPES else _MIN_CONFIDENCE
+    return shape != "currency" and floor <= confidence < confirm_above
 
 
 def _is_identified(

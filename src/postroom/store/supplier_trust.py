@@ -42,6 +42,12 @@ async def find_suppliers(connection: Connection, issuer: Sequence[bytes]) -> set
     return {row[0] for row in await cursor.fetchall()}
 
 
+async def has_records(connection: Connection, supplier: UUID) -> bool:
+    """Whether there is such a supplier."""
+    cursor = await connection.execute("SELECT FROM records WHERE supplier_id = %s LIMIT 1", [supplier])
+    return await cursor.fetchone() is not None
+
+
 async def is_trusted(connection: Connection, supplier: UUID) -> bool:
     cursor = await connection.execute("SELECT FROM untrusted_suppliers WHERE supplier_id = %s", [supplier])
     return await cursor.fetchone() is None
@@ -110,16 +116,19 @@ async def list_confirmed(
             WITH alike AS (
                 SELECT DISTINCT layout, documents.id AS document, record_id
                 FROM extractions JOIN documents ON documents.id = document_id WHERE layout = ANY(%(layouts)s)
-            ), doubts AS (
-                SELECT layout, decided_at AS doubted_at FROM alike JOIN reviews ON document_id = document
-                WHERE decision IN ('corrected', 'rejected')
-                UNION ALL
-                SELECT layout, changed_at FROM alike JOIN record_versions USING (record_id)
-                WHERE change NOT IN ('confirmed', 'linked')
+            ), started AS MATERIALIZED (
+                SELECT layout, max(doubted_at) AS doubted_at FROM (
+                    SELECT layout, decided_at AS doubted_at FROM alike JOIN reviews ON document_id = document
+                    WHERE decision IN ('corrected', 'rejected')
+                    UNION ALL
+                    SELECT layout, changed_at FROM alike JOIN record_versions USING (record_id)
+                    WHERE change NOT IN ('confirmed', 'linked')
+                ) AS doubts GROUP BY layout
             )
             SELECT records.id AS record_id, alike.layout, read.kind, records.pipeline, read.reader,
                 read.fields AS read, records.fields AS recorded
             FROM alike
+            LEFT JOIN started ON started.layout = alike.layout
             JOIN records ON records.id = record_id
             JOIN transcripts ON transcripts.document_id = document
             CROSS JOIN LATERAL (SELECT * FROM extractions WHERE document_id = document
@@ -128,8 +137,7 @@ async def list_confirmed(
                 ORDER BY reviews.id DESC LIMIT 1) AS review
             WHERE supplier_id = %(supplier)s AND records.state = 'confirmed' AND read.layout = alike.layout
                 AND decision = 'confirmed' AND method <> 'ocr'
-                AND decided_at > coalesce((SELECT max(doubted_at) FROM doubts
-                    WHERE doubts.layout = alike.layout), '-infinity')
+                AND decided_at > coalesce(doubted_at, '-infinity')
             ORDER BY decided_at DESC, document LIMIT 100
             """,
             {"supplier": supplier, "layouts": list(layouts)},

@@ -27,7 +27,8 @@ WITHOUT_ADDRESS = {
     "feeds", "figures", "foreign_message_ids", "ledger", "ledger_boundaries", "ledger_personal",
     "ledger_purges", "listed_messages", "mail_events", "notice_conditions", "notifications",
     "oauth_states", "purged_people", "quota_usage", "record_identifiers", "resource_uses", "seals",
-    "sign_in_failures", "subscriptions", "suspect_messages", "unannounced_messages", "verdicts", "work",
+    "sign_in_failures", "subscriptions", "suspect_messages", "unannounced_messages",
+    "untrusted_suppliers", "verdicts", "work",
 }  # fmt: skip
 
 

@@ -11,11 +11,13 @@ from uuid import UUID
 
 from postroom.documents import supplier_trust
 from postroom.documents.kinds.document_kind import DocumentKind
+from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.pipelines import Pipeline, Pipelines
 from postroom.documents.stored_extraction import StoredExtraction, StoredField
 from postroom.documents.supplier_trust import MIN_CONFIRMED, ConfirmedReading
+from postroom.errors import NotFound
 from postroom.model import OrganizationId
-from postroom.store import ledger
+from postroom.store import ledger, records
 from postroom.store import supplier_trust as store
 from postroom.store.connection import Connection
 from postroom.store.ledger import NewLedgerEntry
@@ -92,28 +94,38 @@ async def load_trust(
     layouts = await store.list_layouts(connection, supplier, limit=SHOWN_LAYOUTS)
     documents = await store.list_confirmed(connection, supplier, layouts)
     names = (*kind.required, *kind.certain) if kind else ()
+    fields: dict[str, FieldShape] = {name: kind.fields[name].shape for name in names} if kind else {}
     found: list[LayoutTrust] = []
     for layout in layouts:
         of_layout = [each for each in documents if each.layout == layout]
-        uncertain = [
+        trusted = [
             name
-            for name in names
-            if len({each.record_id for each in of_layout if _is_uncertain(each, name, pipelines)})
+            for name, shape in fields.items()
+            if len({each.record_id for each in of_layout if _is_trusted(each, name, shape, pipelines)})
             >= MIN_CONFIRMED
         ]
-        found.append(LayoutTrust(layout, len({each.record_id for each in of_layout}), uncertain))
+        found.append(LayoutTrust(layout, len({each.record_id for each in of_layout}), trusted))
     return SupplierTrust(await store.is_trusted(connection, supplier), found)
 
 
-def _is_uncertain(document: ConfirmedDocument, name: str, pipelines: Pipelines) -> bool:
+def _is_trusted(document: ConfirmedDocument, name: str, shape: FieldShape, pipelines: Pipelines) -> bool:
+    """Whether a value is uncertain, and in the record as it was read."""
     pipeline, read = pipelines.get(document.pipeline), document.read.get(name)
-    return pipeline is not None and read is not None and read["confidence"] < pipeline.confirm_above
+    if pipeline is None or read is None or document.recorded.get(name) != read["value"]:
+        return False
+    return supplier_trust.is_trustworthy(shape, read["confidence"], pipeline.confirm_above)
 
 
 async def set_trust(
     connection: Connection, organization: OrganizationId, supplier: UUID, *, trusted: bool, actor: str
 ) -> None:
-    """Switch trust in a supplier on or off. The ledger records a change."""
+    """Switch trust in a supplier on or off. The ledger records a change.
+
+    The lock keeps documents from being routed, and suppliers from being merged, at the same time.
+    """
+    await records.lock(connection)
+    if not await store.has_records(connection, supplier):
+        raise NotFound("There is no such supplier.")
     switch = store.trust if trusted else store.distrust
     if await switch(connection, supplier):
         entry = NewLedgerEntry(
