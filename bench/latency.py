@@ -32,7 +32,7 @@ LONGEST_WAIT_SECONDS = 1000  # longer than the sweeps are apart, which find what
 SWEPT_SECONDS = 10
 ROUND_TRIPS, SLACK_SECONDS, TAIL_SECONDS = 3, 0.1, 1.0
 TOPIC, TOKEN = "projects/mailsim/topics/gmail", "known-to-both-sides"
-_NOTIFY = (
+NOTIFY = (
     """
     CREATE FUNCTION bench_notify() RETURNS trigger LANGUAGE plpgsql AS $$
     BEGIN
@@ -50,7 +50,7 @@ class Deliveries:
 
     def __init__(self, there: SyncEnvironment, addresses: list[str]) -> None:
         self._there = there
-        self._addresses = addresses
+        self.addresses = addresses
         self._chance = random.Random(7)
         self.delivered: dict[str, float] = {}
         self.stored: dict[str, float] = {}
@@ -68,9 +68,9 @@ class Deliveries:
             until = time.perf_counter() + seconds
             while time.perf_counter() < until:
                 await asyncio.sleep(self._chance.expovariate(per_second))
-                tasks.create_task(self._one(client, self._chance.choice(self._addresses)))
+                tasks.create_task(self.deliver_one(client, self._chance.choice(self.addresses)))
 
-    async def _one(self, client: aiohttp.ClientSession, address: str) -> None:
+    async def deliver_one(self, client: aiohttp.ClientSession, address: str) -> None:
         key = f"<{self._chance.getrandbits(64):x}@bench.example>"
         raw = (
             f"Message-ID: {key}\r\nFrom: Ann <ann@example.org>\r\nTo: {address}\r\nSubject: A message\r\n"
@@ -103,7 +103,7 @@ async def connected(mailboxes: int) -> AsyncGenerator[tuple[SyncEnvironment, lis
             for address in addresses:
                 there.sim.create(provider, address, messages=2)
             await there.connect(provider, addresses)
-        for statement in _NOTIFY:
+        for statement in NOTIFY:
             await there.owner.execute(statement)
         yield there, [address for addresses in names.values() for address in addresses]
 
