@@ -57,7 +57,10 @@ class QuietDeliveries(Deliveries):
 
     async def deliver(self, seconds: float, per_second: float) -> None:
         mailboxes = cycle(self.addresses)
-        async with aiohttp.ClientSession() as client, asyncio.TaskGroup() as tasks:
+        async with (
+            aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as client,
+            asyncio.TaskGroup() as tasks,
+        ):
             for _ in range(int(seconds * per_second)):
                 await asyncio.sleep(1 / per_second)
                 tasks.create_task(self.deliver_one(client, next(mailboxes)))
@@ -114,7 +117,7 @@ async def flood(there: SyncEnvironment, messages: Sequence[bytes], seconds: floa
     accepted = 0
     addresses = cycle(HOSTILE.values())
     headers = {"content-type": "message/rfc822"}
-    async with aiohttp.ClientSession() as client:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=None)) as client:
         for raw in messages:
             url = f"{there.sim.ready['control']}/mailboxes/{next(addresses)}/messages"
             async with client.post(url, data=raw, headers=headers) as response:

@@ -2,6 +2,7 @@
 
 import pytest
 
+import growth
 from mailsim.clock import Clock
 from mailsim.graph import bodies, message_json
 from mailsim.graph.ids import GraphIds
@@ -76,3 +77,9 @@ def test_a_page_of_messages_equals_the_single_messages():
 
     together = [shown for _, shown in message_json.to_json_many(views(), message_json.DEFAULT, typed=True)]
     assert together == [message_json.to_json(view, message_json.DEFAULT, typed=True) for view in views()]
+
+
+@pytest.mark.parametrize("unit", ["<style>", "<script ", "<!--", "<a ", "<br ", "<"])
+@pytest.mark.parametrize("convert", [bodies.html_to_text, bodies.sanitize_html, bodies.preview_html])
+def test_html_that_is_never_closed_is_converted_in_linear_time(convert, unit):
+    growth.assert_linear(lambda count: unit * count, convert, start=2000)

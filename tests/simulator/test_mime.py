@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import growth
 from mailsim import mime, samples
 
 PLAIN = b"From: a@example.com\r\nSubject: =?utf-8?Q?Gr=C3=BC=C3=9Fe?=\r\n\r\nHello\r\n"
@@ -225,3 +226,8 @@ def test_damaged_mail_never_raises(noise, place, kind):
             assert isinstance(part.content, bytes)
             assert isinstance(part.text + part.filename + part.content_id, str)
             assert all(isinstance(mime.decode_words(value), str) for _, value in part.headers)
+
+
+def test_many_boundaries_on_one_line_are_read_in_linear_time():
+    head = b"Content-Type: multipart/mixed; boundary=b\n\n"
+    growth.assert_linear(lambda count: head + b"--b" * count, mime.parse, start=2000)

@@ -189,9 +189,12 @@ def _split_parts(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[in
     at = raw.find(line, start, end)
     while at != -1:
         after = at + len(line)
+        if at != start and raw[at - 1] != 0x0A:  # before its line is read, which may hold many of them
+            at = raw.find(line, after, end)
+            continue
         stop = raw.find(b"\n", after, end)
         rest = raw[after : stop if stop != -1 else end].rstrip()
-        if (at != start and raw[at - 1] != 0x0A) or rest not in {b"", b"--"}:
+        if rest not in {b"", b"--"}:
             at = raw.find(line, after, end)
             continue
         if begin != -1:

@@ -10,7 +10,8 @@ _HEAD = '<meta http-equiv="Content-Type" content="text/html; charset=utf-8">'
 _UNSAFE = re.compile(rb"<\s*(?:/?script|iframe|object|embed|applet|form|input|button|base|link|frame)")
 _EVENT = re.compile(rb"on[a-z]{2,24}\s*=")
 _BLOCKS = re.compile(
-    r"<\s*(script|iframe|object|applet|frameset)\b[^>]*>.*?(?:<\s*/\s*\1\s*>|\Z)", re.IGNORECASE | re.DOTALL
+    r"<\s*(script|iframe|object|applet|frameset)\b[^>]*(?:>|\Z).*?(?:<\s*/\s*\1\s*>|\Z)",
+    re.IGNORECASE | re.DOTALL,
 )
 _TAGS = re.compile(
     r"<\s*/?(?:script|iframe|object|embed|applet|form|input|button|base|link|frame|frameset)\b[^>]*(?:>|\Z)",
@@ -18,10 +19,13 @@ _TAGS = re.compile(
 )
 _EVENTS = re.compile(r"""(<[^>]*?)\son\w+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
 _SCHEMES = re.compile(r"(?:javascript|vbscript):", re.IGNORECASE)
-_HIDDEN = re.compile(r"<(style|script|head|title)\b.*?</\1\s*>|<!--.*?-->", re.IGNORECASE | re.DOTALL)
+# What is never closed is hidden to the end. Without that, each start would be searched for its end.
+_HIDDEN = re.compile(
+    r"<(style|script|head|title)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL
+)
 _HIDING = re.compile(r"<(?:style|script|head|title)", re.IGNORECASE)
-_BREAK = re.compile(r"<\s*(?:br|/p|/div|/tr|/h[1-6]|/li|hr)\b[^>]*>", re.IGNORECASE)
-_ANY_TAG = re.compile(r"<[^>]*>")
+_BREAK = re.compile(r"<\s*(?:br|/p|/div|/tr|/h[1-6]|/li|hr)\b[^>]*(?:>|\Z)", re.IGNORECASE)
+_ANY_TAG = re.compile(r"<[^>]*(?:>|\Z)")
 _SPACES = re.compile(r"[ \t\xa0]*\n[ \t\xa0\n]*")
 _CHARSET = re.compile(r"<meta[^>]*?charset[^>]*>", re.IGNORECASE)
 _PAGE = re.compile(r"<html[^>]*>?", re.IGNORECASE)
