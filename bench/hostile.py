@@ -175,7 +175,9 @@ async def main(count: int, seconds: float) -> int:
     files = hostile_corpus.write_files(SEED)[-count:]
     messages = [hostile_corpus.attach(number, file) for number, file in enumerate(files)]
     others = list(hostile_corpus.write_messages(SEED))[:count]
-    corpus = [raw for pair in zip(messages, others, strict=True) for raw in pair]
+    pairs = zip(messages, others, strict=True)
+    # Turned over each time: the mailboxes take turns, and each must get both.
+    corpus = [raw for number, pair in enumerate(pairs) for raw in (pair[::-1] if number % 2 else pair)]
     print(f"{len(corpus)} hostile messages, {sum(map(len, corpus)) / 1e6:.0f} MB, in {seconds:g} s")
     async with connected() as (there, addresses, hostile):
         secret = {"pubsub_token": TOKEN}
