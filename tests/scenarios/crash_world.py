@@ -39,11 +39,7 @@ AT_REST = """
     ) AND NOT EXISTS (SELECT FROM ledger WHERE position IS NULL)
       AND NOT EXISTS (SELECT FROM events WHERE position IS NULL)
 """
-# Before that, SIGTERM ends a worker as it ends any process.
-HAS_WORKER = """
-    SELECT EXISTS (SELECT FROM pg_stat_activity
-        WHERE datname = current_database() AND starts_with(application_name, 'postroom worker '))
-"""
+STARTED = "worker.started"  # before that, SIGTERM ends a worker as it ends any process
 DAY = 86_400
 
 
@@ -119,7 +115,8 @@ class CrashWorld:
         """A worker that runs until nothing is left to do."""
         process = self.start("work")
         try:
-            await until(self.owner, HAS_WORKER)
+            # Connections prove nothing: the server may still list those of a worker that has ended.
+            await asyncio.to_thread(wait_until, lambda: STARTED in "".join(process.read_output()))
             await until(self.owner, condition)
         except TimeoutError:
             left = await self.rows("SELECT kind, state, last_error FROM work")
