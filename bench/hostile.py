@@ -18,7 +18,7 @@ from uuid import uuid4
 import aiohttp
 import uvloop
 
-from latency import NOTIFY, TOKEN, TOPIC, Deliveries, until_subscribed
+from latency import NOTIFY, TOKEN, Deliveries, create_push_subscription, until_subscribed
 from postroom.model import OrganizationId
 from sync_environment import (
     ROOT,
@@ -102,16 +102,6 @@ async def connected() -> AsyncGenerator[tuple[SyncEnvironment, list[str], Organi
         yield there, [address for addresses in quiet.values() for address in addresses], hostile
 
 
-def subscribe(there: SyncEnvironment, address: str) -> None:
-    there.sim.post("google/topics", name=TOPIC)
-    there.sim.post(
-        "google/subscriptions",
-        name="projects/mailsim/subscriptions/bench",
-        topic=TOPIC,
-        push_endpoint=f"{address}/webhooks/gmail?token={TOKEN}",
-    )
-
-
 async def flood(there: SyncEnvironment, messages: Sequence[bytes], seconds: float) -> int:
     """Deliver the corpus within some seconds; returns how many messages the provider took."""
     accepted = 0
@@ -185,7 +175,7 @@ async def main(count: int, seconds: float) -> int:
             web(there.settings(**secret)) as address,
             postroom_workers(there.settings(**secret, public_url=address)) as workers,
         ):
-            subscribe(there, address)
+            create_push_subscription(there, address)
             mailboxes = len(addresses) + len(HOSTILE)
             await there.until_backfilled(mailboxes)
             await until_subscribed(there, mailboxes)

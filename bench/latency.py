@@ -127,6 +127,17 @@ def show(found: list[float]) -> tuple[float, float]:
     return p50, p99
 
 
+def create_push_subscription(there: SyncEnvironment, address: str) -> None:
+    """Let the simulated Pub/Sub push Gmail's notifications to a web process."""
+    there.sim.post("google/topics", name=TOPIC)
+    there.sim.post(
+        "google/subscriptions",
+        name="projects/mailsim/subscriptions/bench",
+        topic=TOPIC,
+        push_endpoint=f"{address}/webhooks/gmail?token={TOKEN}",
+    )
+
+
 async def with_pushes(mailboxes: int, seconds: float, per_second: float) -> bool:
     print(f"{mailboxes} mailboxes, {per_second:g} messages a second, latency {LATENCY_MS} ms, with pushes")
     async with connected(mailboxes) as (there, addresses):
@@ -135,13 +146,7 @@ async def with_pushes(mailboxes: int, seconds: float, per_second: float) -> bool
             web(there.settings(**secret)) as address,
             worker(there.settings(**secret, public_url=address)),
         ):
-            there.sim.post("google/topics", name=TOPIC)
-            there.sim.post(
-                "google/subscriptions",
-                name="projects/mailsim/subscriptions/bench",
-                topic=TOPIC,
-                push_endpoint=f"{address}/webhooks/gmail?token={TOKEN}",
-            )
+            create_push_subscription(there, address)
             await there.until_backfilled(mailboxes)
             await until_subscribed(there, mailboxes)
             found = await measured(there, addresses, seconds, per_second, LONGEST_WAIT_SECONDS)
