@@ -210,10 +210,12 @@ async def list_unlisted(
     folders: Collection[int] | None,
     limit: int,
     since: datetime | None = None,
+    written_before: datetime | None = None,
 ) -> list[str]:
     """Stored messages of these folders (None: all) that the listing did not show.
 
-    They may have arrived or moved meanwhile, so the caller must look up each one.
+    They may have arrived or moved meanwhile, so the caller must look up each one. `written_before`: only rows
+    last written before this time.
     """
     cursor = await connection.execute(
         """
@@ -221,6 +223,7 @@ async def list_unlisted(
         WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL AND left_at IS NULL
             AND (%(since)s::timestamptz IS NULL OR received_at >= %(since)s OR received_at IS NULL)
             AND (%(folders)s::int8[] IS NULL OR folder_id = ANY(%(folders)s::int8[]))
+            AND (%(written_before)s::timestamptz IS NULL OR updated_at < %(written_before)s)
             AND NOT EXISTS (
                 SELECT FROM listed_messages AS listed
                 WHERE listed.mailbox_id = messages.mailbox_id AND kind = %(kind)s AND scope = %(scope)s
@@ -235,6 +238,7 @@ async def list_unlisted(
             "folders": None if folders is None else list(folders),
             "limit": limit,
             "since": since,
+            "written_before": written_before,
         },
     )
     return [row[0] for row in await cursor.fetchall()]

@@ -59,6 +59,7 @@ class FakeMailbox:
     deadly: set[str] = field(default_factory=set)  # fetching them kills the worker
     hidden: set[str] = field(default_factory=set)  # no look at them succeeds
     late: set[str] = field(default_factory=set)  # listed and in the feed, but every request for them is a 404
+    only_listed: set[str] = field(default_factory=set)  # lookups are a 404; fetched as part of a listing
     unreadable: set[str] = field(default_factory=set)  # parts whose bytes never come
     streams: dict[str, bytes] = field(default_factory=dict)  # by part: bytes that are fetched separately
     senders: dict[str, str] = field(default_factory=dict)  # where it is not Ann
@@ -239,7 +240,7 @@ class FakeMailbox:
     def _looked(self, key):
         if key in self.hidden:
             return FetchFailure(key, gone=False, reason="It cannot be looked at.")
-        there = key in self.items and key not in self.late
+        there = key in self.items and key not in self.late | self.only_listed
         return self._seen(self.items[key]) if there else MessageChange(key, Presence.DELETED)
 
     def _seen(self, item):

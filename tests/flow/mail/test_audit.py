@@ -144,6 +144,21 @@ async def test_what_came_just_now_is_not_missing(mirror):
     assert (await audited(mirror)).missing == []
 
 
+async def test_a_message_stored_during_an_audit_is_not_extra_while_its_lookup_is_a_404(folders):
+    folders.remote.deliver()
+    await folders.settle()
+    list_recent = folders.remote.list_recent
+
+    async def list_then_sync(since, *, drafts):
+        async for page in list_recent(since, drafts=drafts):
+            yield page
+        folders.remote.only_listed.add(folders.remote.deliver(age=DAY / 1000))
+        await folders.sync()
+
+    folders.remote.list_recent = list_then_sync
+    assert summary(await audited(folders)) == (1, [], [], [])
+
+
 async def test_a_mailbox_is_audited_after_its_first_sync(make_mirror, mirror):
     await mirror.owner.execute("UPDATE cursors SET completed_at = NULL WHERE kind = 'backfill'")
     with pytest.raises(PermanentError, match="still running"):

@@ -164,6 +164,25 @@ async def test_a_stored_message_that_stops_being_readable_is_not_deleted(mirror,
     assert [event[0] for event in await mirror.events(key)] == ["created"]
 
 
+async def test_a_message_that_its_feed_names_is_not_deleted_while_its_lookup_is_a_404(mirror, move_clock):
+    """It was fetched as part of a listing; alone it cannot be read yet."""
+    for age in range(1, 8):
+        mirror.remote.deliver("archive" if age % 2 else "inbox", age=age * DAY)
+    for expired in (False, True):
+        for _ in range(12):
+            await mirror.sync(slice_seconds=0)
+            mirror.remote.only_listed.add(mirror.remote.deliver(age=DAY / 1000))
+        await mirror.settle()
+        if not expired:
+            mirror.remote.expire()
+    mirror.remote.only_listed.clear()
+    await move_clock(60)
+    await mirror.settle()
+    await mirror.assert_mirrors()
+    assert await mirror.one("SELECT count(*) FROM mail_events WHERE kind = 'deleted'") == 0
+    assert await mirror.rows("SELECT * FROM listed_messages") == []
+
+
 async def test_a_raised_policy_deletes_nothing_that_cannot_be_read_for_now(mirror, move_clock):
     key = mirror.remote.deliver()
     await mirror.settle()

@@ -331,14 +331,22 @@ class _AuditRun:
     async def _find_extra(
         self, since: datetime | None, mirrored: Mapping[str, str], found: AuditFindings
     ) -> None:
-        """Look up what is stored but was not listed: it may be newer than the listing, or have no date.
+        """Look up what was stored before the audit but not listed: it may have moved, or have no date.
 
-        A message in a folder that is not mirrored is extra: it left the scope.
+        What was stored since is left out: it may be newer than the listing, and not readable yet. A message
+        in a folder that is not mirrored is extra: it left the scope.
         """
         while True:
             async with self.context.database.transaction(self.mailbox.organization) as connection:
                 keys = await cursors.list_unlisted(
-                    connection, self.mailbox.id, "audit", "", folders=None, limit=PAGE, since=since
+                    connection,
+                    self.mailbox.id,
+                    "audit",
+                    "",
+                    folders=None,
+                    limit=PAGE,
+                    since=since,
+                    written_before=found.started_at,
                 )
                 await cursors.record_listed(connection, self.mailbox.id, "audit", "", keys)
             if not keys:

@@ -57,6 +57,7 @@ class _ListingPosition:
     value: str | None
     listed: int
     at_end: bool = False
+    feed_read: bool = False  # since the listing was completed
 
 
 @dataclass(frozen=True)
@@ -261,18 +262,20 @@ class _Prefetcher:
         position.at_end = True
 
     async def _settle_unlisted(self, position: _ListingPosition) -> None:
-        """Look up stored messages that were not listed: they were moved or deleted."""
+        """Look up stored messages that neither the listing nor the feed since named: moved or deleted.
+
+        A message that the feed names may not be readable yet, so a 404 of its lookup does not delete it.
+        """
         await self._drain()
         sync_run, scope = self.sync_run, position.cursor.scope
-        async with sync_run.context.database.transaction(sync_run.organization) as connection:
-            keys = await cursors.list_unlisted(
-                connection,
-                sync_run.id,
-                "resync",
-                scope,
-                folders=sync_run.folder_ids(scope),
-                limit=STORED_PAGE,
-            )
+        keys = await self._list_unlisted(scope)
+        if keys and not position.feed_read:
+            await live_changes.follow_feed(sync_run, scope)
+            position.feed_read = True
+            resync = sync_run.cursor(CursorKind.RESYNC, scope)
+            expired = resync is None or resync.completed_at is None
+            position.at_end = expired or scope in sync_run.unreadable
+            return
         if not keys:
             await commit_page(sync_run, FetchedPage(), CursorUpdates(deletes=[(CursorKind.RESYNC, scope)]))
             position.at_end = True
@@ -284,6 +287,18 @@ class _Prefetcher:
         fetched_page.left = dict.fromkeys(keys, scope)
         shown = [*fetched_page.shown, *(each.subject for each in failed.failures)]
         await commit_page(sync_run, fetched_page, CursorUpdates(listed=[(scope, shown)]))
+
+    async def _list_unlisted(self, scope: str) -> list[str]:
+        sync_run = self.sync_run
+        async with sync_run.context.database.transaction(sync_run.organization) as connection:
+            return await cursors.list_unlisted(
+                connection,
+                sync_run.id,
+                "resync",
+                scope,
+                folders=sync_run.folder_ids(scope),
+                limit=STORED_PAGE,
+            )
 
     async def _refill(self, position: _ListingPosition) -> None:
         sync_run = self.sync_run

@@ -137,6 +137,12 @@ async def _fetch_recent(sync_run: SyncRun) -> None:
         await commit_page(sync_run, fetched_page, CursorUpdates())
 
 
+async def follow_feed(sync_run: SyncRun, scope: str) -> None:
+    """Read one feed to its end. A gone scope has none."""
+    if sync_run.cursor(CursorKind.LIVE, scope) is not None:
+        await _follow_feeds(sync_run, [scope])
+
+
 async def _follow_feeds(sync_run: SyncRun, scopes: Sequence[str]) -> None:
     """Read all these feeds to their end, in rounds: one page of each feed, one transaction per round."""
     values: dict[str, str | None] = {}
@@ -171,13 +177,19 @@ async def _load_page(
 
 
 async def _commit_pages(sync_run: SyncRun, pages: dict[str, ChangePage]) -> None:
+    """Commit a round. What a feed names is not settled by a full resync, whose listing may not contain it."""
     if not pages:
         return
     observations = [each for scope, page in pages.items() for each in to_observations(page.changes, scope)]
     request = PageRequest(observations, FetchOptions(sync_run.earliest()))
     fetched_page = await isolation.fetch_page(sync_run, request)
     advances = [CursorAdvance(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
-    await commit_page(sync_run, fetched_page, CursorUpdates(advances))
+    listed = [
+        (scope, [change.key for change in page.changes if change.presence is Presence.PRESENT])
+        for scope, page in pages.items()
+        if sync_run.cursor(CursorKind.RESYNC, scope) is not None
+    ]
+    await commit_page(sync_run, fetched_page, CursorUpdates(advances, listed=listed))
 
 
 async def _restart_scope(sync_run: SyncRun, scope: str) -> None:
