@@ -3,7 +3,7 @@
 The comparison itself is in `flow.mail.audit`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -108,6 +108,20 @@ async def add(
             list(different[:MAX_IDS]),
         ],
     )
+
+
+async def list_written_since(
+    connection: Connection, mailbox: MailboxId, keys: Collection[str], since: datetime
+) -> dict[str, bool]:
+    """Those of these messages that were written since, and whether they are mirrored."""
+    cursor = await connection.execute(
+        """
+        SELECT provider_message_id, deleted_at IS NULL AND left_at IS NULL FROM messages
+        WHERE mailbox_id = %s AND provider_message_id = ANY(%s) AND updated_at >= %s
+        """,
+        [mailbox, list(keys), since],
+    )
+    return dict(await cursor.fetchall())
 
 
 async def record_repair(connection: Connection, mailbox: MailboxId, *, started_at: datetime) -> None:

@@ -167,17 +167,23 @@ async def record_listed(
     scope: str,
     keys: Collection[str],
     *,
-    stored_only: bool = False,
+    only_relevant: bool = False,
 ) -> None:
-    """Record messages that the listing or a single lookup showed."""
+    """Record messages that the listing or a single lookup showed.
+
+    `only_relevant`: only those that are stored, or that a retry may store.
+    """
     if keys:
         await connection.execute(
             """
             INSERT INTO listed_messages (organization_id, mailbox_id, kind, scope, provider_message_id)
             SELECT current_organization(), %(mailbox)b, %(kind)b, %(scope)b, key
             FROM unnest(%(keys)b::text[]) AS key
-            WHERE NOT %(stored_only)b OR EXISTS (
-                SELECT FROM messages WHERE mailbox_id = %(mailbox)b AND provider_message_id = key)
+            WHERE NOT %(only_relevant)b
+                OR EXISTS (SELECT FROM messages WHERE mailbox_id = %(mailbox)b AND provider_message_id = key)
+                OR key IN (
+                    SELECT split_part(subject, E'\\n', 1) FROM failures
+                    WHERE mailbox_id = %(mailbox)b AND resolved_at IS NULL)
             ON CONFLICT DO NOTHING
             """,
             {
@@ -185,7 +191,7 @@ async def record_listed(
                 "kind": kind,
                 "scope": scope,
                 "keys": sorted(keys),
-                "stored_only": stored_only,
+                "only_relevant": only_relevant,
             },
         )
 

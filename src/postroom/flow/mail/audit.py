@@ -93,7 +93,9 @@ class AuditFindings:
     missing: list[str] = field(default_factory=list[str])
     extra: list[str] = field(default_factory=list[str])
     different: list[str] = field(default_factory=list[str])
-    scopes: dict[str, str] = field(default_factory=dict[str, str])  # by key: where missing messages are
+    scopes: dict[str, str] = field(
+        default_factory=dict[str, str]
+    )  # by key: where missing and different messages are
     absent: list[str] = field(default_factory=list[str])  # failures of messages that were not listed
 
     @property
@@ -152,23 +154,28 @@ async def repair(
     await work.block_commits(connection, WorkKind.SYNC, str(mailbox))
     await failures.resolve_by_messages(connection, mailbox, found.absent)
     # A parked message that the provider no longer has is looked up: the 404 settles its failure.
-    parked = await suspect_messages.list_parked(connection, mailbox) - set(found.extra)
-    if not set(found.all_keys) - parked:
+    left_out = await suspect_messages.list_parked(connection, mailbox) - set(found.extra)
+    left_out |= await _find_outdated(connection, mailbox, found)
+    keys = [key for key in found.all_keys if key not in left_out]
+    if not keys:
         return
     error = "An audit found this message missing or different."
-    rows = [
-        Failure("message", key, error, 0, found.scopes.get(key))
-        for key in found.all_keys
-        if key not in parked
-    ]
+    rows = [Failure("message", key, error, 0, found.scopes.get(key)) for key in keys]
     await failures.record(connection, mailbox, rows)
-    await failures.record_unlisted(connection, mailbox, found.extra)
+    await failures.record_unlisted(connection, mailbox, set(found.extra) & set(keys))
     await audits.record_repair(connection, mailbox, started_at=found.started_at)
     entry = NewLedgerEntry("AUDIT_REPAIR_STARTED", "mailbox", str(mailbox), payload=found.counts)
     await ledger.append_entries(connection, organization, [entry])
     await feed.append_event(connection, "mailbox.repair_started", "mailbox", str(mailbox), found.counts)
     await work.restart(connection, [WorkRequest(organization, WorkKind.SYNC, str(mailbox))])
     log.warning("audit.repair_started", mailbox=mailbox, count=len(rows))
+
+
+async def _find_outdated(connection: Connection, mailbox: MailboxId, found: AuditFindings) -> set[str]:
+    """Find messages that a sync settled since the audit started: extra but seen again, different but gone."""
+    judged = {*found.extra, *found.different}
+    written = await audits.list_written_since(connection, mailbox, judged, found.started_at)
+    return {key for key, is_mirrored in written.items() if is_mirrored == (key in found.extra)}
 
 
 async def request_audit(
@@ -225,7 +232,7 @@ class _AuditRun:
             await self._compare(changes, since, mirrored, found)
         await self._find_extra(since, mirrored, found)
         found.missing = await self._without_purged_senders(await self._recheck_missing(mirrored, found))
-        found.different = await self._recheck_different(found)
+        found.different = await self._recheck_different(mirrored, found)
         await self._store_findings(found)
         return found
 
@@ -365,16 +372,17 @@ class _AuditRun:
         for start in range(0, len(found.missing), PAGE):
             looked = await self._look_up(found.missing[start : start + PAGE])
             late = found.started_at - IN_FLIGHT
-            there = {
-                each.key: mirrored.get(each.state.folder) if each.state.folder is not None else ""
+            there = [
+                each
                 for each in looked
                 if each.presence is Presence.PRESENT
                 and (each.state.received_at is None or each.state.received_at < late)
-            }
-            found.scopes |= {key: scope for key, scope in there.items() if scope is not None}
+            ]
+            found.scopes |= _find_scopes(there, mirrored)
+            keys = [each.key for each in there]
             async with self.context.database.transaction(self.mailbox.organization) as connection:
-                stored = await messages.find_by_keys(connection, self.mailbox.id, there)
-            missing += [key for key in there if key not in stored or not stored[key].is_mirrored]
+                stored = await messages.find_by_keys(connection, self.mailbox.id, keys)
+            missing += [key for key in keys if key not in stored or not stored[key].is_mirrored]
         return missing
 
     async def _without_purged_senders(self, missing: list[str]) -> list[str]:
@@ -393,12 +401,13 @@ class _AuditRun:
             out = await purged_people.find_blocked_messages(connection, sent)
         return [key for key in missing if key not in out]
 
-    async def _recheck_different(self, found: AuditFindings) -> list[str]:
+    async def _recheck_different(self, mirrored: Mapping[str, str], found: AuditFindings) -> list[str]:
         """Compare again: the message may have changed between the listing and the comparison."""
         different: list[str] = []
         for start in range(0, len(found.different), PAGE):
             looked = await self._look_up(found.different[start : start + PAGE])
             here = [each for each in looked if each.presence is Presence.PRESENT]
+            found.scopes |= _find_scopes(here, mirrored)
             deep = self.depth is AuditDepth.CONTENTS
             seen = await self._fetch(here) if deep else [_ObservedMessage(each) for each in here]
             different += (await self._find_missing_and_different(seen))[1]
@@ -430,6 +439,12 @@ def _is_mirrored(state: ObservedState, since: datetime | None, mirrored: Mapping
     if since is not None and state.received_at is not None and state.received_at < since:
         return False
     return state.folder is None or state.folder in mirrored
+
+
+def _find_scopes(here: Sequence[MessageChange], mirrored: Mapping[str, str]) -> dict[str, str]:
+    """The scopes of these messages. A repair that cannot read one leaves it to the feed of its scope."""
+    scopes = {each.key: mirrored.get(each.state.folder) if each.state.folder else "" for each in here}
+    return {key: scope for key, scope in scopes.items() if scope is not None}
 
 
 def _is_same_content(ours: AuditedMessage, theirs: StoredContent, parts: Collection[str]) -> bool:

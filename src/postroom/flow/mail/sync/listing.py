@@ -237,7 +237,7 @@ class _Prefetcher:
             [CursorAdvance(kind, scope, page.cursor, len(page.changes), page.estimated_total, done)],
             starts,
             listed=[(scope, fetched_page.shown)] if resync or first else (),
-            only_stored_keys=first,
+            only_relevant_keys=first,
             completed=[(scope, position.cursor.started_at)] if done else (),
         )
 
@@ -273,9 +273,10 @@ class _Prefetcher:
             await live_changes.follow_feed(sync_run, scope)
             position.feed_read = True
             resync = sync_run.cursor(CursorKind.RESYNC, scope)
-            expired = resync is None or resync.completed_at is None
-            position.at_end = expired or scope in sync_run.unreadable
-            return
+            if resync is None or resync.completed_at is None or scope in sync_run.unreadable:
+                position.at_end = True
+                return
+            keys = await self._list_unlisted(scope)
         if not keys:
             await commit_page(sync_run, FetchedPage(), CursorUpdates(deletes=[(CursorKind.RESYNC, scope)]))
             position.at_end = True

@@ -55,7 +55,7 @@ class CursorUpdates:
     listed: Sequence[
         tuple[str, Sequence[str]]
     ] = ()  # by scope: keys that a listing returned, for settling later
-    only_stored_keys: bool = False  # a first listing records only the keys that are stored
+    only_relevant_keys: bool = False  # a first listing records only keys that are stored or have failed
     completed: Sequence[
         tuple[str, datetime]
     ] = ()  # by scope: a listing of it is complete, and when it started
@@ -372,7 +372,7 @@ async def _update_cursors(sync_run: SyncRun, connection: Connection, cursor_upda
         await failures.settle_unlisted(connection, sync_run.id, scope, listed_before=started_at)
     for scope, keys in cursor_updates.listed:
         await cursors.record_listed(
-            connection, sync_run.id, "resync", scope, keys, stored_only=cursor_updates.only_stored_keys
+            connection, sync_run.id, "resync", scope, keys, only_relevant=cursor_updates.only_relevant_keys
         )
     await cursors.delete(connection, sync_run.id, cursor_updates.deletes)
     await cursors.start(connection, sync_run.id, cursor_updates.starts)
