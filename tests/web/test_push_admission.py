@@ -1,8 +1,10 @@
 """N5: pushes that would wait too long get 503 at once; nothing else is affected."""
 
 import asyncio
+import fcntl
 import socket
 import sys
+import termios
 import time
 from contextlib import asynccontextmanager
 
@@ -13,14 +15,16 @@ from postroom.errors import TransientError
 from postroom.flow.mail.push import PushReceiver, ReceivedPush
 from postroom.flow.mail.push_rejections import PushRejections
 from postroom.model import Notification, ProviderName, Secret
+from postroom.web import push_admission
 from postroom.web.connection_limits import ConnectionLimits
 from postroom.web.push_admission import (
     MAX_WAIT_SECONDS,
     MIN_ADMITTED,
-    PAUSE_SECONDS,
     WAITING_SINCE,
     PushAdmission,
+    PushAdmissionProtocol,
     build_protocol,
+    measure_kernel_wait,
 )
 from web.push_server import insert_subscription, list_due_mailboxes, open_push_server
 
@@ -169,7 +173,16 @@ def read_arrival(head):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux knows how long bytes waited in the kernel")
-async def test_a_push_is_waiting_since_the_kernel_received_it(admission, clock):
+async def test_a_push_is_waiting_since_the_kernel_received_it(admission, clock, monkeypatch):
+    rejected = []
+
+    def reject(protocol):
+        rejected.append(protocol)
+        original_reject(protocol)
+
+    original_reject = PushAdmissionProtocol._reject
+    monkeypatch.setattr(PushAdmissionProtocol, "_reject", reject)
+    monkeypatch.setattr(push_admission, "PAUSE_SECONDS", 3600)  # the test ends the pause
     async with connections(admission, 1) as [only]:
         _, head = await ask(only, b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n")
         assert read_arrival(head) == b"none", "other requests have no deadline"
@@ -178,8 +191,20 @@ async def test_a_push_is_waiting_since_the_kernel_received_it(admission, clock):
         assert (await ask(only, PUSH))[0] == 503
         for number in stuck:
             admission.end(number)
-        _, head = await ask(only, PUSH)  # the server does not read it while it pauses the connection
-        assert float(read_arrival(head)) < clock.now - PAUSE_SECONDS / 2
+        asking = asyncio.create_task(ask(only, PUSH))
+        [protocol] = rejected
+        while not count_unread(protocol.transport) or measure_kernel_wait(protocol.transport) < 0.1:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        protocol._read_again()
+        _, head = await asking
+        assert float(read_arrival(head)) <= clock.now - 0.1
+
+
+def count_unread(transport):
+    """The bytes of a connection that the kernel has and the server has not read."""
+    unread = bytearray(4)
+    fcntl.ioctl(transport.get_extra_info("socket").fileno(), termios.FIONREAD, unread)
+    return int.from_bytes(unread, sys.byteorder)
 
 
 async def test_a_push_is_counted_from_its_last_byte_to_its_response(admission):
