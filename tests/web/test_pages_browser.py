@@ -19,7 +19,7 @@ pytestmark = needs_browser
 PAGES = (
     "/", "/health", "/mailboxes", "/messages", "/documents", "/records", "/orders", "/suppliers", "/search",
     "/failures", "/directories", "/subscriptions", "/webhooks", "/ledger", "/api-keys", "/members",
-    "/settings", "/api", "/notices", "/orders/import", "/help",
+    "/organization", "/settings", "/api", "/notices", "/orders/import", "/help",
 )  # fmt: skip
 OUTSIDE = "http://tracker.invalid"
 # What a script says that runs: it is heard from every frame.
@@ -62,6 +62,20 @@ async def browsing(database_url, folder, settings=None, **look):
             await page.context.add_cookies([cookie])
             yield page, asked, complaints
             await browser.close()
+
+
+@pytest.mark.parametrize("width", [390, 820, 1280])
+async def test_the_header_is_one_line_that_leads_to_every_page(width, database_url, tmp_path):
+    async with browsing(database_url, tmp_path, viewport={"width": width, "height": 844}) as (page, _, _):
+        await page.goto("/subscriptions")  # the longest name in the menu
+        header = page.locator("header")
+        assert (await header.bounding_box())["height"] < 64
+        for name, path in (("Documents", "/documents"), ("Webhooks", "/webhooks")):
+            link = header.get_by_role("link", name=name, exact=True)
+            if not await link.is_visible():
+                await header.locator("summary").click()
+            await link.click()
+            await expect(page).to_have_url(re.compile(f"{path}$"))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
