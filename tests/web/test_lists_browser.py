@@ -95,6 +95,29 @@ async def test_trade_clerk_links_three_notes_to_orders(width, scheme, notes, own
     assert await cursor.fetchone() == (3,)
 
 
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_a_list_cuts_no_text_that_has_room(width, notes, owner, database_url, tmp_path):
+    await owner.execute("UPDATE documents SET supplier = 'Zahnrad Werke AG', amount = 1234567.89")
+    await owner.execute("UPDATE arrivals SET file_name = 'Wertpapierabrechnung_76045.pdf'")
+    async with browsing(database_url, tmp_path, viewport={"width": width, "height": 800}) as (page, _, _):
+        await page.goto("/documents")
+        cut = """
+            elements => elements.filter(each => each.scrollWidth > each.clientWidth + 1)
+                .map(each => each.textContent)
+        """
+        assert await page.locator(".list tbody :is(th, td), .list tbody th .cut").evaluate_all(cut) == []
+        assert await page.locator(".list tbody .plain-text .cut").evaluate_all(cut) == []
+
+
+async def test_the_title_of_a_list_counts_rows_that_arrive(notes, owner, database_url, tmp_path):
+    async with browsing(database_url, tmp_path) as (page, _, _):
+        await page.goto("/documents")
+        await expect(page).to_have_title(re.compile(r"Documents \(\d+\)"))
+        await owner.execute("UPDATE documents SET state = 'skipped'")
+        await page.evaluate("changed()")
+        await expect(page).to_have_title(re.compile(r"Documents \(0\)"))
+
+
 async def test_clerk_filters_selects_rejects_and_saves_a_view(notes, database_url, tmp_path):
     async with browsing(database_url, tmp_path) as (page, _, complaints):
         await page.goto("/documents")

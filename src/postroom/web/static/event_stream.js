@@ -14,6 +14,7 @@ async function refresh() {
     const old = document.getElementById(part.id);
     if (old && old.innerHTML !== part.innerHTML) place(part, old);
   }
+  document.title = fresh.title;
   repeat();
   // Lists with the newest item last: append new items.
   for (const item of fresh.querySelectorAll("[data-append] > [id]")) {
