@@ -62,11 +62,13 @@ SUPPLIERS: Final = ListDefinition(
         ListColumn(
             "name",
             "Supplier",
-            "coalesce(newest.name, 'Unnamed supplier, ' || unnamed.identifier, 'Unnamed supplier')",
+            "coalesce(newest.name, CASE WHEN suppliers.kind = 'contract-note' THEN 'Unnamed broker'"
+            " ELSE 'Unnamed supplier' END)",
             placement="heading",
         ),
+        ListColumn("identifier", "Identifier", "unnamed.identifier", placement="below"),
         ListColumn("vat_id", "VAT ID", "known.vat_id", "code"),
-        ListColumn("kind", "Documents", "suppliers.kind", "kind"),
+        ListColumn("kind", "Kind", "suppliers.kind", "kind"),
         ListColumn("records", "Records", "suppliers.records", "number"),
         ListColumn("newest_on", "Newest document", "spent.newest_on", "day"),
         ListColumn("amounts", "Last 12 months", "spent.amounts", "amounts"),
@@ -74,7 +76,7 @@ SUPPLIERS: Final = ListDefinition(
     ),
     filters=(
         ListFilter("q", "Search", "suppliers.name ILIKE '%%' || %(q)s || '%%'", "search"),
-        ListFilter("kind", "Documents", "suppliers.kind = %(kind)s"),
+        ListFilter("kind", "Kind", "suppliers.kind = %(kind)s"),
     ),
     tabs="",
     tab_condition="",
