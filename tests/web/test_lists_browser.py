@@ -118,6 +118,14 @@ async def test_the_title_of_a_list_counts_rows_that_arrive(notes, owner, databas
         await expect(page).to_have_title(re.compile(r"Documents \(0\)"))
 
 
+async def test_the_title_of_the_overview_counts_what_needs_attention(notes, owner, database_url, tmp_path):
+    async with browsing(database_url, tmp_path) as (page, _, _):
+        await page.goto("/")
+        await expect(page).to_have_title("(1) Overview · Postroom")
+        await owner.execute("UPDATE documents SET state = 'skipped'")
+        await expect(page).to_have_title("Overview · Postroom")
+
+
 async def test_clerk_filters_selects_rejects_and_saves_a_view(notes, database_url, tmp_path):
     async with browsing(database_url, tmp_path) as (page, _, complaints):
         await page.goto("/documents")

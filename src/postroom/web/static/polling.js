@@ -12,6 +12,7 @@ async function refresh() {
     const old = document.getElementById(part.id);
     if (old && old.innerHTML !== part.innerHTML && !old.querySelector(".chosen")) old.replaceChildren(...part.childNodes);
   }
+  document.title = fresh.querySelector("[data-title]")?.dataset.title ?? document.title;
 }
 
 async function keepFresh() {
