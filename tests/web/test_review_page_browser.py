@@ -256,6 +256,35 @@ async def test_viewer_finds_words_and_offers_them_for_the_focused_field(
         assert complaints == []
 
 
+async def test_values_are_accepted_as_people_write_them_unless_ambiguous(
+    queue, owner, database_url, tmp_path
+):
+    [document] = await queue(1)
+    async with browsing(database_url, tmp_path, **DESKTOP) as (page, _, complaints):
+        await page.goto(f"/documents/{document}")
+        gross = page.locator("#field-gross")
+        for ambiguous in ("1,190", "1,190,00"):
+            await gross.fill(ambiguous)
+            await expect(page.locator("#findings-gross")).to_contain_text(f"not {ambiguous}")
+        for typed, stored in (("1.190,5", "1190.5"), ("1'190.50", "1190.50"), ("1 190,50", "1190.50")):
+            await gross.fill(typed)
+            await expect(page.locator("#findings-net .warn")).to_contain_text(f"gross is {stored}")
+            await gross.blur()
+            await expect(gross).to_have_value(stored)
+        await page.locator("#field-issued_on").fill("4.2.2026")
+        await page.locator("#field-iban").fill("de02 1203 0000 0000 2020 51")
+        await gross.fill("119,00")
+        await expect(page.locator("#summary")).to_have_text("Checks passed")
+        await page.keyboard.press("Control+Enter")
+        await page.wait_for_url("**/documents?state=needs_review")
+        assert complaints == []
+    cursor = await owner.execute("SELECT fields FROM records")
+    [fields] = await cursor.fetchone()
+    assert fields["gross"] == "119.00"
+    assert fields["issued_on"] == "2026-02-04"
+    assert fields["iban"] == "DE02120300000000202051"
+
+
 async def test_checks_follow_the_correction_of_a_confirmed_record(queue, database_url, tmp_path):
     [document] = await queue(1)
     async with browsing(database_url, tmp_path, **DESKTOP) as (page, _, complaints):

@@ -1,4 +1,6 @@
 // Checks the values while a person types: the server answers with the findings as it would show them.
+import { tidy } from "./values.js";
+
 const PAUSE = 350; // milliseconds without a key
 
 export function followTyping(root, form) {
@@ -10,6 +12,7 @@ export function followTyping(root, form) {
     asked?.abort();
     asked = new AbortController();
     const body = new URLSearchParams(new FormData(form));
+    for (const input of form.querySelectorAll("[data-shape]")) body.set(input.name, tidy(input.value, input.dataset.shape));
     body.delete("override");
     const response = await fetch(address, { method: "POST", body, signal: asked.signal });
     if (response.ok) place(new DOMParser().parseFromString(await response.text(), "text/html"));
@@ -20,8 +23,14 @@ export function followTyping(root, form) {
     waiting = setTimeout(() => check().catch((error) => { if (error.name !== "AbortError") throw error; }), PAUSE);
   }
 
+  form.addEventListener("change", ({ target }) => tidyInput(target));
+  form.addEventListener("submit", () => form.querySelectorAll("[data-shape]").forEach(tidyInput));
   form.addEventListener("input", (event) => { if (event.target.type !== "checkbox") soon(); });
   form.addEventListener("click", (event) => { if (event.target.matches("[data-remove]")) soon(); });
+}
+
+function tidyInput(input) {
+  if (input.dataset.shape) input.value = tidy(input.value, input.dataset.shape);
 }
 
 // A part that did not change stays, and with it what the visitor ticked or opened.

@@ -2,13 +2,26 @@
 const MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const GERMAN = { mär: 2, mai: 4, okt: 9, dez: 11 };
 
+const NUMBERS = ["amount", "price", "quantity"];
+
 export function toValue(text, shape) {
   const trimmed = text.trim();
-  if (["amount", "price", "quantity"].includes(shape)) return toNumber(trimmed);
+  if (NUMBERS.includes(shape)) return toNumber(trimmed);
   if (shape === "date") return toDate(trimmed);
   if (["iban", "vat_id", "isin"].includes(shape)) return trimmed.replace(/[\s.-]/g, "").toUpperCase();
   return trimmed.replace(/[,;:]$/, "");
 }
+
+// What a person typed, as the field expects it. What can mean two things stays: 1,234 and 02/03/2026.
+export function tidy(text, shape) {
+  const trimmed = text.trim();
+  if (NUMBERS.includes(shape)) return CLEAR_NUMBER.test(trimmed) ? toNumber(trimmed) : text;
+  if (shape === "date") return /^\d{1,2}\.\s?\d{1,2}\.\s?(\d{4}|\d{2})$/.test(trimmed) ? toDate(trimmed) : text;
+  return ["iban", "vat_id", "isin"].includes(shape) ? toValue(text, shape) : text;
+}
+
+// Groups of three digits and one or two decimals: 12,34, 1.234,50, 1'234.50, 1 234,50.
+const CLEAR_NUMBER = /^-?(\d+,\d{1,2}|\d{1,3}([.,'’\s])\d{3}(\2\d{3})*(?!\2)[.,]\d{1,2})$/;
 
 // The last point or comma is the decimal separator, unless exactly three digits follow it or it repeats.
 function toNumber(text) {
