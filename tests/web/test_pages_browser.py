@@ -64,7 +64,7 @@ async def browsing(database_url, folder, settings=None, **look):
             await browser.close()
 
 
-@pytest.mark.parametrize("width", [390, 820, 1280])
+@pytest.mark.parametrize("width", [390, 1024, 1280])
 async def test_the_header_is_one_line_that_leads_to_every_page(width, database_url, tmp_path):
     async with browsing(database_url, tmp_path, viewport={"width": width, "height": 844}) as (page, _, _):
         await page.goto("/subscriptions")  # the longest name in the menu
