@@ -80,6 +80,8 @@ async def test_trade_clerk_links_three_notes_to_orders(width, scheme, notes, own
             best = page.locator("article").first
             await expect(best.get_by_role("row", name=re.compile("Quantity"))).to_contain_text("150")
             await expect(best.get_by_role("row", name=re.compile("ISIN"))).to_contain_text("Yes")
+            comparison = best.locator(".scroll")  # each column is in view, also the one that says Yes or No
+            assert await comparison.evaluate("each => each.scrollWidth <= each.clientWidth")
             await best.get_by_role("button", name="Link to this record").click()
             await expect(page.get_by_role("heading", name="Matched record")).to_be_visible()
         await page.goto("/records?kind=contract-note&order=linked")
