@@ -13,7 +13,7 @@ from example_counts import examples
 from mailsim import samples
 from mailsim.samples import MessageSpec, message_kinds
 from mime.hostile_messages import HTML, SLOW
-from postroom.mime import parse, parse_header_pairs, tnef
+from postroom.mime import parse, parse_header_pairs, part_tree, tnef
 from postroom.mime.addresses import MAX_ADDRESSES
 from postroom.mime.part_tree import MAX_DEPTH, MAX_HEAD_BYTES, MAX_PARTS
 
@@ -165,6 +165,28 @@ def test_a_large_attachment_is_decoded_in_pieces():
 def test_malformed_base64_is_decoded_as_far_as_possible(body, content):
     raw = b"Content-Type: application/pdf; name=a.pdf\nContent-Transfer-Encoding: base64\n\n" + body
     assert parse(raw).attachments[0].content == content
+
+
+def encode_multiparts(levels, inner):
+    """Multiparts in each other, each encoded as a whole: decoding one reveals the next."""
+    for level in range(levels):
+        body = (
+            (b"--b%d\n%b\n--b%d--\n" % (level, inner, level)).replace(b"=", b"=3D").replace(b"--b", b"-=2Db")
+        )
+        inner = b"Content-Type: multipart/mixed; boundary=b%d\n" % level
+        inner += b"Content-Transfer-Encoding: quoted-printable\n\n" + body
+    return inner
+
+
+def test_encoded_multiparts_in_each_other_are_decoded_up_to_a_limit(monkeypatch):
+    raw = encode_multiparts(5, b"Content-Type: text/plain\n\n" + b"x" * 10_000)
+    assert parse(raw).body_plain == "x" * 10_000
+    monkeypatch.setattr(part_tree, "MAX_DECODED_BYTES", 35_000)
+    message = parse(raw)
+    assert message.defects == ("boundary",)
+    assert "boundary=3Db0" not in message.body_plain
+    assert "boundary=b0" in message.body_plain
+    assert "x" * 10_000 in message.body_plain
 
 
 def test_a_multipart_without_boundary_lines_becomes_text():

@@ -16,6 +16,8 @@ from postroom.mime.headers import parse_header_lines
 MAX_DEPTH = 40
 MAX_PARTS = 10_000
 MAX_HEAD_BYTES = 1_000_000  # of the header lines of one part; providers accept less
+# Of a message's encoded multiparts in all: each is kept decoded, and they may be nested.
+MAX_DECODED_BYTES = 100_000_000
 _MAX_BOUNDARY_PADDING = 200  # bytes behind a boundary on its line
 _MEDIA_TYPE = re.compile(r"[!-.0-~]+/[!-.0-~]+")
 _EMPTY_LINE = re.compile(rb"\n\r?\n")
@@ -29,6 +31,7 @@ class ParseFindings:
     """What was found so far in one message. Defects are our own words, never text of the message."""
 
     parts: int = 0
+    decoded_bytes: int = 0  # of encoded multiparts
     defects: list[str] = field(default_factory=list[str])
 
     def note(self, defect: str) -> None:
@@ -127,8 +130,10 @@ def _parse_children(
         return ()
     room = MAX_PARTS - findings.parts
     spans = list(_split_parts(raw, span, boundary, room))
-    if not spans and encoding in {"base64", "quoted-printable"}:
+    encoded = span[1] - span[0] if encoding in {"base64", "quoted-printable"} else 0
+    if not spans and encoded and findings.decoded_bytes + encoded <= MAX_DECODED_BYTES:
         # Forbidden, but it occurs: the whole multipart is encoded.
+        findings.decoded_bytes += encoded
         raw = transfer_encoding.decode(memoryview(raw)[span[0] : span[1]], encoding)
         spans = list(_split_parts(raw, (0, len(raw)), boundary, room))
     if not spans:
