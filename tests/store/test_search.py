@@ -64,6 +64,14 @@ async def test_marks_inside_a_message_cannot_forge_a_headline(owner, organizatio
     assert one.headline == (("fake ", False), ("invoice", True))
 
 
+@pytest.mark.parametrize("words", ["-" * 40 + " invoice", "- " * 40 + "invoice", "-!" * 40 + " invoice"])
+async def test_a_minus_without_a_word_behind_it_is_ignored(owner, organization, make_mailbox, found, words):
+    id_ = await message(owner, organization, await make_mailbox(organization), subject="invoice")
+    assert [each.id for each in await found(words)] == [id_]
+    assert [each.id for each in await found(f"{words} -größe")] == [id_]
+    assert await found("größe -é --invoice") == await found("--invoice größe") == []
+
+
 @pytest.mark.parametrize(
     "words, has", [("invoice", True), ("", False), ("!!! ---", False), ("-draft", False), ('"a b"', True)]
 )

@@ -89,7 +89,7 @@ _MESSAGES = """
     )
     SELECT shown.id, mailbox_id, thread_id, subject, from_name, from_address, received_at, has_attachments,
         rank, ts_headline('simple',
-            translate(left(coalesce(nullif(body_plain, ''), snippet, ''), 20000), %(marks)s, ''),
+            translate(searchable_text(coalesce(nullif(body_plain, ''), snippet), 20000), %(marks)s, ''),
             parsed.query, %(options)s)
     FROM shown JOIN message_contents ON message_id = shown.id CROSS JOIN parsed
     ORDER BY rank DESC, received_at DESC NULLS LAST, shown.id DESC
@@ -125,7 +125,7 @@ _DOCUMENTS = """
         ORDER BY rank DESC, documents.created_at DESC, documents.id LIMIT %(limit)s OFFSET %(offset)s
     )
     SELECT shown.id, pipeline, kind, state, file_name, sender, created_at, rank,
-        ts_headline('simple', translate(left(coalesce(text, ''), 20000), %(marks)s, ''), parsed.query,
+        ts_headline('simple', translate(searchable_text(text, 20000), %(marks)s, ''), parsed.query,
             %(options)s)
     FROM shown CROSS JOIN parsed
     LEFT JOIN LATERAL (
@@ -148,7 +148,7 @@ async def _find_newest(
 
 async def has_words(connection: Connection, words: str) -> bool:
     """Whether the query has a positive term. Punctuation and excluded words alone match nothing."""
-    cursor = await connection.execute("SELECT querytree(websearch_to_tsquery('simple', %s))", [words])
+    cursor = await connection.execute("SELECT querytree(prefix_query(%s))", [words])
     row = await cursor.fetchone()
     return row is not None and row[0] not in {"", "T"}
 
