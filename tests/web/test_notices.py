@@ -100,7 +100,21 @@ async def test_destination_is_added_tested_changed_and_removed(visitor, owner, s
         "SELECT event_type FROM ledger WHERE entity_type = 'notice_destination' ORDER BY id"
     )
     events = [row[0].removeprefix("NOTICE_DESTINATION_") for row in await cursor.fetchall()]
-    assert events == ["ADDED", "CHANGED", "REMOVED"]
+    assert events == ["ADDED", "TESTED", "CHANGED", "TESTED", "REMOVED"]
+
+
+async def test_test_notices_are_limited_per_organization(visitor, owner, smtp, monkeypatch):
+    monkeypatch.setattr("postroom.flow.outbound.send_notices.MAX_TESTS", 2)
+    for address in ("a@example.com", "b@example.com"):
+        await visitor.post("/notices/add", data=form(addresses=address))
+    cursor = await owner.execute("SELECT id FROM notice_destinations ORDER BY addresses")
+    first, second = [row[0] for row in await cursor.fetchall()]
+    for _ in range(2):
+        assert (await visitor.post(f"/notices/{first}/test")).status_code == 200
+    refused = await visitor.post(f"/notices/{second}/test")
+    assert (refused.status_code, "2 tests in the last hour" in refused.text) == (400, True)
+    assert len(smtp.accepted) == 2
+    assert "Failing" not in (await visitor.get("/notices")).text, "the destination is not to blame"
 
 
 async def test_suggested_time_zones_are_accepted(visitor, owner):

@@ -118,7 +118,8 @@ async def change(context: NoticePagesContext, request: Request) -> Response:
 
 async def send_test(context: NoticePagesContext, request: Request) -> Response:
     found = await _get_destination(context, request)
-    sent = await send_notices.send_test(context.notices, get_visitor(request).organization, found)
+    visitor = get_visitor(request)
+    sent = await send_notices.send_test(context.notices, visitor.organization, found, actor=visitor.actor)
     message = f"Test notice to {found.name}: " + (
         f"not sent, {sent.error}." if not sent.sent else f"sent, but {sent.error}." if sent.error else "sent."
     )

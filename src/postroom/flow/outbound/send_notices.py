@@ -11,8 +11,9 @@ own, so a failing one delays no other.
 """
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import UUID, uuid4, uuid5
 
@@ -25,8 +26,9 @@ from postroom.logs import Log
 from postroom.model import OrganizationId, Secret, StepResult
 from postroom.notice_types import NoticeMail, NoticeMedium, NoticeResult
 from postroom.ports import PostResult, SealedSecret
-from postroom.store import notice_conditions, notices, work
+from postroom.store import ledger, notice_conditions, notices, work
 from postroom.store.database import Database
+from postroom.store.ledger import NewLedgerEntry
 from postroom.store.notice_conditions import NoticeCondition
 from postroom.store.notices import NoticeDestination
 from postroom.store.work import FinishedWork, Lease
@@ -36,8 +38,28 @@ CHECK_SECONDS: Final = 300.0
 FIRST_WAIT_SECONDS: Final = 60.0
 MAX_CLAIMS: Final = 2
 NO_MAIL_SERVER: Final = "no mail server is configured: set POSTROOM_SMTP_URL and POSTROOM_SMTP_FROM"
+# Of one organization: the recipients of email need not have agreed.
+MAX_TESTS: Final = 10
+TEST_SECONDS: Final = 3600.0
 
 log = Log()
+
+
+@dataclass
+class NoticeTests:
+    """The recent test notices of each organization, in this process."""
+
+    clock: Callable[[], float] = time.monotonic
+    _sent: dict[OrganizationId, list[float]] = field(default_factory=dict[OrganizationId, list[float]])
+
+    def begin(self, organization: OrganizationId) -> bool:
+        """Count a test; False if there were too many."""
+        now = self.clock()
+        recent = [at for at in self._sent.get(organization, ()) if at > now - TEST_SECONDS]
+        if len(recent) >= MAX_TESTS:
+            return False
+        self._sent[organization] = [*recent, now]
+        return True
 
 
 @dataclass(frozen=True)
@@ -50,6 +72,7 @@ class NoticeContext:
     send_mail: Callable[[NoticeMail], Awaitable[NoticeResult]] | None  # None: no mail server is configured
     url: str
     allows_http: bool = False  # POSTROOM_WEBHOOK_NETWORKS allows plain http
+    tests: NoticeTests = field(default_factory=NoticeTests)
 
 
 async def run(context: NoticeContext, lease: Lease) -> StepResult | None:
@@ -86,9 +109,16 @@ async def run(context: NoticeContext, lease: Lease) -> StepResult | None:
 
 
 async def send_test(
-    context: NoticeContext, organization: OrganizationId, destination: NoticeDestination
+    context: NoticeContext,
+    organization: OrganizationId,
+    destination: NoticeDestination,
+    *,
+    actor: str | None = None,
 ) -> NoticeResult:
     """Send a test notice now, even in quiet hours, and record its result."""
+    if not context.tests.begin(organization):
+        reason = f"there were {MAX_TESTS} tests in the last hour. Try again later"
+        return NoticeResult(sent=False, error=reason)
     async with context.database.transaction(organization) as connection:
         url = await notices.get_url(connection, destination.id)
     content = notice_bodies.build_test_content(context.url)
@@ -101,6 +131,11 @@ async def send_test(
             error=result.error,
             retry_seconds=backoff_seconds(destination.attempts, FIRST_WAIT_SECONDS),
         )
+        payload = {"medium": destination.medium.value}
+        entry = NewLedgerEntry(
+            "NOTICE_DESTINATION_TESTED", "notice_destination", str(destination.id), actor, payload
+        )
+        await ledger.append_entries(connection, organization, [entry])
     return result
 
 

@@ -90,7 +90,10 @@ async def test_notice_destination(
 ) -> NoticeTestResult:
     """Send a test notice now, even in quiet hours."""
     found = await _get_destination(call)
-    result = await send_notices.send_test(call.context.notices, call.caller.organization, found)
+    caller = call.caller
+    result = await send_notices.send_test(
+        call.context.notices, caller.organization, found, actor=caller.actor
+    )
     return NoticeTestResult(result.sent, result.error)
 
 
