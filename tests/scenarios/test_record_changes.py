@@ -334,6 +334,19 @@ async def test_an_order_that_is_imported_later_finds_its_record(document_room, d
     assert "ldeburna" in (await document_room.by_id(one.id)).archive_path
 
 
+@pytest.mark.parametrize("limit, most, linked", [("MAX_CANDIDATES", 1, 0), ("MAX_PAIRS", 2, 1)])
+async def test_comparisons_of_waiting_records_with_orders_are_limited(
+    document_room, monkeypatch, limit, most, linked
+):
+    monkeypatch.setattr(f"postroom.store.orders.{limit}", most)
+    documents = await read_notes(document_room, note(NUMBER), note(account="99887766"))
+    accounts = "11223344", "99887766"
+    placed = [OrderRequest(each, "ldeburna", {**FITTING, "account": each}) for each in accounts]
+    await import_orders(document_room, "contract-note", *placed)
+    found = [await get_record(document_room, each.record_id) for each in documents]
+    assert sum(record.order_id is not None for record in found) == linked
+
+
 async def test_of_two_people_who_change_a_record_at_once_one_gets_a_conflict(document_room, do):
     [document] = await document_room.read(bill("R-1", "119.00"))
     async with document_room.transaction() as connection:

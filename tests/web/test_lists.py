@@ -303,6 +303,35 @@ async def test_page_imports_orders_and_names_invalid_lines(visitor, api, delimit
     assert (await visitor.post("/orders/import", data={**form, "kind": "bond"})).status_code == 400
 
 
+async def test_long_list_of_orders_is_rejected_before_all_of_it_is_parsed(visitor, api, monkeypatch):
+    monkeypatch.setattr("postroom.web.orders.MAX_IMPORT_ORDERS", 2)
+    lines = ["reference", "O-1", "O-2", "O-3", '"']
+    form = {"kind": "invoice", "orders": "\n".join(lines)}
+    refused = await visitor.post("/orders/import", data=form)
+    assert (refused.status_code, "more than 2 orders" in refused.text) == (400, True)
+    form["orders"] = "\n".join(lines[:3])
+    assert (await visitor.post("/orders/import", data=form)).status_code == 303
+
+
+async def test_number_of_open_orders_of_a_kind_is_limited(api, monkeypatch):
+    monkeypatch.setattr("postroom.flow.documents.orders.MAX_OPEN_ORDERS", 2)
+
+    async def add(*references, kind="invoice", **fields):
+        orders = [{"reference": each, "fields": fields} for each in references]
+        return await api.post("/orders", json={"kind": kind, "orders": orders})
+
+    assert (await add("O-1", "O-2")).status_code == 200
+    refused = await add("O-3")
+    assert (refused.status_code, "at most 2 open orders" in refused.text) == (409, True)
+    assert (await add("O-1", currency="EUR")).json()["changed"] == 1
+    assert (await add("T-1", kind="contract-note")).json()["new"] == 1
+    listed = (await api.get("/orders")).json()["data"]
+    assert {each["reference"] for each in listed} == {"O-1", "O-2", "T-1"}
+    [second] = [each for each in listed if each["reference"] == "O-2"]
+    assert (await api.post(f"/orders/{second['id']}/close")).status_code == 200
+    assert (await add("O-3")).json()["new"] == 1
+
+
 async def test_trades_have_columns_of_their_own(visitor, owner, organization):
     await owner.execute(
         """

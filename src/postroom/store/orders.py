@@ -6,12 +6,16 @@ open → matched (a record names the order) or closed. An order whose record is 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 from psycopg.rows import class_row
 
 from postroom.store.database import Connection
+
+# Of one record that waits for an order, and of all.
+MAX_CANDIDATES: Final = 1_000
+MAX_PAIRS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,28 @@ async def list_orders(connection: Connection, ids: Sequence[UUID]) -> list[Order
         return await cursor.fetchall()
 
 
+async def count_open(connection: Connection, kind: str) -> int:
+    cursor = await connection.execute(
+        "SELECT count(*) FROM orders WHERE kind = %s AND state = 'open'", [kind]
+    )
+    row = await cursor.fetchone()
+    return row[0] if row else 0
+
+
+async def list_offered(connection: Connection, kind: str, own: UUID | None) -> list[Order]:
+    """Open orders, and the own one of a record in whatever state, newest first."""
+    async with connection.cursor(row_factory=class_row(Order)) as cursor:
+        await cursor.execute(
+            """
+            SELECT id, kind, reference, username, fields, state,
+                (SELECT records.id FROM records WHERE order_id = orders.id LIMIT 1) AS record_id
+            FROM orders WHERE kind = %s AND (state = 'open' OR id = %s) ORDER BY created_at DESC, reference
+            """,
+            [kind, own],
+        )
+        return await cursor.fetchall()
+
+
 async def list_by_kind(connection: Connection, kind: str) -> list[Order]:
     """All orders for which documents of this kind are expected, newest first."""
     async with connection.cursor(row_factory=class_row(Order)) as cursor:
@@ -131,6 +157,7 @@ async def list_waiting_records(
     """Confirmed records without an order, and the open orders that agree with one of these fields.
 
     With `order`, only that one. Compares letters and digits only; the caller compares the other fields.
+    A record with more than `MAX_CANDIDATES` such orders is left out, and records beyond `MAX_PAIRS` wait.
     """
     cursor = await connection.execute(
         """
@@ -139,14 +166,25 @@ async def list_waiting_records(
             FROM orders CROSS JOIN LATERAL jsonb_each_text(fields) AS field (name, value)
             WHERE kind = %(kind)s AND state = 'open' AND name = ANY(%(names)s)
                 AND (%(order)s::uuid IS NULL OR orders.id = %(order)s)
+        ), waiting AS (
+            SELECT records.id, min(confirmed_at) AS confirmed_at, array_agg(DISTINCT wanted.id) AS orders
+            FROM records CROSS JOIN unnest(%(names)s::text[]) AS known (name)
+            JOIN wanted ON wanted.name = known.name
+                AND wanted.value = regexp_replace(lower(fields->>known.name), '[^[:alnum:]]', '', 'g')
+            WHERE kind = %(kind)s AND order_id IS NULL AND state = 'confirmed' AND wanted.value <> ''
+            GROUP BY records.id HAVING count(DISTINCT wanted.id) <= %(candidates)s
         )
-        SELECT records.id, array_agg(DISTINCT wanted.id)
-        FROM records CROSS JOIN unnest(%(names)s::text[]) AS known (name)
-        JOIN wanted ON wanted.name = known.name
-            AND wanted.value = regexp_replace(lower(fields->>known.name), '[^[:alnum:]]', '', 'g')
-        WHERE kind = %(kind)s AND order_id IS NULL AND state = 'confirmed' AND wanted.value <> ''
-        GROUP BY records.id ORDER BY min(confirmed_at), records.id
+        SELECT id, orders FROM (
+            SELECT *, sum(cardinality(orders)) OVER (ORDER BY confirmed_at, id) AS pairs FROM waiting
+        ) AS counted
+        WHERE pairs <= %(pairs)s ORDER BY confirmed_at, id
         """,
-        {"kind": kind, "names": list(names), "order": order},
+        {
+            "kind": kind,
+            "names": list(names),
+            "order": order,
+            "candidates": MAX_CANDIDATES,
+            "pairs": MAX_PAIRS,
+        },
     )
     return await cursor.fetchall()

@@ -36,6 +36,7 @@ from postroom.web.sessions import get_visitor, member_route
 
 ACTIONS: Final = frozenset({"link", "unlink", "close"})
 MAX_IMPORT_BYTES: Final = 2**20
+MAX_IMPORT_ORDERS: Final = 5000  # as in the API
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +114,7 @@ async def import_orders(context: DocumentPagesContext, request: Request) -> Resp
         raise HTTPException(400)
     try:
         identity, text = routing.identities[kind], form.get("orders", "").lstrip("\ufeff")
-        parsed = order_files.parse_orders(text, kind, identity, source="The list")
+        parsed = order_files.parse_orders(text, kind, identity, source="The list", most=MAX_IMPORT_ORDERS)
         async with context.site.database.transaction(visitor.organization) as connection:
             await flow.import_orders(
                 connection, routing, visitor.organization, kind, parsed, actor=visitor.actor

@@ -3,6 +3,7 @@
 The changes themselves are in `flow.documents.record_changes`.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -79,12 +80,8 @@ async def load_choices(
         return ReviewChoices((), None, may_replace=False)
     record = await records.get(connection, document.record_id) if document.record_id else None
     own = await orders.get(connection, record.order_id) if record and record.order_id else None
-    open_orders = [
-        order
-        for order in await orders.list_by_kind(connection, extraction.kind)
-        if order.state == "open" or (own and order.id == own.id)
-    ]
-    fitting = order_links.list_fitting(values, open_orders, identity.shapes)
+    listed = await orders.list_offered(connection, extraction.kind, own.id if own else None)
+    fitting = await asyncio.to_thread(order_links.list_fitting, values, listed, identity.shapes)
     offered = fitting + ([own] if own and own not in fitting else [])
     return ReviewChoices(
         sorted(offered, key=lambda order: order.reference),

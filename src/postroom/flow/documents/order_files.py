@@ -4,6 +4,7 @@ import csv
 from collections import Counter
 from collections.abc import Mapping
 from io import StringIO
+from itertools import islice
 
 from postroom.errors import PermanentError
 from postroom.flow.documents.orders import OrderRequest, find_fault
@@ -12,18 +13,23 @@ from postroom.flow.documents.route import RecordIdentity
 _OWN_COLUMNS = frozenset({"reference", "username"})
 
 
-def parse_orders(text: str, kind: str, identity: RecordIdentity, *, source: str) -> list[OrderRequest]:
-    """Parse and validate all orders. The error names the source and its first invalid line."""
+def parse_orders(
+    text: str, kind: str, identity: RecordIdentity, *, source: str, most: int | None = None
+) -> list[OrderRequest]:
+    """Parse and validate at most `most` orders. The error names the source and its first invalid line."""
     header = text.partition("\n")[0]
     delimiter = next((mark for mark in "\t,;" if mark in header), ",")
     try:
         reader = csv.DictReader(StringIO(text, newline=""), delimiter=delimiter)
-        rows = [(reader.reader.line_num, row) for row in reader]  # its own count omits blank lines
+        read = islice(reader, None if most is None else most + 1)
+        rows = [(reader.reader.line_num, row) for row in read]  # its own count omits blank lines
         columns = list(reader.fieldnames or ())
     except csv.Error as error:
         raise PermanentError(
             f"{source} cannot be parsed as CSV ({error}). Save it as CSV again and retry."
         ) from error
+    if most is not None and len(rows) > most:
+        raise PermanentError(f"{source} has more than {most:,} orders. Import them in parts.")
     if duplicates := sorted(name for name, count in Counter(columns).items() if count > 1):
         raise PermanentError(f"{source} has the column {duplicates[0]} twice. Remove one.")
     unknown = set(columns) - set(identity.shapes) - _OWN_COLUMNS

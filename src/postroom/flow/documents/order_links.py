@@ -1,5 +1,6 @@
 """Link records and orders: the order that a person chooses, and orders that arrive after their document."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
@@ -72,7 +73,7 @@ async def link_waiting_records(
         candidates = [open_orders[order] for order in order_ids if order in open_orders]
         if record is None or not candidates:
             continue
-        match = choose_order(record.fields, candidates, identity.shapes, None)
+        match = await asyncio.to_thread(choose_order, record.fields, candidates, identity.shapes, None)
         order = next((each for each in candidates if each.reference == match.reference), None)
         if order is None:
             continue

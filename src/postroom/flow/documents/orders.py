@@ -6,6 +6,7 @@ records of documents that came before their order.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 from uuid import UUID
 
 from postroom.documents.fields import field_validation, table_validation
@@ -16,6 +17,9 @@ from postroom.model import OrganizationId
 from postroom.store import ledger, orders, records
 from postroom.store.connection import Connection
 from postroom.store.ledger import NewLedgerEntry
+
+# Of one kind. Each document of it is compared with all of them.
+MAX_OPEN_ORDERS: Final = 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,11 @@ async def import_orders(
     given = [(order.reference, order.username, order.fields) for order in requests]
     await records.lock(connection)
     new, changed = await orders.import_orders(connection, kind, given)
+    if new and await orders.count_open(connection, kind) > MAX_OPEN_ORDERS:
+        raise PermanentError(
+            f"There can be at most {MAX_OPEN_ORDERS:,} open orders of a kind."
+            " Close those for which no document is expected."
+        )
     if new or changed:
         payload = {"new": new, "changed": changed}
         await ledger.append_entries(

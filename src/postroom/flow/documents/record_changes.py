@@ -5,6 +5,7 @@ caller's transaction. One change of an organization's records runs at a time; a 
 version gets an error, and nothing of their change is stored.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from hashlib import sha256
@@ -338,7 +339,7 @@ async def _choose_order(
         return own
     available = await orders.list_open_orders(connection, record.kind) + ([own] if own else [])
     shapes = context.routing.identities[record.kind].shapes
-    match = order_links.choose_order(values, available, shapes, chosen)
+    match = await asyncio.to_thread(order_links.choose_order, values, available, shapes, chosen)
     return next((order for order in available if order.reference == match.reference), None)
 
 

@@ -4,6 +4,7 @@ Runs in the caller's transaction. `value_checks` validates the corrections, `rou
 makes the record, `record_changes` changes it later.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
@@ -91,7 +92,7 @@ async def _confirm_new(
     if known.resembles and known.resembles.state is RecordState.REOPENED:
         raise PermanentError(f"Record {known.resembles.name} is under review. Decide that review first.")
     open_orders = await orders.list_open_orders(connection, extracted.kind)
-    match = order_links.choose_order(extracted.values, open_orders, shapes, order)
+    match = await asyncio.to_thread(order_links.choose_order, extracted.values, open_orders, shapes, order)
     return await route.confirm_record(
         connection, context.routing, pipeline, case, extracted, known, open_orders, match
     )

@@ -5,6 +5,7 @@ record. Everything runs in the caller's transaction. Every state change is recor
 ledger.
 """
 
+import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
@@ -290,7 +291,7 @@ async def route_document(
     open_orders = await orders.list_open_orders(connection, extraction.kind)
     identity = context.identities[extraction.kind]
     expected = [ExpectedOrder(order.reference, order.fields) for order in open_orders]
-    match = record_matching.match_order(extraction.values, expected, identity.shapes)
+    match = await asyncio.to_thread(record_matching.match_order, extraction.values, expected, identity.shapes)
     read = {name: {"confidence": value.confidence} for name, value in extraction.fields.items()}
     unsure = find_uncertain_fields(read, identity, is_ocr=extraction.is_ocr)
     uncertain = frozenset(
