@@ -1,6 +1,7 @@
 """What fails alone is recorded and tried again alone; what concerns the mailbox stops it, nothing is lost."""
 
 import asyncio
+import random
 from dataclasses import replace
 from datetime import timedelta
 
@@ -9,6 +10,7 @@ import pytest
 from flow.mail.fake_provider import with_folders, with_labels
 from postroom.errors import InvalidGrant, LeaseLost, PermanentError, TransientError
 from postroom.flow.mail import sync
+from postroom.flow.mail.sync.content_filter import MAX_ADDRESS
 from postroom.flow.mail.sync.sync_step import MAX_LOST_LEASES
 from postroom.model import MailboxHealth
 from postroom.store import work
@@ -191,6 +193,20 @@ async def test_a_message_that_the_database_refuses_fails_alone(mirror, move_cloc
     await mirror.settle()
     await mirror.assert_mirrors()
     assert [is_open for _, _, _, is_open in await mirror.rows(found)] == [False] * 3
+
+
+@pytest.mark.parametrize("make_address", ["{}@example.com", "a@{}.example", "{0}@{0}.example"])
+async def test_a_message_with_an_endless_address_is_stored_with_its_beginning(mirror, make_address):
+    """PostgreSQL refuses what is too long for an index."""
+    dice = random.Random(1)
+    word = "".join(chr(dice.randrange(0x20000, 0x2A000)) for _ in range(3000))
+    keys = [mirror.remote.deliver(age=age * DAY) for age in (1, 2, 3)]
+    mirror.remote.senders[keys[1]] = make_address.format(word)
+    await mirror.settle()
+    assert await mirror.rows("SELECT last_error FROM failures") == []
+    stored = await mirror.rows("SELECT provider_message_id, length(from_address) FROM messages ORDER BY 1")
+    assert [key for key, _ in stored] == sorted(keys)
+    assert dict(stored)[keys[1]] == MAX_ADDRESS
 
 
 async def test_a_lost_grant_stops_the_sync_and_it_continues_from_its_cursor(mirror):

@@ -15,6 +15,8 @@ from postroom.mime.text import searchable_text
 from postroom.model import ContentPolicy, MessageContent, Person, RemoteAttachment
 from postroom.store.messages import StoredContent
 
+# Characters of a sender's address that are stored. None is longer, and an index takes no more.
+MAX_ADDRESS: Final = 320
 _ENCODE: Final = msgspec.json.Encoder().encode
 
 
@@ -75,7 +77,7 @@ def filter_content(content: MessageContent, policy: ContentPolicy) -> StoredCont
     return StoredContent(
         internet_message_id=_clean(content.internet_message_id),
         from_name=_clean(sender.name) if sender else None,
-        from_address=_clean(sender.address.lower()) if sender else None,
+        from_address=_clean(sender.address.lower()[:MAX_ADDRESS]) if sender else None,
         to=_encode_people(content.to),
         cc=_encode_people(content.cc),
         bcc=_encode_people(content.bcc),
