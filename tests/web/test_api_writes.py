@@ -1,6 +1,7 @@
 """W3, D8, D11: documents taken in and decided about, and orders, through the API and its client."""
 
 import asyncio
+import random
 from hashlib import sha256
 
 import pytest
@@ -8,6 +9,7 @@ from psycopg.types.json import Jsonb
 
 import databases
 from postroom.client import ApiError, NewOrder, Postroom
+from postroom.documents.record_matching import MAX_ISSUER_KEY
 from postroom.model import Scope
 from postroom.store.connection import TransactionLimits
 from web.api_client import build_client, create_key_header, open_api_application
@@ -36,7 +38,7 @@ async def api(served, database, organization):
 def asked(owner, organization):
     """A document that waits for a person; the ids of review and document."""
 
-    async def ask(name="a"):
+    async def ask(name="a", **changed):
         digest = sha256(name.encode()).digest()
         await owner.execute(
             "INSERT INTO blobs (organization_id, sha256, size) VALUES (%s, %s, 1)", [organization, digest]
@@ -62,7 +64,9 @@ def asked(owner, organization):
             {
                 "organization": organization,
                 "digest": digest,
-                "fields": Jsonb({key: {"value": value, "confidence": 0.5} for key, value in READ.items()}),
+                "fields": Jsonb(
+                    {key: {"value": value, "confidence": 0.5} for key, value in (READ | changed).items()}
+                ),
             },
         )
         return await cursor.fetchone()
@@ -93,6 +97,17 @@ async def test_a_change_that_waits_too_long_for_a_lock_is_answered_with_try_agai
             assert int(answer.headers["retry-after"]) >= 1
         answer = await change()
         assert (answer.status_code, answer.json()["paused_at"] is not None) == (200, True)
+
+
+async def test_endless_name_of_a_supplier_hinders_no_correction(api, asked, owner):
+    dice = random.Random(1)
+    name = "".join(dice.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(9000))
+    review, _ = await asked(supplier=name, iban=None, supplier_vat_id=None)
+    body = {"corrections": {"gross": "119.00", "number": "R-77"}}
+    done = await api.post(f"/reviews/{review}/confirm", json=body)
+    assert done.status_code == 200, done.text[:300]
+    cursor = await owner.execute("SELECT DISTINCT length(party) FROM corrections")
+    assert await cursor.fetchall() == [(MAX_ISSUER_KEY,)]
 
 
 async def test_review_is_confirmed_with_corrections_and_recorded_in_the_ledger(api, asked, owner):

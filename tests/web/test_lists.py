@@ -2,6 +2,7 @@
 
 import csv
 import json
+import random
 import re
 from html import unescape
 from io import BytesIO, StringIO
@@ -311,6 +312,16 @@ async def test_long_list_of_orders_is_rejected_before_all_of_it_is_parsed(visito
     assert (refused.status_code, "more than 2 orders" in refused.text) == (400, True)
     form["orders"] = "\n".join(lines[:3])
     assert (await visitor.post("/orders/import", data=form)).status_code == 303
+
+
+async def test_references_are_as_long_as_an_index_takes(api):
+    dice = random.Random(1)
+    reference = "".join(chr(dice.randrange(0x20000, 0x2A000)) for _ in range(501))
+    orders = [{"reference": reference, "fields": {}}]
+    refused = await api.post("/orders", json={"kind": "invoice", "orders": orders})
+    assert (refused.status_code, "at most 500 characters" in refused.text) == (409, True)
+    orders = [{"reference": reference[1:], "fields": {}}]
+    assert (await api.post("/orders", json={"kind": "invoice", "orders": orders})).json()["new"] == 1
 
 
 async def test_number_of_open_orders_of_a_kind_is_limited(api, monkeypatch):

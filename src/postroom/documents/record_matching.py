@@ -19,6 +19,7 @@ from postroom.documents.kinds.field_spec import FieldShape
 AMOUNT_TOLERANCE: Final = Decimal("0.01")
 DAYS_TOLERANCE: Final = 5
 MIN_AGREEMENTS: Final = 2
+MAX_ISSUER_KEY: Final = 500  # characters: an index takes no more
 NUMBER_SHAPES: Final = frozenset[FieldShape]({"amount", "quantity", "price"})
 NAME_SHAPES: Final = frozenset[FieldShape]({"party", "recipient", "name"})  # the same name has many spellings
 # Variants of dashes and slashes, which differ between readings of the same document.
@@ -135,7 +136,7 @@ def issuer_keys(values: Mapping[str, Any], shapes: Mapping[str, FieldShape]) -> 
     """Return the fields that identify the issuer of a document, the most reliable first."""
     order: tuple[FieldShape, ...] = ("vat_id", "iban", "party")
     return {
-        name: f"{name}={plain}"
+        name: f"{name}={plain}"[:MAX_ISSUER_KEY]
         for shape in order
         for name in shapes
         if shapes[name] == shape and (plain := normalize_identifier(values.get(name), shape))

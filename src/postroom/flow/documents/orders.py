@@ -20,6 +20,7 @@ from postroom.store.ledger import NewLedgerEntry
 
 # Of one kind. Each document of it is compared with all of them.
 MAX_OPEN_ORDERS: Final = 20_000
+MAX_REFERENCE: Final = 500  # characters: an index takes no more
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ async def import_orders(
         if order.reference in seen_references:
             raise PermanentError(f"Order {order.reference} is listed twice.")
         seen_references.add(order.reference)
+        if len(order.reference) > MAX_REFERENCE:
+            raise PermanentError(f"The reference of an order can have at most {MAX_REFERENCE} characters.")
         if why := find_fault(kind, identity, order):
             raise PermanentError(f"Order {order.reference}: {why}.")
     given = [(order.reference, order.username, order.fields) for order in requests]
