@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from postroom.cli import simulator_process
+from postroom.errors import OperatorError
 from rules.source_tree import ROOT
 
 SOURCES = {"postroom": ROOT / "src/postroom", "mailsim": ROOT / "mailsim/src/mailsim"}
@@ -56,6 +58,15 @@ def test_the_demo_brings_the_simulator(dist: Path):
     [metadata] = [each for each in wheel.namelist() if each.endswith(".dist-info/METADATA")]
     needed = message_from_bytes(wheel.read(metadata)).get_all("Requires-Dist") or []
     assert [each for each in needed if each.startswith("mailsim")] == ["mailsim; extra == 'demo'"]
+
+
+def test_the_demo_without_the_simulator_names_the_extra(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "mailsim", None)
+    with (
+        pytest.raises(OperatorError, match=re.escape("`uvx 'postroom[demo]' demo`")),
+        simulator_process.run_simulator({}),
+    ):
+        pass
 
 
 def install_by_released_list(

@@ -37,7 +37,8 @@ def run_simulator(environment: Mapping[str, str]) -> Generator[SimulatorProcess]
     """
     if importlib.util.find_spec("mailsim") is None:
         raise OperatorError(
-            "The demo needs the simulator mailsim, which is not installed. Run: pip install 'postroom[demo]'"
+            "The demo needs the simulator mailsim, which is not installed. Install Postroom with the extra"
+            " `demo`: `pip install 'postroom[demo]'`, or run `uvx 'postroom[demo]' demo`."
         )
     process = subprocess.Popen(
         [sys.executable, "-m", "mailsim", "--http", "127.0.0.1:0", "--quota", "old", "--supervised"],
