@@ -2,7 +2,7 @@
 
 import pytest
 
-from postroom.errors import LoginRejected, ProviderServerError, TransientError
+from postroom.errors import ApplicationRejected, LoginRejected, ProviderServerError, TransientError
 from postroom.providers import oauth
 from postroom.providers.gmail import wire as gmail
 from postroom.providers.graph import wire as graph
@@ -37,3 +37,10 @@ def test_an_error_that_is_not_from_oauth_is_a_transient_error(provider, status, 
         type(provider.to_token_error(HttpResponse(status, {}, b'{"error": "invalid_request"}')))
         is LoginRejected
     )
+
+
+def test_a_rejected_certificate_is_not_called_a_secret():
+    body = b'{"error": "invalid_client", "error_codes": [700027]}'
+    error = graph.to_token_error(HttpResponse(401, {}, body))
+    assert isinstance(error, ApplicationRejected)
+    assert "(AADSTS700027): its secret or certificate is wrong" in str(error)

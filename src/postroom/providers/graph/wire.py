@@ -252,8 +252,8 @@ def to_token_error(response: HttpResponse) -> PostroomError | None:
         return ProviderServerError(f"Microsoft's token endpoint is temporarily unavailable{shown}.")
     if codes & _OPERATOR or body.get("error") in {"invalid_client", "unauthorized_client", "invalid_scope"}:
         return ApplicationRejected(
-            f"Microsoft rejects this application{shown}: its secret is wrong or has expired, or it is"
-            " not registered in that tenant. Check the registration of the application."
+            f"Microsoft rejects this application{shown}: its secret or certificate is wrong or has"
+            " expired, or it is not registered in that tenant. Check the registration of the application."
         )
     if codes & _ACCOUNT_GONE:
         return InvalidGrant(f"Microsoft reports that this account is disabled or deleted{shown}.")
