@@ -55,7 +55,8 @@ def test_search_takes_a_word_with_a_dash_as_excluded_and_rejects_unknown_options
 def test_person_is_purged_only_with_confirmation(run, mail):
     done = run("purge", "person", "jane@example.org")
     assert done.returncode == 0, done.stderr
-    assert "Messages would be deleted, with content, attachments and events: 1" in done.stdout
+    assert "Messages to delete, with content, attachments and events: 1" in done.stdout
+    assert "Senders to delete from arrivals of documents: 1" in done.stdout
     assert "--yes" in done.stdout
     removed = json.loads(run("purge", "person", "jane@example.org", "--yes", "--json").stdout)
     assert (removed["removed"], removed["messages"]) == (True, 1)

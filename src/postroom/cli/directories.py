@@ -307,7 +307,8 @@ def _to_json(directory: "Directory", counts: dict[str, int]) -> dict[str, object
 
 def _describe_counts(counts: dict[str, int]) -> str:
     words = [f"{count} {word}" for word, count in sorted(counts.items())]
-    return f"{sum(counts.values())} users: {', '.join(words)}." if words else "No users yet."
+    total = sum(counts.values())
+    return f"{total} {'user' if total == 1 else 'users'}: {', '.join(words)}." if words else "No users yet."
 
 
 def _print_preview(found: "DirectoryPreview", *, json: bool, note: str = "") -> ExitCode:

@@ -75,10 +75,10 @@ def person(
     if json:
         output.print_json({"removed": yes, **asdict(counts), "left": [*map(asdict, left)]})
         return
-    verb = "deleted" if yes else "would be deleted"
+    verb = "deleted" if yes else "to delete"
     typer.echo(f"Messages {verb}, with content, attachments and events: {counts.messages}")
-    typer.echo(f"Document arrivals whose sender {verb}: {counts.arrivals}")
-    typer.echo(f"Ledger entries whose personal values {verb}: {counts.ledger}")
+    typer.echo(f"Senders {verb} from arrivals of documents: {counts.arrivals}")
+    typer.echo(f"Ledger entries with personal values {verb}: {counts.ledger}")
     typer.echo(f"Archived copies to be moved to a path without the address: {counts.archived}")
     typer.echo(f"Messages from others to this person (kept): {counts.received}")
     for remaining in left:
