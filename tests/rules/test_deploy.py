@@ -119,3 +119,25 @@ def test_compose_publishes_the_port_on_this_machine_only():
     assert web["ports"] == [f"127.0.0.1:{PORT}:{PORT}"]
     assert f"http://127.0.0.1:{PORT}/healthz" in web["healthcheck"]["test"][-1]
     assert "/healthz" in OPEN
+
+
+def test_compose_passes_every_setting_on():
+    for name in OWN_SERVICES:
+        assert COMPOSE["services"][name]["env_file"] == ".env"
+    assert ".env" in (DEPLOY / ".gitignore").read_text().split()
+
+
+def test_compose_stops_after_the_work_has_ended():
+    for name in OWN_SERVICES:
+        period = COMPOSE["services"][name]["stop_grace_period"]
+        assert int(period.removesuffix("s")) > Settings.model_fields["stop_seconds"].default
+
+
+def test_compose_proxy_reaches_the_web_process_and_is_trusted():
+    services = COMPOSE["services"]
+    command = services["proxy"]["command"]
+    assert command[command.index("--to") + 1] == f"web:{PORT}"
+    assert command[command.index("--from") + 1] == "${POSTROOM_PUBLIC_URL:?}"
+    [network] = COMPOSE["networks"]["default"]["ipam"]["config"]
+    trusted = services["web"]["environment"]["POSTROOM_TRUSTED_PROXIES"]
+    assert trusted == f"${{POSTROOM_TRUSTED_PROXIES:-{network['subnet']}}}"
