@@ -4,6 +4,9 @@ import configparser
 import json
 import re
 import shlex
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -70,6 +73,30 @@ def test_units_restart_after_an_upgrade_and_not_after_wrong_settings(path: Path)
     assert service["Restart"] == "always"
     assert service["RestartPreventExitStatus"].split() == [str(int(ExitCode.USAGE))]
     assert int(service["TimeoutStopSec"]) > Settings.model_fields["stop_seconds"].default
+
+
+def test_units_have_the_same_confinement():
+    """Everything after the user and its directory, except how each one starts and stops."""
+    own = {"ExecStart", "EnvironmentFile", "Type", "LimitNOFILE", "KillMode", "TimeoutStopSec"}
+    restart = {"Restart", "RestartSec", "RestartPreventExitStatus"}
+    first, *others = [
+        {name: value for name, value in read_unit(path)["Service"].items() if name not in own | restart}
+        for path in UNITS
+    ]
+    assert first["CapabilityBoundingSet"] == ""
+    assert others == [first] * len(others)
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="systemd is not installed")
+def test_systemd_finds_no_fault_in_the_units(tmp_path: Path):
+    for path in UNITS:
+        text = path.read_text().replace("/opt/postroom/bin/postroom", sys.executable)
+        (tmp_path / path.name.replace("@", "@1")).write_text(text)
+    units = sorted(tmp_path.iterdir())
+    result = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", *units], capture_output=True, text=True, check=False
+    )
+    assert (result.returncode, result.stderr) == (0, "")
 
 
 def test_image_runs_postroom_as_an_ordinary_user():
