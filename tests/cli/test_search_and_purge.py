@@ -1,16 +1,17 @@
 """`postroom search` and `postroom purge person` (K7, K8)."""
 
 import json
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 import databases
-from store.sample_rows import document, message
+from store.sample_rows import document, message  # pyright: ignore[reportUnknownVariableType]
 
 
 @pytest.fixture
-async def mail(owner, make_mailbox):
+async def mail(owner: Any, make_mailbox: Any) -> Any:
     organization = UUID("00000000-0000-4000-8000-000000000001")
     await owner.execute("INSERT INTO organizations (id, name) VALUES (%s, 'ours')", [organization])
     mailbox = await make_mailbox(organization)
@@ -22,11 +23,14 @@ async def mail(owner, make_mailbox):
 
 
 @pytest.fixture
-def run(postroom, database_url):
-    return lambda *arguments: postroom(*arguments, **databases.login_settings(database_url))
+def run(postroom: Any, database_url: str) -> Any:
+    def run_postroom(*arguments: str) -> Any:
+        return postroom(*arguments, **databases.login_settings(database_url))
+
+    return run_postroom
 
 
-def test_search_prints_matches_without_control_characters(run, mail):
+def test_search_prints_matches_without_control_characters(run: Any, mail: Any):
     done = run("search", "amount", "due")
     assert done.returncode == 0, done.stderr
     assert "jane@example.org: Bill �[31m17" in done.stdout
@@ -43,7 +47,7 @@ def test_search_prints_matches_without_control_characters(run, mail):
     assert (done.returncode, done.stderr.startswith("error: Give at least one word")) == (1, True)
 
 
-def test_search_takes_a_word_with_a_dash_as_excluded_and_rejects_unknown_options(run, mail):
+def test_search_takes_a_word_with_a_dash_as_excluded_and_rejects_unknown_options(run: Any, mail: Any):
     assert run("search", "amount", "-nowhere").returncode == 0
     done = run("search", "amount", "-due", "--mailbox", str(mail))
     assert (done.returncode, done.stdout) == (1, "No matches.\n")
@@ -52,7 +56,7 @@ def test_search_takes_a_word_with_a_dash_as_excluded_and_rejects_unknown_options
     assert "No such option: --limt" in done.stderr
 
 
-def test_person_is_purged_only_with_confirmation(run, mail):
+def test_person_is_purged_only_with_confirmation(run: Any, mail: Any):
     done = run("purge", "person", "jane@example.org")
     assert done.returncode == 0, done.stderr
     assert "Messages to delete, with content, attachments and events: 1" in done.stdout

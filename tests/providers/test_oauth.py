@@ -1,5 +1,7 @@
 """What a token endpoint answers, when it is not what was asked for."""
 
+from typing import Any
+
 import pytest
 
 from postroom.errors import ApplicationRejected, LoginRejected, ProviderServerError, TransientError
@@ -21,7 +23,7 @@ from postroom.providers.transport import HttpResponse
         b'{"access_token": "a", "expires_in": "x"}',
     ],
 )
-def test_a_response_without_tokens_is_a_transient_error(body):
+def test_a_response_without_tokens_is_a_transient_error(body: bytes):
     with pytest.raises(TransientError):
         oauth.read_tokens(HttpResponse(200, {}, body))
 
@@ -31,7 +33,7 @@ def test_a_response_without_tokens_is_a_transient_error(body):
 @pytest.mark.parametrize(
     "body", [b"", b"<html>", b"[]", b"{}", b'{"error": null}', b'{"error": {"code": 403}}']
 )
-def test_an_error_that_is_not_from_oauth_is_a_transient_error(provider, status, body):
+def test_an_error_that_is_not_from_oauth_is_a_transient_error(provider: Any, status: int, body: bytes):
     assert type(provider.to_token_error(HttpResponse(status, {}, body))) is ProviderServerError
     assert (
         type(provider.to_token_error(HttpResponse(status, {}, b'{"error": "invalid_request"}')))
