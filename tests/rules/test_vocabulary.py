@@ -64,6 +64,7 @@ EXCEPTIONS = {
     ("docs/how-to/metrics.md", "job"): "a key of Prometheus",
     ("docs/how-to/notices.md", "channel"): "Slack's own word",
     ("deploy/helm/", "hook"): "what Helm calls manifests that it applies before the others",
+    ("docs/how-to/reverse-proxy.md", "hook"): "an option of certbot",
     ("deploy/helm/", "job"): "a kind of object in Kubernetes",
     ("docs/how-to/kubernetes.md", "job"): "a kind of object in Kubernetes",
     ("mailsim/src/mailsim/graph/", "company"): "a property of a Graph user",
