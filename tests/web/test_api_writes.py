@@ -148,7 +148,11 @@ async def test_review_is_rejected_and_document_retried(api, asked):
     shown = (await api.get(f"/documents/{document}")).json()["document"]
     assert (shown["state"], shown["skip_reason"]) == ("skipped", "rejected: a reminder")
     assert (await api.post(f"/documents/{document}/retry")).json()["state"] == "queued"
-    assert (await api.post(f"/documents/{document}/retry")).status_code == 409
+    again = await api.post(f"/documents/{document}/retry")
+    assert (again.status_code, again.json()["detail"]) == (
+        409,
+        "The document is already queued. Wait until it has been processed.",
+    )
 
 
 async def test_failed_document_is_dismissed(api, asked, owner):

@@ -186,7 +186,9 @@ async def test_bulk_decides_each_document_by_itself(visitor, owner, ask):
     cursor = await owner.execute("SELECT id, state FROM documents")
     states = dict(await cursor.fetchall())
     assert (states[right], states[wrong]) == ("completed", "needs_review")
-    assert "0 of 1 dismissed" in await decide(visitor, "dismiss", wrong)
+    page = await decide(visitor, "dismiss", wrong)
+    assert "0 of 1 dismissed" in page
+    assert "Only failed documents can be dismissed; the state of this one is “needs review”." in page
     assert "1 of 1 rejected" in await decide(visitor, "reject", wrong)
     await owner.execute("UPDATE documents SET state = 'failed' WHERE id = %s", [broken])
     assert "1 of 1 dismissed" in await decide(visitor, "dismiss", broken)

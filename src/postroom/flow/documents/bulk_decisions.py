@@ -87,8 +87,9 @@ async def _decide(
             if found is None:
                 raise NotFound("There is no such document.")
             if found.state is not DocumentState.FAILED:
+                state = str(found.state).replace("_", " ")
                 raise PermanentError(
-                    f"The document is {found.state}. Only failed documents can be dismissed."
+                    f"Only failed documents can be dismissed; the state of this one is “{state}”."
                 )
             reason = reason or "dismissed"
             await review.reject(connection, context, organization, document, actor=actor, reason=reason)

@@ -144,10 +144,12 @@ async def retry(connection: Connection, organization: OrganizationId, document: 
     """Queue a document that ended without a record again."""
     found = await _lock_document(connection, document)
     moved = await documents.change_state(connection, document, among=RETRYABLE, to=DocumentState.QUEUED)
-    if moved is None:
+    if moved is None and found.state is DocumentState.COMPLETED:
         raise PermanentError(
-            f"The document is {found.state}. Only documents without a record can be retried: reopen it first."
+            "The document is completed. Only documents without a record can be retried: reopen the record."
         )
+    if moved is None:
+        raise PermanentError(f"The document is already {found.state}. Wait until it has been processed.")
     await reviews.withdraw(connection, document)
     await route.publish_state(connection, moved)
     entry = NewLedgerEntry("DOCUMENT_QUEUED_AGAIN", "document", str(document), actor_id=actor)
@@ -170,7 +172,7 @@ async def undo(
     found = await _lock_document(connection, document)
     decision = await review_queue.find_recent(connection, actor, document=document)
     if decision is None:
-        raise PermanentError("Nothing to undo: you have not decided about this document recently.")
+        raise PermanentError("Nothing to undo: you have not decided on this document recently.")
     record = await records.get(connection, found.record_id) if found.record_id else None
     if record:
         if len(await documents.list_by_record(connection, record.id)) > 1:
