@@ -103,17 +103,31 @@ def _calculate_gmail_units(load: Load) -> int:
 
 def capacity(
     *,
-    mailboxes: Annotated[int, typer.Option("--mailboxes", min=1, help="Number of mailboxes.")],
-    messages: Annotated[float, typer.Option("--messages", min=0, help="New messages a day per mailbox.")],
+    mailboxes: Annotated[
+        int, typer.Option("--mailboxes", min=1, metavar="COUNT", help="Number of mailboxes.")
+    ],
+    messages: Annotated[
+        float, typer.Option("--messages", min=0, metavar="COUNT", help="New messages a day per mailbox.")
+    ],
     provider: Annotated[
         ProviderName, typer.Option("--provider", help="Provider of the mailboxes.")
     ] = ProviderName.GMAIL,
     full: Annotated[bool, typer.Option("--full", help="Content policy full instead of metadata.")] = False,
     sweep_minutes: Annotated[
-        float | None, typer.Option("--sweep-minutes", min=1, help="Default: 5 for Gmail, 15 for Outlook.")
+        float | None,
+        typer.Option(
+            "--sweep-minutes",
+            min=1,
+            metavar="MINUTES",
+            help="Minutes between sweeps [default: 5 for Gmail, 15 for Outlook]",
+        ),
     ] = None,
-    kept_days: Annotated[float, typer.Option("--kept-days", min=1, help="Days that mail is kept.")] = 365,
-    audit_days: Annotated[float, typer.Option("--audit-days", min=1, help="Days between audits.")] = 7,
+    kept_days: Annotated[
+        float, typer.Option("--kept-days", min=1, metavar="DAYS", help="Days that mail is kept.")
+    ] = 365,
+    audit_days: Annotated[
+        float, typer.Option("--audit-days", min=1, metavar="DAYS", help="Days between audits.")
+    ] = 7,
     as_json: JsonOption = False,
 ) -> None:
     """Calculate the cores, disk space and Gmail quota that mailboxes need.
@@ -141,7 +155,6 @@ def _describe(needs: Needs) -> list[str]:
         f"workers: {needs.worker_cores:,.2f} cores in the busiest hour",
     ]
     if needs.gmail_units_a_day is not None:
-        lines.append(
-            f"Gmail: {needs.gmail_units_a_day:,} units a day, {needs.google_projects:,} Google Cloud projects"
-        )
+        projects = "1 project" if needs.google_projects == 1 else f"{needs.google_projects:,} projects"
+        lines.append(f"Gmail: {needs.gmail_units_a_day:,} units a day, {projects} in Google Cloud")
     return [*lines, "Not included: documents, web processes, first syncs, blobs. See docs/scaling.md."]
