@@ -1,11 +1,11 @@
-"""Reads the address lists of headers, however broken."""
+"""Read the address lists of headers, even broken ones."""
 
 from collections.abc import Iterable
 from email.utils import getaddresses
 
 
 def read_addresses(headers: Iterable[str]) -> list[tuple[str, str]]:
-    """Names and addresses of these headers. A header with comments nested too deeply has none."""
+    """List the names and addresses in these headers. A header with too deeply nested comments has none."""
     found: list[tuple[str, str]] = []
     for header in headers:
         try:

@@ -1,4 +1,4 @@
-"""The Entra directory: users, tenants, application settings, consents, sessions and planned refusals.
+"""The Entra directory: users, groups, tenants, application settings, consents, sessions and planned refusals.
 
 Users are the Outlook mailboxes of the registry; their IDs depend only on the seed. It issues no token;
 `grants` does.

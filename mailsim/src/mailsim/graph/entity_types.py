@@ -1,4 +1,4 @@
-"""EntityType, and the constants for message, folder, attachment and user with their property types.
+"""EntityType, and a constant for each entity type of Graph that mailsim has, with its property types.
 
 Also the message properties that Mail.ReadBasic hides. No values: `message_json` and the routes have the JSON.
 """

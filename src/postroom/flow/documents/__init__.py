@@ -13,12 +13,14 @@
     controls       check values against the receipt, earlier records and the organization's names
     route          decide: record, review or skip
     review         what a person decides
-    bulk_decisions decide about several documents, each by itself
+    bulk_decisions decide on several documents, each by itself
     collaboration  comments on documents, and who is to review one
     value_checks   validate and check the values that a person enters
     record_changes reopen, correct, void, merge and split records
     record_publishing  store a version of a record and publish it
+    supplier_trust  spare reviews of values that people confirmed before, for the same supplier and layout
     orders         purchases and trades for which documents are expected
+    order_files    read orders from a CSV file or from cells of a spreadsheet
     order_links    link records with orders that a person chooses, or that arrive later
     archive        write a completed document once and read it back
     shared_state   share the state of messages with another scheduler

@@ -33,7 +33,8 @@ A message:  unknown ──fetch──▶ stored ⇄ moved, labels, flags ──�
                 └──(workers crash over it)──▶ alone ──(again)──▶ parked: waits for a person
 
 A 404 is such a failure, too: a provider may name a message before it can be read. The failure is committed
-with the cursor that passes the message, and names the scope that lists it.
+with the cursor that passes the message, and names the scope that lists it. Settling reads the change feed
+first, and then looks up only what neither the feed nor the listing named.
 """
 
 from postroom.flow.mail.sync.sync_run import SyncContext
