@@ -47,7 +47,7 @@ async def test_one_process_exports_to_a_directory(complaint, settings, tmp_path)
     (tmp_path / "lake").mkdir()
     with (tmp_path / "lake/.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        assert "Another process exports to lake" in complaint(1, "export", "lake", **settings)
+        assert "Another process is exporting to lake" in complaint(1, "export", "lake", **settings)
 
 
 async def test_an_export_needs_a_directory_that_can_be_written(complaint, settings, tmp_path):

@@ -27,9 +27,9 @@ class SupplierResource(msgspec.Struct, frozen=True):
 
 
 class LayoutTrustResource(msgspec.Struct, frozen=True):
-    """A layout of a supplier's documents. `confirmed` of them were confirmed by people, unchanged.
+    """A layout of a supplier's documents. `confirmed`: how many of them people confirmed unchanged.
 
-    The next document needs no review because of `fields` that are as uncertain as in those.
+    In the next document, `fields` need no review if they are no less certain than in those.
     """
 
     layout: str
@@ -45,6 +45,6 @@ class SupplierTrustResource(msgspec.Struct, frozen=True):
 
 
 class SupplierTrustChange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Trust is switched on or off."""
+    """A request to switch trust on or off."""
 
     trusted: bool

@@ -94,7 +94,7 @@ def screen_message(settings: Settings, message_id: int, pipelines: Sequence[Pipe
             messages = await documents.list_incoming_messages(connection, message_ids)
         if not messages:
             raise PermanentError(
-                f"Message {message_id} does not exist or has no attachments. Run `postroom search`."
+                f"Message {message_id} does not exist or has no attachments. `postroom search` finds IDs."
             )
         blobs = storage.build_blob_store(settings)
         [message] = messages

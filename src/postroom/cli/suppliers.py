@@ -1,4 +1,4 @@
-"""`postroom suppliers`: list the issuers of records, and switch trust in them."""
+"""`postroom suppliers`: list the issuers of records, and switch trust in one on or off."""
 
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 group = typer.Typer(
     name="suppliers",
-    help="List suppliers and brokers, and switch trust in them.",
+    help="List suppliers and brokers, and switch trust in one on or off.",
     no_args_is_help=True,
     epilog="""\b
 Examples:
@@ -71,9 +71,10 @@ def trust(
     actor: ActorOption = "command line",
     json: JsonOption = False,
 ) -> None:
-    """Show or switch trust: whether uncertain values that people confirmed twice need review again.
+    """Show trust in a supplier, or switch it on or off.
 
-    Failed checks, duplicates and scans always need review.
+    With trust, uncertain values that people confirmed unchanged in two documents of the same layout need no
+    review in the next one. Failed checks, duplicates and scans always need review.
     """
     from dataclasses import asdict
 
@@ -88,7 +89,7 @@ def trust(
     async def act(connection: "Connection", organization: "OrganizationId") -> "SupplierTrust":
         found = await suppliers.get(connection, supplier, machine=route.MACHINE)
         if found is None:
-            raise NotFound("There is no such supplier.")
+            raise NotFound("There is no such supplier. Run `postroom suppliers list --json` to see the IDs.")
         if on is not None:
             await supplier_trust.set_trust(connection, organization, supplier, trusted=on, actor=actor)
         kind = review.routing.kinds.get(found.kind)

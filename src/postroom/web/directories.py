@@ -216,7 +216,7 @@ def _parse(form: Mapping[str, str]) -> NewDirectory:
         raise HTTPException(400) from None
     percent = forms.parse_number(form.get("max_leaver_percent"))
     if percent is None:
-        raise InvalidField("The limit for leavers must be a number.", field="max_leaver_percent")
+        raise InvalidField("The limit of users who may leave must be a number.", field="max_leaver_percent")
     selection = UserSelection(
         split("groups"), split("domains"), split("patterns"), split("excluded_patterns")
     )

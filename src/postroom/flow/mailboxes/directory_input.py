@@ -36,7 +36,9 @@ def build_directory(
     if admin_address and not re.fullmatch(r"[^@\s\0]{1,64}@[A-Za-z0-9.-]{1,255}", admin_address.strip()):
         raise InvalidField("The administrator must be one email address.", field="admin_address")
     if not 0 <= settings.max_leaver_percent <= 100:
-        raise InvalidField("The limit for leavers must be from 0 to 100 percent.", field="max_leaver_percent")
+        raise InvalidField(
+            "The limit of users who may leave must be 0 to 100 percent.", field="max_leaver_percent"
+        )
     app_credential_input.check_folder(provider, settings.folder)
     selection = settings.selection
     cleaned = UserSelection(

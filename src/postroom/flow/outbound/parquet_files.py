@@ -115,7 +115,7 @@ def open_directory(root: Path) -> Generator[ExportDirectory]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OperatorError(
-                f"Another process exports to {root}. Stop it first, or choose another directory."
+                f"Another process is exporting to {root}. Stop it first, or choose another directory."
             ) from None
         for leftover in root.glob(f"*/.*{_TEMPORARY}"):
             leftover.unlink()

@@ -198,7 +198,9 @@ def to_error(response: HttpResponse) -> PostroomError | None:
     if response.status == 409 and (found := _EXISTING.search(message)):
         return AlreadyExists("Microsoft already has the same subscription", provider_id=found[1])
     if code in {"validationerror", "invalidrequest"} and "alidation" in message:
-        return UrlUnreachable("Microsoft could not validate the notification URL")
+        return UrlUnreachable(
+            "Microsoft could not validate the notification URL. `postroom subscriptions check` says why."
+        )
     return _request_error(response.status, code, message)
 
 
