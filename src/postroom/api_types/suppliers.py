@@ -14,7 +14,7 @@ class CurrencyAmount(msgspec.Struct, frozen=True):
 
 
 class SupplierResource(msgspec.Struct, frozen=True):
-    """An issuer of live records. `amounts` are those of its confirmed records of the last 12 months."""
+    """An issuer of confirmed or reopened records. `amounts`: of the confirmed ones of the last 12 months."""
 
     id: UUID
     name: str | None

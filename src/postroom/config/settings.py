@@ -120,7 +120,7 @@ class Settings(ServerSettings):
     )
     graph_url: WebUrl = setting("Base URL of Microsoft Graph", _ENDPOINT_URL, "https://graph.microsoft.com")
     ca_file: AbsolutePath | None = setting(
-        "Certificate authorities of providers' and the mail server's certificates. Default: the system's",
+        "Certificate authorities that providers and the mail server must chain to. Default: the system's",
         "the absolute path of a PEM file",
         None,
     )

@@ -140,7 +140,7 @@ def _describe_expiry(payload: Payload, formats: Formats) -> str:
 
 
 def _describe_rejection(payload: Payload, formats: Formats) -> str:
-    return f"{_count(formats, payload.get('count', 0), 'push', 'pushes')} with a wrong secret."
+    return f"{_count(formats, payload.get('count', 0), 'notification')} with a wrong secret."
 
 
 def _moment(formats: Formats, text: object) -> str:
@@ -150,8 +150,8 @@ def _moment(formats: Formats, text: object) -> str:
         return "an unknown time"
 
 
-def _count(formats: Formats, number: int, one: str, many: str | None = None) -> str:
-    return f"{formats.count(number)} {one if number == 1 else many or one + 's'}"
+def _count(formats: Formats, number: int, noun: str) -> str:
+    return f"{formats.count(number)} {noun if number == 1 else noun + 's'}"
 
 
 # Title and detail by event. `docs/ledger.md` explains the payloads.

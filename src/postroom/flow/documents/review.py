@@ -208,14 +208,14 @@ async def _load_case(
     pipeline = context.pipelines.get(found.pipeline)
     extraction = await records.get_newest_extraction(connection, document)
     if pipeline is None or extraction is None:
-        raise PermanentError(f"The pipeline {found.pipeline} no longer exists.")
+        raise PermanentError(f"The pipeline {found.pipeline} no longer exists. Add it to the pipelines file.")
     return DocumentCase(organization, found, actor), pipeline, extraction
 
 
 async def _decide(connection: Connection, case: DocumentCase, decision: Decision) -> int:
     review = await reviews.decide(connection, case.document.id, decision, actor=case.actor)
     if review is None:
-        raise PermanentError("Another person has already decided about this document.")
+        raise PermanentError("Another person has already decided on this document.")
     return review
 
 
