@@ -1,4 +1,4 @@
-"""Documentation is true: settings, commands, licence."""
+"""Documentation is true: settings, commands, license."""
 
 import re
 from functools import cache

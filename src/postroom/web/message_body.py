@@ -13,7 +13,7 @@ from postroom.documents.sandbox.file_sandbox import FileSandbox
 from postroom.errors import UnreadableFile
 from postroom.mime.text import html_to_text
 
-# A second line of defence behind the HTML sanitizer: the frame may not run, send or load anything.
+# A second line of defense behind the HTML sanitizer: the frame may not run, send or load anything.
 POLICY: Final = (
     "default-src 'none'; img-src data:; style-src 'unsafe-inline'; frame-ancestors 'self'; "
     "form-action 'none'; base-uri 'none'; sandbox allow-popups allow-popups-to-escape-sandbox"

@@ -118,7 +118,7 @@ ENDPOINTS = (
     ControlEndpoint(
         "GET",
         _BOX + "/truth",
-        "List every message with ids, folders, flags and digests, in pages by rising number",
+        "List every message with IDs, folders, flags and digests, in pages, by ascending number",
         truth.truth,
         schemas.TruthPage,
         query=schemas.TruthQuery,
@@ -175,7 +175,7 @@ ENDPOINTS = (
     ControlEndpoint(
         "PUT",
         _MESSAGE,
-        "Save a draft again (at Gmail under a new id)",
+        "Save a draft again (at Gmail under a new ID)",
         messages.edit_draft,
         schemas.MessageRefs,
         mail=True,
@@ -200,7 +200,7 @@ ENDPOINTS = (
     ControlEndpoint(
         "POST",
         _BOX + "/expire-cursors",
-        "Expire history ids or delta links",
+        "Expire history IDs or delta links",
         mailboxes.expire_cursors,
         schemas.AffectedCount,
         provider_actions.ExpiryRequest,

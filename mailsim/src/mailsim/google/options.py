@@ -1,6 +1,6 @@
 """GoogleOptions: the options of simulated Google and Gmail, changeable at run time.
 
-Where Google's behaviour is uncertain, the default is the stricter variant.
+Where Google's behavior is uncertain, the default is the stricter variant.
 """
 
 from typing import Annotated, Literal

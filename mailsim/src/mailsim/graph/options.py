@@ -1,6 +1,6 @@
 """MicrosoftOptions: the options of simulated Entra and Graph, changeable at run time.
 
-Where Microsoft's behaviour is uncertain, the default is the stricter one.
+Where Microsoft's behavior is uncertain, the default is the stricter one.
 """
 
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Small PNG images, made without an imaging library: stripes in colours that a seed determines."""
+"""Small PNG images, made without an imaging library: stripes in colors that a seed determines."""
 
 import struct
 import zlib
