@@ -18,27 +18,32 @@ _INVOICE_WORDS = {
     "|vat_id=VAT ID|to=Bill to|table=Description Qty Unit price Amount"
     "|goods=Printed leaflets;Labels;Envelopes"
     "|bank=Bank details|firm=Harbour Print Ltd|street=12 Quay Street, Bristol|buyer=Alder Works Ltd"
-    "|original=Original invoice",
+    "|original=Original invoice"
+    "|to_street=44 Park Road, York YO1 7HH|taxes=VAT|rates=Rate;Net;VAT;Gross",
     "de": "title=Rechnung|credit=Gutschrift|number=Rechnungsnummer|date=Rechnungsdatum|due=Fällig am"
     "|net=Nettobetrag|vat=MwSt. {rate} %|gross=Gesamtbetrag|prepaid=Anzahlung|payable=Restbetrag"
     "|vat_id=USt-IdNr|to=Rechnung an|table=Bezeichnung Menge Einzelpreis Betrag"
     "|goods=Faltblätter;Etiketten;Umschläge|bank=Bankverbindung|firm=Hafendruck Fichte GmbH"
-    "|street=Kaiweg 12, 28195 Bremen|buyer=Erlenwerk GmbH|original=Ursprungsrechnung",
+    "|street=Kaiweg 12, 28195 Bremen|buyer=Erlenwerk GmbH|original=Ursprungsrechnung"
+    "|to_street=Parkstr. 44, 20095 Hamburg|taxes=MwSt|rates=Satz;Netto;MwSt;Brutto",
     "fr": "title=Facture|credit=Avoir|number=Numéro de facture|date=Date de facture|due=Date d'échéance"
     "|net=Total HT|vat=TVA {rate} %|gross=Total TTC|prepaid=Acompte versé|payable=Reste à payer"
     "|vat_id=N° TVA|to=Facturé à|table=Désignation Quantité Prix unitaire Montant"
     "|goods=Dépliants;Étiquettes;Enveloppes|bank=Coordonnées bancaires|firm=Imprimerie du Quai SARL"
-    "|street=12 rue du Port, 44000 Nantes|buyer=Ateliers Aulne SAS|original=Facture d'origine",
+    "|street=12 rue du Port, 44000 Nantes|buyer=Ateliers Aulne SAS|original=Facture d'origine"
+    "|to_street=44 rue du Parc, 75002 Paris|taxes=TVA|rates=Taux;Base HT;TVA;TTC",
     "es": "title=Factura|credit=Nota de crédito|number=Número de factura|date=Fecha de factura"
     "|due=Fecha de vencimiento|net=Base imponible|vat=IVA {rate} %|gross=Total factura|prepaid=Anticipo"
     "|payable=Importe pendiente|vat_id=NIF|to=Facturar a|table=Descripción Cantidad Precio Importe"
     "|goods=Folletos;Etiquetas;Sobres|bank=Datos bancarios|firm=Imprenta del Muelle SL"
-    "|street=Calle del Puerto 12, 39001 Santander|buyer=Talleres Aliso SL|original=Factura original",
+    "|street=Calle del Puerto 12, 39001 Santander|buyer=Talleres Aliso SL|original=Factura original"
+    "|to_street=Calle del Parque 44, 08001 Barcelona|taxes=IVA|rates=Tipo;Base;Cuota;Total",
     "it": "title=Fattura|credit=Nota di credito|number=Numero fattura|date=Data fattura|due=Scadenza"
     "|net=Imponibile|vat=IVA {rate} %|gross=Totale fattura|prepaid=Acconto|payable=Netto a pagare"
     "|vat_id=Partita IVA|to=Intestatario|table=Descrizione Quantità Prezzo Importo"
     "|goods=Pieghevoli;Etichette;Buste|bank=Coordinate bancarie|firm=Tipografia del Molo Srl"
-    "|street=Via del Porto 12, 16126 Genova|buyer=Officine Ontano Srl|original=Fattura originale",
+    "|street=Via del Porto 12, 16126 Genova|buyer=Officine Ontano Srl|original=Fattura originale"
+    "|to_street=Via del Parco 44, 10121 Torino|taxes=IVA|rates=Aliquota;Imponibile;Imposta;Totale",
 }
 _NOTE_WORDS = {
     "en": "title=Contract note|number=Contract note number|account=Account number|buy=We have bought"
@@ -106,7 +111,7 @@ class InvoicePage:
     layout: str = "colon"
     number: str = "20417"
     issued: date = date(2026, 10, 14)
-    due: date = date(2026, 11, 13)
+    due: date | None = date(2026, 11, 13)
     items: tuple[Item, ...] = (Item(Decimal(5), Decimal("25.00")),)
     currency: str = "EUR"
     sign: int = 1
@@ -119,6 +124,8 @@ class InvoicePage:
     prepaid: Decimal = Decimal(0)
     extra: tuple[str, ...] = ()
     hides_lines: bool = False
+    shows_taxes_in_rows: bool = False
+    has_sender_line: bool = False
     taxes: dict[Decimal, Decimal] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -160,18 +167,21 @@ class InvoicePage:
         title = words["credit"] if self.is_credit else words["title"]
         domain = "-".join(fold_text(words["firm"]).split()[:2])
         head = [f"{words['firm']} | {words['street']} | www.{domain}.example"]
-        head += [f"{words['vat_id']}: {self.vat_id}"] if self.vat_id else []
-        to = [words["to"], self.buyer or words["buyer"]]
+        head += [f"{words['vat_id']}: {self.vat_id}"] if self.vat_id and not self.has_sender_line else []
+        to = [] if self.has_sender_line else [words["to"]]
+        to += [self.buyer or words["buyer"], words["to_street"]]
         to += [f"{words['vat_id']}: {self.buyer_vat_id}"] if self.buyer_vat_id else []
         facts = [
             (words["number"], self.number),
             (words["date"], f"{self.issued:%Y-%m-%d}"),
-            (words["due"], f"{self.due:%Y-%m-%d}"),
+            *([(words["due"], f"{self.due:%Y-%m-%d}")] if self.due else []),
         ]
         lines = [*head, "", *to, "", title, *self._write_facts(facts), ""]
         if not self.hides_lines:
             lines += [words["table"], *self._write_items(words["goods"].split(";")), ""]
         lines += [*self.extra, *self._write_totals(words), "", f"{words['bank']}: IBAN {self.iban}"]
+        if self.has_sender_line:
+            lines += ["", f"{words['firm']} | {words['street']} | {words['vat_id']} {self.vat_id}"]
         return "\n".join(lines)
 
     def _write_facts(self, facts: list[tuple[str, str]]) -> list[str]:
@@ -193,14 +203,28 @@ class InvoicePage:
 
     def _write_totals(self, words: dict[str, str]) -> list[str]:
         rows = [(words["net"], self.net)]
-        rows += [
-            (words["vat"].format(rate=format_number(rate, self.language)), tax)
-            for rate, tax in self.taxes.items()
-        ]
+        if self.shows_taxes_in_rows:
+            rows += [(words["taxes"], self.gross - self.net)]
+        else:
+            rows += [
+                (words["vat"].format(rate=format_number(rate, self.language)), tax)
+                for rate, tax in self.taxes.items()
+            ]
         rows += [(words["gross"], self.gross)]
         if self.prepaid:
             rows += [(words["prepaid"], self.prepaid), (words["payable"], self.gross - self.prepaid)]
-        return [f"{label:<40}{self.show(amount):>20}" for label, amount in rows]
+        table = self._write_tax_table(words) if self.shows_taxes_in_rows else []
+        return [*table, *(f"{label:<40}{self.show(amount):>20}" for label, amount in rows)]
+
+    def _write_tax_table(self, words: dict[str, str]) -> list[str]:
+        rows = ["".join(f"{head:>16}" for head in words["rates"].split(";"))]
+        for rate, tax in self.taxes.items():
+            net = sum((item.amount for item in self.items if item.rate == rate), Decimal(0))
+            figures = [format_number(each, self.language) for each in (net, tax, net + tax)]
+            rows.append(
+                "".join(f"{each:>16}" for each in (f"{format_number(rate, self.language)} %", *figures))
+            )
+        return [*rows, ""]
 
     def show(self, amount: Decimal) -> str:
         """An amount in this invoice's notation."""

@@ -7,6 +7,7 @@ ranked solutions; `offline_reader` makes fields of them.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import Final
 
 from postroom.documents.fields.label_matching import FieldCandidate
@@ -25,6 +26,7 @@ _MAX_NUMBERS: Final = 120  # unlabelled numbers beyond these are ignored
 _CERTAIN_SCORE: Final = 0.9  # a number with this score certainly belongs to the label
 _WEAK_SCORE: Final = 0.5  # the best score of a weak label
 _MAX_RATES: Final = 20  # exchange rates beyond these are ignored
+_MAX_TAX_ROWS: Final = 8  # with net, tax and gross amount; more of them are line items
 _MAX_PLACES: Final = 200  # of one number
 
 
@@ -208,33 +210,55 @@ def _solve_sum(relation: SumRelation, all_numbers: list[DistinctNumber]) -> list
     sizes = [each.size for each in plain]
     named = any(each.score(names[2]) >= _CERTAIN_SCORE for each in plain)
     nothing = next((each for each in all_numbers if each.size == 0 and not each.percent), None)
+    sums = [
+        (left, right, plain[place])
+        for left, right in ((a, b) for a in plain for b in plain if a is not b)
+        for place in indexes_near(sizes, left.size + right.size, 0.0051)
+    ]
+    totals = _find_row_totals(sums, rates)
     ways = [
         _choose_by_labels(names, plain),
         *(_untaxed_solution(names, each, nothing) for each in plain if each.score(names[2]) > 0),
     ]
-    for left, right in ((a, b) for a in plain for b in plain if a is not b):
-        for place in indexes_near(sizes, left.size + right.size, 0.0051):
-            result = plain[place]
-            labels = sum(
-                number.score(name) for name, number in zip(names, (left, right, result), strict=True)
+    for left, right, result in sums:
+        labels = sum(number.score(name) for name, number in zip(names, (left, right, result), strict=True))
+        by_rate = any(abs(left.size * rate / 100 - right.size) <= 0.02 for rate in rates)
+        by_rows = (round(left.size, 2), round(right.size, 2)) in totals
+        worth = 0.4 + 0.12 * min(left.digits + right.digits, 8) + (0.6 if by_rate or by_rows else 0.0)
+        worth += 0.5 if by_rows else 0.0
+        parts = left.score(names[0]) + right.score(names[1])
+        worth *= 1.0 if by_rate or by_rows or min(parts, labels) >= 0.4 else 0.3
+        # Line items add up as well; but if any amount has the total's label, the total does.
+        worth *= 0.3 if named and not result.score(names[2]) else 1.0
+        words = f"{left.size:.2f} + {right.size:.2f} = {result.size:.2f}"
+        agreed = names if by_rate or by_rows or labels > 1.2 else ()
+        ways.append(
+            Solution(
+                dict(zip(names, (left, right, result), strict=True)),
+                labels + worth,
+                agreed,
+                dict.fromkeys(names, words),
             )
-            by_rate = any(abs(left.size * rate / 100 - right.size) <= 0.02 for rate in rates)
-            worth = 0.4 + 0.12 * min(left.digits + right.digits, 8) + (0.6 if by_rate else 0.0)
-            parts = left.score(names[0]) + right.score(names[1])
-            worth *= 1.0 if by_rate or min(parts, labels) >= 0.4 else 0.3
-            # Line items add up as well; but if any amount has the total's label, the total does.
-            worth *= 0.3 if named and not result.score(names[2]) else 1.0
-            words = f"{left.size:.2f} + {right.size:.2f} = {result.size:.2f}"
-            agreed = names if by_rate or labels > 1.2 else ()
-            ways.append(
-                Solution(
-                    dict(zip(names, (left, right, result), strict=True)),
-                    labels + worth,
-                    agreed,
-                    dict.fromkeys(names, words),
-                )
-            )
+        )
     return sorted(ways, key=lambda way: -way.score)[:25]
+
+
+def _find_row_totals(
+    sums: Sequence[tuple[DistinctNumber, DistinctNumber, DistinctNumber]], rates: Sequence[float]
+) -> set[tuple[float, float]]:
+    """Return the net amounts and taxes that rows of a tax table, each with its rate, add up to."""
+    rows = {
+        (round(left.size, 2), round(right.size, 2))
+        for left, right, _ in sums
+        if right.size and any(abs(left.size * rate / 100 - right.size) <= 0.02 for rate in rates)
+    }
+    if not 1 < len(rows) <= _MAX_TAX_ROWS:
+        return set()
+    return {
+        (round(sum(net for net, _ in chosen), 2), round(sum(tax for _, tax in chosen), 2))
+        for count in range(2, len(rows) + 1)
+        for chosen in combinations(rows, count)
+    }
 
 
 def _is_money(number: DistinctNumber) -> bool:

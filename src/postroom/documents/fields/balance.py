@@ -1,23 +1,25 @@
-"""Refines the total of an invoice after it was found: cash rounding, deposits and the amount due.
+"""Refines the total of an invoice after it was found: cash rounding, deposits, amount due, larger totals.
 
 Works on the fields of the offline reader.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Final
 
 from postroom.documents.fields import calibration
-from postroom.documents.fields.extraction_result import ConfidenceSignals, FieldValue
+from postroom.documents.fields.extraction_result import ConfidenceSignals, FieldCheck, FieldValue
 from postroom.documents.fields.label_matching import LabelContext
 from postroom.documents.fields.value_parsing import ParsedValue
-from postroom.documents.kinds.document_kind import BalanceRelation, DocumentKind
+from postroom.documents.kinds.document_kind import BalanceRelation, DocumentKind, SumRelation
 
 _ROUNDING_WORDS: Final = re.compile(
     r"\b(?:round(?:ing|ed)|rundung\w{0,20}|gerundet|arrondi|arrotondamento|redondeo|afronding|avrunding)\b"
 )
+_MAX_TAX_SHARE: Final = Decimal("0.3")  # of the net amount
+_UNLABELLED_DEPOSIT: Final = 0.9  # the highest confidence
 _MAX_CASH_ROUNDING: Final = Decimal("0.02")  # to the next five cents
 
 
@@ -36,6 +38,34 @@ def refine_totals(
             found |= _round_total(context, relation, found, amounts)
             found |= _prove_balance(context, relation, found, amounts)
     return found
+
+
+def check_total(
+    kind: DocumentKind, fields: Mapping[str, FieldValue], found: Sequence[ParsedValue]
+) -> Iterator[FieldCheck]:
+    """Yield a failed check if the amounts may be one row of a table, whose total is stated as well."""
+    sizes = {
+        abs(value.number)
+        for value in found
+        if value.shape == "number" and value.decimals == 2 and value.likely and not value.percent
+    }
+    for relation in kind.relations:
+        if not isinstance(relation, SumRelation):
+            continue
+        names = (relation.left, relation.right, relation.result)
+        parts = [abs(field.value) for name in names if (field := fields.get(name))]
+        if len(parts) < len(names) or not parts[1]:
+            continue
+        larger = [
+            (net, vat)
+            for net in sizes
+            for vat in sizes
+            if net > parts[0] and parts[1] < vat < _MAX_TAX_SHARE * net and net + vat in sizes
+        ]
+        if larger:
+            net, vat = min(larger)
+            words = f"{net} + {vat} = {net + vat} may be the total, of which {parts[2]} is a part"
+            yield FieldCheck(f"{relation.result} is the total", False, words, fields=names, is_doubt=True)
 
 
 def _round_total(
@@ -78,17 +108,24 @@ def _prove_balance(
     if abs(prepaid.value if prepaid else Decimal(0)) != missing:
         return {}
     words = f"{total.value} - {missing} = {payable.value}"
-    parts = {relation.payable: payable} | ({relation.prepaid: prepaid} if prepaid else {})
-    return {
-        name: replace(
-            field,
-            confidence=max(field.confidence, calibration.confidence(signals)),
-            evidence=f"{field.evidence}; {words}",
-            signals=signals,
-        )
-        for name, field in parts.items()
-        for signals in [replace(field.signals or ConfidenceSignals("number"), margin=1.0, agreed=True)]
-    }
+    proven = {relation.payable: _confirm(payable, words)}
+    if prepaid:
+        proven[relation.prepaid] = _confirm(prepaid, words)
+        if relation.prepaid not in numbers:
+            # A tax that is withheld, or a discount, explains the balance as well as a deposit.
+            confidence = min(proven[relation.prepaid].confidence, _UNLABELLED_DEPOSIT)
+            proven[relation.prepaid] = replace(proven[relation.prepaid], confidence=confidence)
+    return proven
+
+
+def _confirm(field: FieldValue, words: str) -> FieldValue:
+    signals = replace(field.signals or ConfidenceSignals("number"), margin=1.0, agreed=True)
+    return replace(
+        field,
+        confidence=max(field.confidence, calibration.confidence(signals)),
+        evidence=f"{field.evidence}; {words}",
+        signals=signals,
+    )
 
 
 def _move(context: LabelContext, field: FieldValue, value: ParsedValue, words: str) -> FieldValue:

@@ -1,6 +1,7 @@
-"""Picks the values that arithmetic cannot confirm: dates, numbers with check digits, names.
+"""Picks the values that arithmetic cannot confirm: dates and names.
 
-Codes are in `code_selection`, amounts in `amount_solver`, the issuer in `issuer`, choices in `choice_fields`.
+Codes are in `code_selection`, numbers with check digits in `check_digit_selection`,
+amounts in `amount_solver`, the issuer in `issuer`, choices in `choice_fields`.
 """
 
 import re
@@ -10,7 +11,6 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any, Final
 
-from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban, is_valid_isin
 from postroom.documents.fields.document_text import TextLine
 from postroom.documents.fields.label_matching import (
     FieldCandidate,
@@ -34,8 +34,18 @@ _EXECUTION_WORDS: Final = re.compile(
 _EXECUTION_ENTRY: Final = re.compile(
     r"^[ :|-]*\w{0,12}(?:kauf|buy|sell|bought|sold|purchase|sale|achat|vente|acquisto)\b"
 )
-_ADDRESS_LINES: Final = 5  # below the label of the recipient
-_ADDRESS_PENALTY: Final = 0.4  # for a VAT ID there, which is probably the recipient's
+_DISCOUNT: Final = re.compile(
+    r"skont|discount|escompte|sconto|descuento|pronto pago|dto\.|korting|rabat|desconto|rabais|remise|iskonto"
+)
+_IN_FULL: Final = re.compile(
+    r"\b(?:netto|ohne abzug|net|in full|full amount|sans escompte|sin dto|senza sconto|zonder korting)\b"
+)
+_CONDITION: Final = re.compile(
+    r"\b(?:bei (?:zahlung|begleichung|zahlungseingang|uberweisung)|if (?:you pay|paid|settled|payment)"
+    r"|when paid|(?:en cas de|pour|si) (?:le )?(?:paiement|reglement|regle)|pagando|per pagament[oi]"
+    r"|(?:por|si se) pag[oa]|bij betaling|ved betaling|vid betalning|przy platnosci)\b"
+)
+_DISCOUNT_FACTOR: Final = 0.2
 _NEARBY: Final = 120  # characters before a date that are searched for such words
 _MAX_DOCUMENT_AGE: Final = timedelta(days=10)  # an older date belongs to something else than the settlement
 
@@ -101,6 +111,7 @@ def pick_dates(context: LabelContext, kind: DocumentKind) -> dict[str, FieldPick
     found: dict[str, FieldPick] = {}
     for name, field in sorted(fields.items(), key=lambda each: bool(each[1].related_fields)):
         fitting = [*find_candidates(context, name, field), *_unlabelled_dates(context, every, field)]
+        fitting = [_demote_discount_date(context, each) for each in fitting]
         timed = [_promote_with_time(each) if field.has_time else each for each in fitting]
         pick = pick_best(_promote_repeated_dates(_demote_generic_labels(context, timed)), count=count)
         if field.related_fields and (pick is None or pick.label < 0.15):
@@ -126,6 +137,24 @@ def _pick_only_date(context: LabelContext, every: Sequence[ParsedValue]) -> Fiel
             value = some[0]
             return FieldPick(value.content, value.line, value.start, value.end, 0.3, 0.0, "the only date")
     return None
+
+
+def _demote_discount_date(context: LabelContext, candidate: FieldCandidate) -> FieldCandidate:
+    """Until the date of a cash discount, less is due: it is no due date, unless the full amount is meant."""
+    value = candidate.value
+    line = context.document.lines[value.line].folded
+    following = context.document.lines[value.line + 1 : value.line + 2]
+    is_condition = _CONDITION.search(line[: value.start]) is not None
+    # A condition goes on in the next line: "if paid by 3 May, / 2 % discount".
+    after = line[value.end :] + (f" {following[0].folded}" if following and is_condition else "")
+    others = [each for each in context.values.get(value.line, ()) if each.shape == "date"]
+    until = min((each.start for each in others if each.start >= value.end), default=len(after) + value.end)
+    since = max((each.end for each in others if each.end <= value.start), default=0)
+    mine = f"{line[since : value.start]} {after[: until - value.end] if others else after}"
+    is_discount = _DISCOUNT.search(mine) or (is_condition and _DISCOUNT.search(f"{line} {after}"))
+    if not is_discount or _IN_FULL.search(mine):
+        return candidate
+    return replace(candidate, score=candidate.score * _DISCOUNT_FACTOR)
 
 
 def _demote_generic_labels(context: LabelContext, found: Sequence[FieldCandidate]) -> list[FieldCandidate]:
@@ -230,109 +259,6 @@ def _as_fallback(pick: FieldPick) -> FieldPick:
         f"fallback: {pick.why}",
         is_repeated=pick.is_repeated,
     )
-
-
-def _is_valid_vat_id(code: str) -> bool:
-    return check_vat_id(code) is True
-
-
-_VALIDATORS: Final = {
-    "isin": is_valid_isin,
-    "iban": is_valid_iban,
-    "vat_id": _is_valid_vat_id,
-}
-
-
-def pick_by_check_digits(context: LabelContext, name: str, field: FieldSpec) -> FieldPick | None:
-    """Pick a number with check digits: valid before invalid, labelled before unlabelled."""
-    every = [
-        value
-        for values in context.values.values()
-        for value in values
-        if value.shape == field.shape and not _is_recipients(context, value)
-    ]
-    if not every:
-        return None
-    count = Counter(value.content for value in every)
-    labelled = {each.value: each for each in find_candidates(context, name, field)}
-    found: list[FieldCandidate] = []
-    for place, value in enumerate(every):
-        known = labelled.get(value)
-        score = (known.score if known else 0.2) + (
-            0.5 if _VALIDATORS[field.shape](str(value.content)) else 0.0
-        )
-        score += 0.1 * min(count[value.content] - 1, 3) - 0.01 * min(place, 20)
-        score -= _ADDRESS_PENALTY if _is_in_recipients_address(context, value) else 0.0
-        found.append(FieldCandidate(value, score, known.why if known else "without a label", None))
-    pick = pick_best(found, count=count)
-    assert pick
-    if any(value.content == pick.value and _is_in_recipients_address(context, value) for value in every):
-        pick = replace(pick, margin=0.0, why=f"{pick.why}, in the recipient's address")
-    right = _VALIDATORS[field.shape](str(pick.value))
-    why = pick.why + (", check digits valid" if right else ", check digits invalid")
-    return FieldPick(
-        pick.value,
-        pick.line,
-        pick.start,
-        pick.end,
-        min(pick.label, 1.0),
-        min(pick.margin, 1.0),
-        why,
-        right,
-        pick.is_repeated,
-    )
-
-
-# "von Ihrem Konto", "Your bank account (IBAN)": an account that the document debits, not the issuer's.
-_RECIPIENTS_ACCOUNT: Final = re.compile(
-    r"\b(?:ihre?[mnrs]?|your|votre|vostr[oa]|su|uw) (?:\w{1,20} )?"
-    r"(?:konto\w{0,20}|bankkonto|bankverbindung|iban|(?:bank )?account|compte|conto|cuenta|rekening\w{0,20})"
-    r"[ :(]{0,4}(?:(?:mit der |number |no |nr )?iban)?[ :.()]{0,4}$"
-)
-
-
-# "Ihre USt-IdNr.", "Customer VAT no": a VAT ID that the document repeats, not the issuer's.
-_RECIPIENTS_VAT_ID: Final = re.compile(
-    r"\b(?:ihre?|your|votre|vostr[oa]|su|uw|kunden?|kaufers?|empfangers?|customer|client|buyer|recipient|cliente"
-    r"|acheteur|klant|nabywc[ay]|kundens|alici)\b[ :'s.-]{0,4}(?:[\w°.]{1,20} ){0,2}"
-    r"(?:ust|umsatzsteuer|uid|mwst|vat|tva|p\.? ?iva|iva|nif|cif|btw|nip|moms|cvr|vergi)"
-    r"[\w .:#°/()-]{0,25}$"
-    r"|(?:ust|uid|vat|tva|iva|nif|btw|nip)[\w .:#°/()-]{0,25} (?:du |des |of |del )?"
-    r"(?:the )?(?:kunden|kaufers|empfangers|customer|client|buyer|cliente|acheteur)[ :.]*$"
-)
-
-
-def _is_recipients(context: LabelContext, value: ParsedValue) -> bool:
-    """Whether the words before an IBAN or a VAT ID make it the recipient's."""
-    before = context.document.lines[value.line].folded[max(value.start - _NEARBY, 0) : value.start]
-    if value.shape == "vat_id":
-        return _RECIPIENTS_VAT_ID.search(before) is not None
-    return _is_recipients_account(context, value)
-
-
-def _is_in_recipients_address(context: LabelContext, value: ParsedValue) -> bool:
-    """Whether a VAT ID is shortly below the label of the recipient, in its column."""
-    if value.shape != "vat_id":
-        return False
-    lines = context.document.lines
-    line = lines[value.line]
-    left = line.box(value.start, value.end).left
-    return any(
-        hit.field in context.recipients
-        and lines[index].page == line.page
-        and lines[index].box(hit.start, hit.end).left <= left
-        for index in range(max(value.line - _ADDRESS_LINES, 0), value.line + 1)
-        for hit in context.hits.get(index, ())
-    )
-
-
-def _is_recipients_account(context: LabelContext, value: ParsedValue) -> bool:
-    """Whether the words before an IBAN, on its line or the line above, make it the recipient's."""
-    lines = context.document.lines
-    before = lines[value.line].folded[max(value.start - _NEARBY, 0) : value.start]
-    if value.shape == "iban" and value.line and before.strip(" :.()") in {"", "iban"}:
-        before = f"{lines[value.line - 1].folded[-_NEARBY:]} {before}"
-    return value.shape == "iban" and _RECIPIENTS_ACCOUNT.search(before) is not None
 
 
 _NAME_END: Final = re.compile(r"[|•·●]|\s{3,}")

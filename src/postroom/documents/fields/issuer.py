@@ -7,8 +7,9 @@ import re
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from postroom.documents.fields.currencies import CURRENCIES
 from postroom.documents.fields.document_text import DocumentText, TextLine
@@ -34,8 +35,9 @@ _CONTACT: Final = re.compile(
     r"|steuernummer|geschaftsfuhrer|handelsregister|bic|p\.? ?iva|kvk|btw|mwst)"
 )
 _STREET: Final = re.compile(
-    r"(?:str\.|stra(?:ss|ß)e|weg|allee|platz|gasse|ring|damm|road|street|avenue|lane|square|via|plaza"
-    r"|calle|straat|laan|jalan|lot)\b.*\d|^\d+[a-z]?,? |\brue\b|^jalan\b|\bchemin\b|^\(",
+    r"(?:str\.|(?:stra(?:ss|ß)e|weg|allee|platz|gasse|ring|damm|road|street|avenue|lane|square|via|plaza"
+    r"|calle|straat|laan|jalan|lot|viale|corso|avenida)\b|\b(?:av|c/|avda|ave)[. ]).*\d"
+    r"|^\d+[a-z]?,? |\brue\b|^jalan\b|\bchemin\b|^\(",
     re.IGNORECASE,
 )
 _NAME_LABEL: Final = re.compile(r"(?:^|(?<=\s))((?:Name|Nom|Firma|Company)\s*:)\s*(.+?)\s*$")
@@ -48,7 +50,8 @@ _RECIPIENT: Final = (
     "Rechnungsadresse, Rechnung an, Lieferadresse, Lieferanschrift, Bill to, Sold to, "
     "Ship to, Buyer, Customer, Invoice to, Deliver to, Delivery address, Billing address, Client, Adresse "
     "du client, Adresse de livraison, Adresse de facturation, Facturé à, Destinataire, Acheteur, "
-    "Cliente, Cessionario, Destinatario, Klant, Factuuradres, Empfänger, An, Herrn, Herr, Frau, Firma, "
+    "Cliente, Datos del cliente, Facturar a, Spett.le, Cessionario, Destinatario, Klant, Factuuradres, "
+    "Empfänger, An, Herrn, Herr, Frau, Firma, "
     "Madame, Monsieur, z. Hd., Auftraggeber, Rechnungsanschrift, Représentant fiscal"
 )
 _NOT_A_NAME: Final = (
@@ -84,7 +87,12 @@ _GENERIC: Final = re.compile(
 
 _MAX_ADDRESS_LINE: Final = 25  # an addressee is in the upper part of the first page
 _MAX_TOWN_WORDS: Final = 5
+_MAX_BLOCK_HEIGHT: Final = 10.0  # of a name, an address and contact data, in heights of the name
+_ALIGNED: Final = 0.012  # of the width of the page
 _MAX_DOMAINS: Final = 50  # of web and mail addresses in the text
+
+
+Owner = Literal["issuer", "recipient"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,12 +138,7 @@ def find_issuer(context: LabelContext, name: str) -> FieldPick | None:
 
 def find_recipient(context: LabelContext, name: str, issuers: Sequence[str]) -> FieldPick | None:
     """Find the addressee by its label, or else above the first address that is not an issuer's."""
-    document = context.document
-    hits = [hit for found in context.hits.values() for hit in found if hit.field == name]
-    labelled = [each for hit in hits for each in _labelled_names(document, hit)]
-    found = labelled or list(_addressed_names(document))
-    known = {_name_key(each) for each in issuers}
-    left = [each for each in found if _name_key(each[0].text) not in known]
+    left = _find_addressees(context, {name}, issuers)
     if not left:
         return None
     segment, score, why = max(left, key=lambda each: each[1])
@@ -148,6 +151,82 @@ def find_recipient(context: LabelContext, name: str, issuers: Sequence[str]) -> 
         min(score / 2.0, 1.0),
         min(score - max(others, default=0.0), 1.0),
         why,
+    )
+
+
+def _find_addressees(
+    context: LabelContext, names: AbstractSet[str], issuers: Sequence[str]
+) -> list[tuple[_NameSegment, float, str]]:
+    hits = [hit for found in context.hits.values() for hit in found if hit.field in names]
+    labelled = [each for hit in hits for each in _labelled_names(context.document, hit)]
+    found = labelled or list(_addressed_names(context.document))
+    known = {_name_key(each) for each in issuers}
+    return [each for each in found if _name_key(each[0].text) not in known]
+
+
+def find_owner(context: LabelContext, issuer: str, line: TextLine, start: int, end: int) -> Owner | None:
+    """Whose name is on the line of a value, or next above it in its column."""
+    key = _name_key(issuer)
+    named = [other for other in context.document.lines if key and key in _name_key(other.text)]
+    if line in named:
+        return "issuer"
+    issuers = [each for other in named for each in _segments(other) if key in _name_key(each.text)]
+    addressees = [each for each, *_ in _find_addressees(context, context.recipients, [issuer])]
+    addressees += _names_above_one_line_addresses(context.document, key)
+    owners: dict[Owner, list[_NameSegment]] = {
+        "issuer": issuers,
+        "recipient": [*addressees, *_recipient_labels(context.document)],
+    }
+    above: dict[Owner, int] = {
+        owner: max(lines)
+        for owner, names in owners.items()
+        if (lines := [each.line.index for each in names if _is_in_block(each, line, start, end)])
+    }
+    return max(above, key=above.__getitem__, default=None)
+
+
+def _recipient_labels(document: DocumentText) -> Iterator[_NameSegment]:
+    search = compile_phrases(_RECIPIENT)
+    for line in document.lines:
+        for _, start, end in search.find(line):
+            if line.text[end : end + 1] in {"", ":"} and (start == 0 or line.text[start - 1] == " "):
+                yield _NameSegment(line.text[start:end], line, start, end, False)
+
+
+def _names_above_one_line_addresses(document: DocumentText, issuer: str) -> list[_NameSegment]:
+    """Return the names above addresses such as "9 Mill Lane, Leeds LS1 4AB", except the issuer's."""
+    found: list[_NameSegment] = []
+    for line in document.lines[: _MAX_ADDRESS_LINE + 1]:
+        for start, end in _cells(line):
+            street, separator, town = line.text[start:end].partition(", ")
+            if not separator or not _STREET.search(street) or not _ADDRESS.search(town):
+                continue
+            left = line.box(start, end).left
+            above = [
+                segment
+                for other in document.lines[max(line.index - 2, 0) : line.index]
+                for segment in _segments(other)
+                if abs(other.box(segment.start, segment.end).left - left) < _ALIGNED
+                and _may_be_name(segment.text)
+            ]
+            found += [each for each in above[-1:] if _name_key(each.text) != issuer]
+    return found
+
+
+def _is_in_block(name: _NameSegment, line: TextLine, start: int, end: int) -> bool:
+    """Whether a part of a line is below a name, aligned with its left or right edge or its center."""
+    cell = next((each for each in _cells(line) if each[0] <= start < each[1]), (start, end))
+    above, below = name.line.box(name.start, name.end), line.box(*cell)
+    distance = (below.top - above.top) / max(above.bottom - above.top, 0.001)
+    edges = (
+        (above.left, below.left),
+        (above.right, below.right),
+        (above.left + above.right, below.left + below.right),
+    )
+    return (
+        line.page == name.line.page
+        and 0 < distance <= _MAX_BLOCK_HEIGHT
+        and any(abs(one - other) < _ALIGNED for one, other in edges)
     )
 
 
@@ -327,7 +406,11 @@ def _segments(line: TextLine) -> Iterator[_NameSegment]:
             if ":" in name:
                 continue
             form = _LEGAL_FORM.search(name)
-            if form and len(name) > form.end() + 1:
+            # "Trading Company Ltd" has two.
+            while form and (other := _LEGAL_FORM.match(name, form.end() + 1)):
+                form = other
+            # A form in front, as in "SAS Lenoir", is the beginning of the name.
+            if form and form.start() and len(name) > form.end() + 1:
                 name = name[: form.end()]
             if name:
                 begin = line.text.index(name, start)

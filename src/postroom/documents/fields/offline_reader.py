@@ -4,8 +4,6 @@ Pure: it takes a transcript and a document kind and returns fields with confiden
 combines the other modules of this package, which search, score and solve.
 """
 
-import re
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -16,8 +14,10 @@ from postroom.documents.fields import (
     balance,
     calibration,
     charges,
+    check_digit_selection,
     choice_fields,
     code_selection,
+    currency_selection,
     field_selection,
     issuer,
     payment_doubt,
@@ -49,10 +49,6 @@ from postroom.documents.kinds.invoice import InvoiceLine, VatAmount
 
 _CERTAIN_SCORE: Final = 0.9  # a value with this score certainly belongs to the label
 _INFERRED_LABEL: Final = 0.5  # for a weak word that the direction of payment confirms
-_CURRENCY_LABEL: Final = re.compile(
-    r"(?:(?:rechnungs|abrechnungs|beleg)?wahrung|(?:invoice |document )?currency|devise|valuta|moneda"
-    r"|betrage in|amounts? (?:are )?in|montants? en|bedragen in|importi in|importes en)[ :=(]*$"
-)
 _UNRIVALLED_MARGIN: Final = 0.3  # confirmed rows have no rival, but some rows may be missing
 _NUMBERS: Final = frozenset({"amount", "quantity", "price"})
 
@@ -80,12 +76,18 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
         name: _picked_field(document, each, "date")
         for name, each in field_selection.pick_dates(context, kind).items()
     }
+    issuer_name = ""
     for name, field in fields.items():
-        value = _other_field(context, name, field, picks)
+        value = _other_field(context, name, field, picks, issuer_name)
         if value:
             picks[name] = value
+            issuer_name = value.value if field.shape == "party" else issuer_name
     read = mark_ambiguous(kind, {name: picks[name] for name in fields if name in picks}, found, document)
-    return FieldExtraction(read, tuple(payment_doubt.check_payments(kind, read, found, document)))
+    checks = (
+        *payment_doubt.check_payments(kind, read, found, document),
+        *balance.check_total(kind, read, found),
+    )
+    return FieldExtraction(read, checks)
 
 
 def _position(document: DocumentText, line: int, start: int, end: int) -> dict[str, Any]:
@@ -348,12 +350,12 @@ def _best_number_field(
 
 
 def _other_field(
-    context: LabelContext, name: str, field: FieldSpec, known: Mapping[str, FieldValue]
+    context: LabelContext, name: str, field: FieldSpec, known: Mapping[str, FieldValue], issuer_name: str
 ) -> FieldValue | None:
     document = context.document
     match field.shape:
         case "isin" | "iban" | "vat_id":
-            found = field_selection.pick_by_check_digits(context, name, field)
+            found = check_digit_selection.pick_by_check_digits(context, name, field, issuer_name)
         case "code":
             found = code_selection.pick_code(context, name)
         case "symbol":
@@ -377,53 +379,11 @@ def _other_field(
 
 
 def _currency_field(context: LabelContext, of: FieldValue | None) -> FieldValue | None:
-    """Pick the currency at the amount, else the declared one, else the most frequent."""
-    document = context.document
-    every = [value for values_ in context.values.values() for value in values_ if value.shape == "currency"]
-    count = Counter(value.content for value in every)
-    if not count:
+    found = currency_selection.pick_currency(context, of)
+    if found is None:
         return None
-    beside, before = _currencies_near(context, of) if of else (None, None)
-    declared = next(
-        (value.content for value in every if _CURRENCY_LABEL.search(_text_before(document, value))), None
-    )
-    commonest, times = count.most_common(1)[0]
-    chosen = beside or declared or before or commonest
-    share = count[chosen] / count.total()
-    at = next(value for value in every if value.content == chosen)
-    # A currency that is only nearby is a guess if the document has another one too.
-    label = 1.0 if beside or declared == chosen else 0.4 if len(count) == 1 else 0.3
-    signals = ConfidenceSignals("currency", label, share, is_repeated=times > 1)
-    words = (
-        "beside the amount"
-        if beside
-        else "declared as the document's currency"
-        if declared
-        else "before the amount"
-        if before
-        else "the most frequent currency"
-    )
-    return _field_value(chosen, signals, words, **_position(document, at.line, at.start, at.end))
-
-
-def _text_before(document: DocumentText, value: ParsedValue) -> str:
-    return document.lines[value.line].folded[: value.start]
-
-
-def _currencies_near(context: LabelContext, of: FieldValue) -> tuple[Any, Any]:
-    """Return the currency beside the amount, and the last one shortly before it."""
-    for line in context.document.lines:
-        for value in context.values.get(line.index, ()):
-            if value.shape != "number" or line.page != of.page or line.box(value.start, value.end) != of.box:
-                continue
-            before = [
-                each
-                for index in range(max(line.index - 3, 0), line.index + 1)
-                for each in context.values.get(index, ())
-                if each.shape == "currency" and (index < line.index or each.end <= value.start)
-            ]
-            return value.currency, before[-1].content if before else None
-    return None, None
+    position = _position(context.document, found.at.line, found.at.start, found.at.end)
+    return _field_value(found.at.content, found.signals, found.words, **position)
 
 
 def _tax_rate_field(context: LabelContext, known: Mapping[str, FieldValue]) -> FieldValue | None:

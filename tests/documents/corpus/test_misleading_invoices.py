@@ -1,0 +1,170 @@
+"""Generated invoices that mislead: tax tables, early payment, conversions, debits, the buyer's VAT ID.
+
+Each is right or in review, none confirmed wrong.
+"""
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+from importlib import import_module
+from itertools import product
+from typing import Any
+
+import pytest
+
+from documents.corpus.judgement import choose, judge
+from documents.corpus.pages import LANGUAGES, LAYOUTS, InvoicePage, Item, format_number, read_text
+from postroom.documents.files import pdf
+from postroom.documents.sandbox.file_limits import FileLimits
+
+pytestmark = pytest.mark.examples
+draw_pdf: Callable[..., bytes] = vars(import_module("documents.files.sample_files"))["pdf"]
+VAT_IDS = (
+    "GB980780684",
+    "ESB12345674",
+    "IT00743110157",
+    "NL004495445B01",
+    "PT501964843",
+    "DE136695976",
+    "DE129273398",
+    "FR40303265045",
+    "ATU13585627",
+    "BE0403019261",
+    "DK13585628",
+    "FI20774740",
+    "IE6433435F",
+    "LU15027442",
+    "PL8567346215",
+    "SE123456789701",
+    "CZ25123891",
+    "HU12892312",
+    "SI50223054",
+    "EL094259216",
+    "RO18547290",
+    "SK2022749619",
+    "EE100931558",
+    "HR33392005961",
+)
+
+
+def _combine(*dimensions: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Every combination of these with every language, in changing layouts."""
+    combined = product(*dimensions, LANGUAGES)
+    return choose([(*each, LAYOUTS[(number + number // 3) % 3]) for number, each in enumerate(combined)])
+
+
+def _assert_right_or_in_review(page: InvoicePage, text: str = "") -> None:
+    found = judge(read_text(text or page.write()))
+    assert found.kind == "invoice", found.reasons
+    assert found.find_wrong_values(page.get_truth()) == {}
+    if found.is_confirmed and (rows := found.recorded.get("vat_rates")):
+        assert {row.rate: row.vat for row in rows} == page.taxes
+
+
+ROWS = (("40.00", "12.50"), ("806.77", "437.26"), ("119.90", "1210.00"), ("33.33", "66.67"))
+
+
+@pytest.mark.parametrize("prices, rates, language, layout", _combine(ROWS, ((19, 7), (20, 10), (5, 21))))
+def test_a_row_of_a_tax_table_is_not_the_total(
+    prices: tuple[str, str], rates: tuple[int, int], language: str, layout: str
+) -> None:
+    items = tuple(
+        Item(Decimal(21 - 11 * place), Decimal(price), Decimal(rate))
+        for place, (price, rate) in enumerate(zip(prices, rates, strict=True))
+    )
+    _assert_right_or_in_review(InvoicePage(language, layout, items=items, shows_taxes_in_rows=True))
+
+
+@pytest.mark.parametrize("labels", [("Warenwert", "Bruttobetrag"), ("Summe netto", "Summe EUR")])
+@pytest.mark.parametrize("prices", ROWS)
+def test_a_row_of_a_printed_tax_table_is_not_the_total(
+    prices: tuple[str, str], labels: tuple[str, str]
+) -> None:
+    items = tuple(
+        Item(Decimal(21 - 11 * place), Decimal(price), Decimal(rate))
+        for place, (price, rate) in enumerate(zip(prices, (19, 7), strict=True))
+    )
+    page = InvoicePage("de", number="R2026-0054", items=items, due=None, iban="")
+    rows = [("Satz", "Netto", "MwSt", "Brutto")]
+    rows += [
+        (f"{rate} %", *(format_number(each, "de") for each in (item.amount, tax, item.amount + tax)))
+        for item, (rate, tax) in zip(items, page.taxes.items(), strict=True)
+    ]
+    facts = [("Re.-Nr.", page.number), ("Rechnungsdatum", f"{page.issued:%d.%m.%Y}")]
+    totals = zip((labels[0], "MwSt", labels[1]), (page.net, page.gross - page.net, page.gross), strict=True)
+    facts += [(label, f"{format_number(amount, 'de')} EUR") for label, amount in totals]
+    words = [(50, 800, "Hafendruck Fichte GmbH | Kaiweg 12, 28195 Bremen | HRB 4412"), (50, 700, "RECHNUNG")]
+    words += [
+        (50 + 90 * column, 600 - 15 * row, cell)
+        for row, line in enumerate(rows)
+        for column, cell in enumerate(line)
+    ]
+    for place, (label, value) in enumerate(facts):
+        height = 680 - 15 * place if place < 2 else 560 - 15 * place
+        words += [(50 if place < 2 else 340, height, label), (200 if place < 2 else 460, height, value)]
+    found = judge(pdf.read(draw_pdf(words), FileLimits()).reading)
+    assert found.find_wrong_values(page.get_truth()) == {}
+
+
+@pytest.mark.parametrize("vat_id, language, layout", _combine(VAT_IDS))
+def test_a_vat_id_below_an_unlabelled_address_is_the_buyers(vat_id: str, language: str, layout: str) -> None:
+    supplier = "DE811569869"
+    page = InvoicePage(language, layout, vat_id=supplier, buyer_vat_id=vat_id, has_sender_line=True)
+    _assert_right_or_in_review(page)
+
+
+EARLY_PAYMENT = {
+    "en": ("If paid by 2026-10-22 2% discount: {amount}", "2 % cash discount until 2026-10-22, {amount}"),
+    "de": (
+        "Bei Zahlung bis 2026-10-22 2 % Skonto = {amount}",
+        "Zahlbar bis 2026-10-22 mit 2 % Skonto: {amount}",
+    ),
+    "fr": (
+        "Escompte 2 % si paiement avant le 2026-10-22 : {amount}",
+        "Payable avant le 2026-10-22 avec escompte",
+    ),
+    "es": ("Descuento 2% por pago antes del 2026-10-22: {amount}", "Pronto pago 2 %, vencimiento 2026-10-22"),
+    "it": ("Sconto 2% per pagamento entro il 2026-10-22: {amount}", "Scadenza 2026-10-22 con sconto del 2 %"),
+}
+
+
+@pytest.mark.parametrize("variant, price, language, layout", _combine((0, 1), ("25.00", "318.66")))
+def test_the_date_of_a_cash_discount_is_not_the_due_date(
+    variant: int, price: str, language: str, layout: str
+) -> None:
+    page = InvoicePage(language, layout, due=None, items=(Item(Decimal(5), Decimal(price)),))
+    reduced = page.show((page.gross * Decimal("0.98")).quantize(Decimal("0.01")))
+    text = f"{page.write()}\n{EARLY_PAYMENT[language][variant].format(amount=reduced)}\n"
+    _assert_right_or_in_review(page, text)
+
+
+CONVERSIONS = {
+    "en": "Equivalent in USD: {amount} (rate 1.1642)",
+    "de": "Gegenwert in USD: {amount} (Kurs 1,1642)",
+    "fr": "Contre-valeur en USD : {amount} (taux 1,1642)",
+    "es": "Contravalor en USD: {amount} (cambio 1,1642)",
+    "it": "Controvalore in USD: {amount} (cambio 1,1642)",
+}
+
+
+@pytest.mark.parametrize("price, language, layout", _combine(("25.00", "318.66", "1049.50", "7.77")))
+def test_the_currency_of_a_conversion_is_not_the_documents(price: str, language: str, layout: str) -> None:
+    page = InvoicePage(language, layout, items=(Item(Decimal(5), Decimal(price)),), notation="{amount}")
+    amount = format_number((page.gross * Decimal("1.1642")).quantize(Decimal("0.01")), language)
+    found = judge(read_text(f"{page.write()}\n{CONVERSIONS[language].format(amount=amount)}\n"))
+    assert found.find_wrong_values(page.get_truth()) == {}
+
+
+DEBITS = {
+    "en": ("Amount will be collected from your account IBAN {iban}", "Direct debit, IBAN {iban}"),
+    "de": ("Der Betrag wird vom Konto IBAN {iban} abgebucht", "SEPA-Lastschrift: IBAN {iban}"),
+    "fr": ("Montant prélevé sur le compte IBAN {iban}", "Prélèvement SEPA IBAN {iban}"),
+    "es": ("Domiciliación en su cuenta IBAN {iban}", "Adeudo directo IBAN {iban}"),
+    "it": ("Addebito sul Vs. conto IBAN {iban}", "Addebito diretto SEPA, IBAN {iban}"),
+}
+DEBITED = ("FR7630006000011234567890189", "DE88200800000970375700")
+
+
+@pytest.mark.parametrize("variant, iban, language, layout", _combine((0, 1), DEBITED))
+def test_a_debited_account_is_not_the_suppliers(variant: int, iban: str, language: str, layout: str) -> None:
+    page = InvoicePage(language, layout, extra=(DEBITS[language][variant].format(iban=iban),))
+    _assert_right_or_in_review(page)
