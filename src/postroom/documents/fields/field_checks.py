@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from postroom.documents.fields.ambiguity import NUMBER_SHAPES
 from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban, is_valid_isin
-from postroom.documents.fields.document_text import DocumentText
+from postroom.documents.fields.document_text import DocumentText, TextLine
 from postroom.documents.fields.extraction_result import FieldCheck, FieldValue
 from postroom.documents.fields.field_validation import describe_expected_format
 from postroom.documents.fields.label_search import compile_phrases
@@ -28,6 +28,8 @@ from postroom.documents.kinds.field_spec import FieldShape
 
 _HEAD_LINES: Final = 40  # lines that may contain a title
 _MAX_TITLE_WORDS: Final = 6
+_TOP_LINES: Final = 6  # lines that may be a title in other words
+_MAX_REVISION_WORDS: Final = 14  # of a title that names the document it changes
 _CENT_TOLERANCE: Final = Decimal("0.02")
 _ROUNDING_TOLERANCE: Final = Decimal("0.50")  # some amounts to be paid are rounded to the whole unit
 _VALIDATORS: Final = {"isin": is_valid_isin, "iban": is_valid_iban}
@@ -73,8 +75,17 @@ def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldChec
 
 def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
     excluded, revisions = compile_phrases(kind.excluded_titles), compile_phrases(kind.revision_words)
+    titles = compile_phrases(kind.titles)
     for line in document.lines[:_HEAD_LINES]:
         if len(line.words) > _MAX_TITLE_WORDS:
+            # "Contract note - replaces our note of 3 May 2026" is long.
+            is_title = line.index < _TOP_LINES or any(start == 0 for _, start, _ in titles.find(line))
+            if (
+                is_title
+                and len(line.words) <= _MAX_REVISION_WORDS
+                and any(True for _ in revisions.find(line))
+            ):
+                yield _doubt_revision(line)
             continue
         title = next((line.text[:end] for _, start, end in excluded.find(line) if start == 0), None)
         if title is not None:
@@ -82,8 +93,12 @@ def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldC
                 "title", passed=False, words=f"the title “{title}” suggests another kind of document"
             )
         elif any(True for _ in revisions.find(line)):
-            words = f"“{line.text}” may change or cancel another document"
-            yield FieldCheck("revision", passed=False, words=words)
+            yield _doubt_revision(line)
+
+
+def _doubt_revision(line: TextLine) -> FieldCheck:
+    words = f"“{line.text}” may change or cancel another document"
+    return FieldCheck("revision", passed=False, words=words)
 
 
 def _check_relations(

@@ -86,6 +86,7 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
     checks = (
         *payment_doubt.check_payments(kind, read, found, document),
         *balance.check_total(kind, read, found),
+        *choice_fields.check_choices(document, sides),
     )
     return FieldExtraction(read, checks)
 

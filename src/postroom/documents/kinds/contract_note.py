@@ -127,9 +127,9 @@ class ContractNote:
             en="Settlement date, Value date, Settles on, Settlement, Contractual settlement date, due date?",
             fr="Date de règlement, Date de valeur, Date valeur, Valeur?, Date de livraison",
             it="Valuta, Data valuta, Data regolamento",
-            es="Fecha valor, Fecha valor liquidación, Fecha liquidación",
+            es="Fecha valor, Fecha valor liquidación, Fecha liquidación, Fecha de liquidación",
             nl="Valutadatum, Afrekendatum, Valuta",
-            da="Valør, Valørdag, Afviklingsdato, Afviklingsdag, Likviddag",
+            da="Valør?, Valørdag, Afviklingsdato, Afviklingsdag, Likviddag",
             pt="Data de liquidação, Data valor, Data-valor",
             pl="Data rozliczenia, Data rozrachunku",
             sv="Likviddatum, Oppgjørsdato, Oppgjørsdag",
@@ -445,6 +445,13 @@ CONTRACT_NOTE: Final = DocumentKind(
     "Distribution, Capital repayment, Depotauszug, Kontoauszug, Vermögensübersicht, Portfolio statement, "
     "Relevé de compte, Corporate action",
     controls=AccountingControls(dates=("trade_date", "settlement_date", "issued_on")),
-    revision_words="Storno, Stornierung, Annulation, Annullierung, Cancellation, Cancelled, Amended, "
-    "Amendment, Corrected, Correction, Korrektur, Berichtigung, Rectification, Rettifica, Rectificación",
+    revision_words="Storno*, Stornierung, Storniert*, Annulation, Annullierung, Annulliert*, Cancellation, "
+    "Cancelled, Canceled, Cancelling, Reversal, Reversed, Replaces, Replacement, Supersedes, Amended, "
+    "Amendment, Corrected, Correction, Revised, Rebooking, Korrektur*, Korrigiert*, Berichtigung, "
+    "Berichtigt*, Ersetzt, Rectification, Rectificatif, Rectificative, Rectifié*, Annule, Annulé*, Remplace, "
+    "Correctif, Rectifica*, Anula, Anulación, Anulad*, Sustituye, Corregid*, Corrección, "
+    "Rettifica*, Annulla*, Stornat*, Sostituisce, Corretta, Correzione, "
+    "Annulering, Geannuleerd*, Correctie, Gecorrigeerd*, Vervangt, "
+    "Retificação, Anulação, Cancelamento, Substitui, Corrigid*, "
+    "Korekta, Anulowan*, Anulowanie, Rettelse, Annulleret, Korrigeret, Erstatter, Makulerad, Rättelse",
 )
