@@ -19,7 +19,7 @@ def calculate(mailboxes, messages=100.0, provider=ProviderName.GMAIL, sweep_minu
 
 
 def test_a_project_of_google_limits_how_many_mailboxes_are_read():
-    reading = 100 * 24 + 288 * 3
+    reading = 100 * 24 + 288 * 2
     auditing = 36_500 * 2.05 / 7
     assert calculate(1000).gmail_units_a_day == pytest.approx(1000 * (reading + auditing), abs=1)
     assert calculate(5_000).google_projects == 1

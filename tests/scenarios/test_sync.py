@@ -30,7 +30,7 @@ async def test_folders_that_are_made_renamed_moved_and_deleted_are_followed(room
     person = MailboxUser(room.world.sim, box.address, seed=8)
 
     async def later():
-        await room.move_clock(1000)
+        await room.move_clock(4000)  # labels are read again after an hour
         await box.sync()
         await box.check()
         rows = await box.rows("SELECT name FROM folders WHERE deleted_at IS NULL")

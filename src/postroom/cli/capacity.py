@@ -26,7 +26,7 @@ MESSAGE_BYTES: Final = {ContentPolicy.METADATA: 4_200, ContentPolicy.FULL: 11_90
 PROJECT_UNITS_A_DAY: Final = 80_000_000
 # Gmail units. A push: one history, one message, and the history once more for dropped pushes.
 UNITS_PER_MESSAGE: Final = 2 + 20 + 2
-UNITS_PER_SWEEP: Final = 1 + 2  # labels and history
+UNITS_PER_SWEEP: Final = 2  # history; the labels, once an hour, are left out
 UNITS_PER_AUDITED_MESSAGE: Final = 0.1 * 20 + 5 / 100  # a tenth is looked up; 100 are listed for 5 units
 
 
@@ -41,8 +41,8 @@ class CpuCosts:
 
 
 COSTS: Final = {
-    ProviderName.GMAIL: CpuCosts(9.1, 15.4, 13.7, 22.8),
-    ProviderName.OUTLOOK: CpuCosts(11.7, 29.7, 14.5, 32.5),
+    ProviderName.GMAIL: CpuCosts(4.0, 5.0, 13.7, 22.8),
+    ProviderName.OUTLOOK: CpuCosts(5.1, 8.9, 14.5, 32.5),
 }
 SWEEP_MINUTES: Final = {ProviderName.GMAIL: 5.0, ProviderName.OUTLOOK: 15.0}
 

@@ -14,6 +14,7 @@ class Folder:
     id: int
     key: str
     name: str
+    parent: str | None
     role: FolderRole | None
     scope: str | None
     deleted: bool
@@ -23,7 +24,8 @@ class Folder:
 
 
 _READ = """
-    SELECT id, provider_folder_id AS key, name, role, scope, deleted_at IS NOT NULL AS deleted
+    SELECT id, provider_folder_id AS key, name, parent_provider_id AS parent, role, scope,
+        deleted_at IS NOT NULL AS deleted
     FROM folders WHERE mailbox_id = %s
 """
 

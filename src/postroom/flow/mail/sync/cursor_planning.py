@@ -10,12 +10,32 @@ from postroom.flow.mail.sync.sync_run import SyncRun, days_before, get_earliest_
 from postroom.store.cursors import CursorKind, CursorStart
 
 FRESH_SHARE: Final = 0.8  # of the sweep interval
+LABELS_SECONDS: Final = 3600.0  # between readings of labels, if a new one cannot hide mail
 
 
 def is_stale(sync_run: SyncRun, kind: CursorKind, scope: str = "") -> bool:
     """Whether a cursor was not read for about one sweep interval."""
+    return _is_older(sync_run, kind, scope, _get_sweep_seconds(sync_run))
+
+
+def is_tree_stale(sync_run: SyncRun) -> bool:
+    """Whether the folder tree must be read again: with each sweep, because a new folder may have mail.
+
+    Where one feed covers all mail, messages name new labels, so only renamed ones wait for the next reading.
+    """
+    seconds = _get_sweep_seconds(sync_run)
+    if sync_run.has_one_feed:
+        seconds = max(seconds, LABELS_SECONDS)
+    return _is_older(sync_run, CursorKind.FOLDERS, "", seconds)
+
+
+def _get_sweep_seconds(sync_run: SyncRun) -> float:
+    return sync_run.context.sweep_seconds[sync_run.mailbox.provider]
+
+
+def _is_older(sync_run: SyncRun, kind: CursorKind, scope: str, seconds: float) -> bool:
     cursor = sync_run.cursor(kind, scope)
-    age = timedelta(seconds=FRESH_SHARE * sync_run.context.sweep_seconds[sync_run.mailbox.provider])
+    age = timedelta(seconds=FRESH_SHARE * seconds)
     return cursor is None or cursor.updated_at < sync_run.now - age
 
 

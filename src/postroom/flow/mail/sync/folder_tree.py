@@ -5,20 +5,28 @@ Starts cursors for new folders and drops those of removed ones. The cursors them
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from postroom.flow.mail.sync import cursor_planning
 from postroom.flow.mail.sync.page_fetch import FetchedPage, FetchOptions, Observation, fetch_page
 from postroom.flow.mail.sync.sync_run import SyncRun
+from postroom.model import RemoteFolder
 from postroom.store import cursors, failures, folders, work
-from postroom.store.cursors import CursorKind, CursorStart
+from postroom.store.cursors import CursorAdvance, CursorKind, CursorStart
 
 
 async def refresh_folders(sync_run: SyncRun) -> None:
     """Read the folder tree; start cursors for new folders and drop those of removed ones.
 
-    The tree counts as read once both are stored: a worker that dies in between leaves it to the next sync.
+    The tree counts as read once both are stored: a worker that dies in between leaves it to the next sync. A
+    tree without changes is recorded with the next page, or with the finish.
     """
     remote = await sync_run.remote.list_folders()
+    known = sync_run.cursor(CursorKind.FOLDERS, "")
+    if known is not None and _is_unchanged(sync_run, remote):
+        sync_run.unwritten.append(CursorAdvance(CursorKind.FOLDERS, "", ""))
+        sync_run.cursors[known.kind, known.scope] = replace(known, updated_at=sync_run.now)
+        return
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
         rows = await folders.reconcile(connection, sync_run.id, remote)
         await cursors.delete(connection, sync_run.id, [(CursorKind.FOLDERS, "")])
@@ -46,6 +54,20 @@ async def refresh_folders(sync_run: SyncRun) -> None:
         await cursors.start(connection, sync_run.id, [CursorStart(CursorKind.FOLDERS, ""), *starts])
         found = await cursors.list_by_mailbox(connection, sync_run.id)
     sync_run.cursors = {(row.kind, row.scope): row for row in found}
+
+
+def _is_unchanged(sync_run: SyncRun, remote: Sequence[RemoteFolder]) -> bool:
+    """Whether the stored tree is the provider's, with the cursors that its folders need and no others."""
+    stored = {
+        RemoteFolder(folder.key, folder.name, folder.parent, folder.role, folder.scope)
+        for folder in sync_run.folders.values()
+        if not folder.deleted
+    }
+    if stored != set(remote):
+        return False
+    scopes = set(sync_run.scopes())
+    started = {cursor.scope for cursor in sync_run.of_kind(CursorKind.BACKFILL)}
+    return started == scopes >= {cursor.scope for cursor in sync_run.of_kind(CursorKind.LIVE)}
 
 
 async def handle_gone_scope(sync_run: SyncRun, scope: str) -> None:

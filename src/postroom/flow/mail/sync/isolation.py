@@ -23,6 +23,7 @@ from postroom.logs import Log
 from postroom.store import failures, feed, ledger, suspect_messages, work
 from postroom.store.failures import Failure
 from postroom.store.ledger import NewLedgerEntry
+from postroom.store.suspect_messages import SuspectMessage
 
 log = Log()
 
@@ -45,10 +46,8 @@ class PageRequest:
     change: PageChange = lambda _page, _keys: None
 
 
-async def load_suspects(sync_run: SyncRun) -> None:
-    """Load the suspects of the mailbox; park those that were being handled when leases were lost."""
-    async with sync_run.context.database.transaction(sync_run.organization) as connection:
-        found = await suspect_messages.list_all(connection, sync_run.id)
+async def park_suspects(sync_run: SyncRun, found: Sequence[SuspectMessage]) -> None:
+    """Park the suspects of the mailbox that were being handled when leases were lost."""
     if not found:
         return
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:

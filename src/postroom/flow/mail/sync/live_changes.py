@@ -8,7 +8,7 @@ provider drops pushes that follow each other too closely, the sync runs once mor
 import asyncio
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
@@ -27,12 +27,15 @@ from postroom.flow.mail.sync.page_fetch import (
 )
 from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.logs import Log
-from postroom.model import ChangePage, MessageChange, Presence
+from postroom.model import ChangePage, MailboxId, MessageChange, Presence
 from postroom.store import failures, ledger, mailboxes, messages, notifications, work
+from postroom.store.connection import Connection
 from postroom.store.cursors import CursorAdvance, CursorKind
 from postroom.store.failures import Failure
 from postroom.store.ledger import NewLedgerEntry
+from postroom.store.mailboxes import SyncPreconditions
 from postroom.store.notifications import SyncHints
+from postroom.store.work import Lease
 
 log = Log()
 
@@ -41,10 +44,27 @@ MAX_RETRIES: Final = 50
 ANNOUNCED_ATTEMPTS: Final = 3  # of a message that no feed or listing names
 
 
-async def run(sync_run: SyncRun) -> None:
+@dataclass(frozen=True, slots=True)
+class LoadedHints:
+    """What pushes said, and the work row at that moment."""
+
+    hints: SyncHints
+    preconditions: SyncPreconditions | None
+
+
+async def load_hints(connection: Connection, mailbox: MailboxId, lease: Lease) -> LoadedHints:
+    """Load the generation before the hints: hints that arrive in between make another run due."""
+    preconditions = await mailboxes.get_sync_preconditions(connection, mailbox, lease.id)
+    return LoadedHints(await notifications.get_hints(connection, mailbox), preconditions)
+
+
+async def run(sync_run: SyncRun, loaded: LoadedHints | None = None) -> None:
     """Read what is new: only near the hints if they are complete, otherwise everywhere."""
-    hints = sync_run.hints = await _load_hints(sync_run)
-    if cursor_planning.is_stale(sync_run, CursorKind.FOLDERS):
+    if loaded is None:
+        async with sync_run.context.database.transaction(sync_run.organization) as connection:
+            loaded = await load_hints(connection, sync_run.id, sync_run.lease)
+    hints = sync_run.hints = _apply_hints(sync_run, loaded)
+    if cursor_planning.is_tree_stale(sync_run):
         await folder_tree.refresh_folders(sync_run)
     scopes = _list_live_scopes(sync_run)
     narrow = bool(hints.message_ids) and hints.complete
@@ -72,13 +92,12 @@ async def _clear_hints(sync_run: SyncRun, hints: SyncHints) -> None:
         log.warning("sync.notifications_missed", mailbox=sync_run.id, seconds=seconds)
 
 
-async def _load_hints(sync_run: SyncRun) -> SyncHints:
-    async with sync_run.context.database.transaction(sync_run.organization) as connection:
-        preconditions = await mailboxes.get_sync_preconditions(connection, sync_run.id, sync_run.lease.id)
-        if preconditions is not None:
-            sync_run.handled_generation = sync_run.generation = preconditions.generation
-            sync_run.second_look_at = _schedule_second_look(sync_run, preconditions.seconds_since_enqueued)
-        return await notifications.get_hints(connection, sync_run.id)
+def _apply_hints(sync_run: SyncRun, loaded: LoadedHints) -> SyncHints:
+    if (preconditions := loaded.preconditions) is not None:
+        sync_run.handled_generation = sync_run.generation = preconditions.generation
+        sync_run.second_look_at = _schedule_second_look(sync_run, preconditions.seconds_since_enqueued)
+        sync_run.has_open_failures = preconditions.has_open_failures
+    return loaded.hints
 
 
 def _schedule_second_look(sync_run: SyncRun, seconds_since_enqueued: float | None) -> float | None:
@@ -181,9 +200,12 @@ async def _commit_pages(sync_run: SyncRun, pages: dict[str, ChangePage]) -> None
     if not pages:
         return
     observations = [each for scope, page in pages.items() for each in to_observations(page.changes, scope)]
+    advances = [CursorAdvance(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
+    if not observations and not sync_run.listings() and not any(page.has_more for page in pages.values()):
+        sync_run.unwritten += advances  # a sweep that finds nothing commits once, when it finishes
+        return
     request = PageRequest(observations, FetchOptions(sync_run.earliest()))
     fetched_page = await isolation.fetch_page(sync_run, request)
-    advances = [CursorAdvance(CursorKind.LIVE, scope, page.cursor) for scope, page in pages.items()]
     listed = [
         (scope, [change.key for change in page.changes if change.presence is Presence.PRESENT])
         for scope, page in pages.items()

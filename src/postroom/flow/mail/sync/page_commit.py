@@ -153,6 +153,7 @@ async def _write_page(
         except BaseException:
             sync_run.counts = before
             raise
+    sync_run.unwritten = []
     sync_run.counts.pages += 1
     if not cursor_updates.makes_progress:
         sync_run.new_messages |= {ready.key: state.received_at for ready, state in page_write.new}
@@ -374,6 +375,7 @@ async def _update_cursors(sync_run: SyncRun, connection: Connection, cursor_upda
         await cursors.record_listed(
             connection, sync_run.id, "resync", scope, keys, only_relevant=cursor_updates.only_relevant_keys
         )
+    await cursors.advance(connection, sync_run.id, sync_run.unwritten)
     await cursors.delete(connection, sync_run.id, cursor_updates.deletes)
     await cursors.start(connection, sync_run.id, cursor_updates.starts)
     await cursors.advance(connection, sync_run.id, cursor_updates.advances)

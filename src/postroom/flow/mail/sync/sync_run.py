@@ -23,7 +23,7 @@ from postroom.model import (
 )
 from postroom.ports import BlobStore, RemoteMailbox
 from postroom.store.connection import Connection
-from postroom.store.cursors import Cursor, CursorKind
+from postroom.store.cursors import Cursor, CursorAdvance, CursorKind
 from postroom.store.database import Database
 from postroom.store.folders import Folder
 from postroom.store.mailboxes import Mailbox
@@ -113,6 +113,9 @@ class SyncRun:
     )
     counts: SyncCounts = field(default_factory=SyncCounts)
     hints: SyncHints = NO_HINTS  # of the pushes that this run follows
+    has_open_failures: bool = True
+    # Of feeds that had nothing new: written with the next page, or with the finish.
+    unwritten: list[CursorAdvance] = field(default_factory=list[CursorAdvance])
     new_messages: dict[str, datetime | None] = field(
         default_factory=dict[str, datetime | None]
     )  # by key: when they were received; without those of listings
@@ -181,6 +184,11 @@ class SyncRun:
         if not scope:
             return None
         return [folder.id for folder in self.folders.values() if scope in {folder.scope, folder.key}]
+
+    @property
+    def has_one_feed(self) -> bool:
+        """Whether one feed covers all mail, whatever folders or labels there are."""
+        return self.scopes() == [""]
 
     def since(self, scope: str) -> datetime | None:
         """The time from which mail of a scope is mirrored."""

@@ -6,15 +6,16 @@ Loads the run, decides when the next one is due, and records errors. Mail is rea
 
 import random
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Final
 from uuid import UUID
 
 from postroom.errors import DatabaseUnavailable, InvalidGrant, LeaseLost, PermanentError, TransientError
 from postroom.flow.mail.sync import isolation, listing, live_changes
+from postroom.flow.mail.sync.live_changes import LoadedHints
 from postroom.flow.mail.sync.page_commit import build_started_entry
 from postroom.flow.mail.sync.sync_run import SyncContext, SyncRun
 from postroom.flow.mailboxes import mailbox_health, push_silence
@@ -28,12 +29,16 @@ from postroom.store import (
     mailboxes,
     quota_usage,
     subscriptions,
+    suspect_messages,
     work,
 )
 from postroom.store import mailbox_health as stored_health
 from postroom.store.connection import Connection
+from postroom.store.cursors import Cursor
+from postroom.store.folders import Folder
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.mailboxes import Mailbox
+from postroom.store.suspect_messages import SuspectMessage
 from postroom.store.work import FinishedWork, Lease
 
 log = Log()
@@ -56,7 +61,8 @@ async def run(context: SyncContext, lease: Lease) -> None:
     """
     async with context.database.transaction(lease.organization) as connection:
         mailbox = await mailboxes.get(connection, MailboxId(UUID(lease.subject)))
-    if mailbox is None or not mailbox.can_sync:
+        stored = await _load_state(connection, lease, mailbox) if mailbox and mailbox.can_sync else None
+    if mailbox is None or stored is None:
         await _finish_early(context, lease)
         return
     if lease.lost_leases >= MAX_LOST_LEASES:
@@ -66,9 +72,9 @@ async def run(context: SyncContext, lease: Lease) -> None:
         return
     sync_run: SyncRun | None = None
     try:
-        sync_run = await _load_run(context, lease, mailbox)
-        await isolation.load_suspects(sync_run)
-        await _sync_mailbox(sync_run)
+        sync_run = _build_run(context, lease, mailbox, stored)
+        await isolation.park_suspects(sync_run, stored.suspects)
+        await _sync_mailbox(sync_run, stored.hints)
     except InvalidGrant as error:
         await _finish_early(context, lease, mailbox, error)
     except PermanentError as error:
@@ -80,22 +86,40 @@ async def run(context: SyncContext, lease: Lease) -> None:
         raise
 
 
-async def _sync_mailbox(sync_run: SyncRun) -> None:
-    await live_changes.run(sync_run)
+async def _sync_mailbox(sync_run: SyncRun, hints: LoadedHints) -> None:
+    await live_changes.run(sync_run, hints)
     found_live = dict(sync_run.new_messages)
-    await live_changes.retry_failures(sync_run)
+    if sync_run.has_open_failures or sync_run.counts.errors:
+        await live_changes.retry_failures(sync_run)
     await listing.run(sync_run, seconds=sync_run.context.slice_seconds)
     await _finish_run(sync_run, found_live)
 
 
-async def _load_run(context: SyncContext, lease: Lease, mailbox: Mailbox) -> SyncRun:
-    async with context.database.transaction(lease.organization) as connection:
-        now = await subscriptions.read_clock(connection)
-        tree = await folders.list_all(connection, mailbox.id)
-        rows = await cursors.list_by_mailbox(connection, mailbox.id)
-    sync_run = SyncRun(context, lease, mailbox, context.remote(mailbox), now)
-    sync_run.folders = {folder.key: folder for folder in tree}
-    sync_run.cursors = {(row.kind, row.scope): row for row in rows}
+@dataclass(frozen=True, slots=True)
+class _StoredState:
+    """What a run reads before its first request to the provider, in one transaction."""
+
+    now: datetime
+    folders: Sequence[Folder]
+    cursors: Sequence[Cursor]
+    suspects: Sequence[SuspectMessage]
+    hints: LoadedHints
+
+
+async def _load_state(connection: Connection, lease: Lease, mailbox: Mailbox) -> _StoredState:
+    async with connection.in_one_round_trip() as tasks:
+        now = tasks.create_task(subscriptions.read_clock(connection))
+        tree = tasks.create_task(folders.list_all(connection, mailbox.id))
+        rows = tasks.create_task(cursors.list_by_mailbox(connection, mailbox.id))
+        suspects = tasks.create_task(suspect_messages.list_all(connection, mailbox.id))
+        hints = tasks.create_task(live_changes.load_hints(connection, mailbox.id, lease))
+    return _StoredState(now.result(), tree.result(), rows.result(), suspects.result(), hints.result())
+
+
+def _build_run(context: SyncContext, lease: Lease, mailbox: Mailbox, stored: _StoredState) -> SyncRun:
+    sync_run = SyncRun(context, lease, mailbox, context.remote(mailbox), stored.now)
+    sync_run.folders = {folder.key: folder for folder in stored.folders}
+    sync_run.cursors = {(row.kind, row.scope): row for row in stored.cursors}
     return sync_run
 
 
@@ -103,6 +127,7 @@ async def _finish_run(sync_run: SyncRun, found_live: Mapping[str, datetime | Non
     context, lease, did = sync_run.context, sync_run.lease, sync_run.counts
     async with work.fenced_transaction(context.database, lease) as connection:
         push_check = await _check_pushes(sync_run, connection, found_live)
+        await cursors.advance(connection, sync_run.id, sync_run.unwritten)
         await stored_health.record_sync(
             connection, sync_run.id, error=FOLDERS_SKIPPED if sync_run.unreadable else None
         )
