@@ -1,7 +1,7 @@
 """S2, Y5: a subscription through which no push arrives is noticed by itself and replaced."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
@@ -90,10 +90,11 @@ async def pushed(room, provider, request):
         box = await room.mailbox(provider, messages=1)
         given = settings(sim, room.home, public_url=server.url, gmail_quota=NO_QUOTA)
         engine = build_engine(given, room.world.database, room.world.engine.client)
+        syncing = replace(box.context, sweep_stretch=engine.sync.sweep_stretch)
         made = PushedMailbox(
             room,
             box,
-            {WorkKind.SYNC: (sync.run, box.context), WorkKind.SUBSCRIBE: (subscribe.run, engine.subscribe)},
+            {WorkKind.SYNC: (sync.run, syncing), WorkKind.SUBSCRIBE: (subscribe.run, engine.subscribe)},
         )
         await made.work_off(WorkKind.SUBSCRIBE, WorkKind.SYNC)
         await made.move(200)
@@ -146,6 +147,23 @@ async def test_a_subscription_that_the_provider_delays_or_drops_is_moved_and_wor
         "SELECT event_type, payload -> 'silent' FROM ledger WHERE entity_type = 'subscription' ORDER BY id"
     )
     assert events[-2:] == [("SUBSCRIPTION_EXPIRED", True), ("SUBSCRIPTION_RECREATED", None)]
+
+
+PROVEN = "SELECT proven_since IS NOT NULL FROM subscriptions WHERE replaced_at IS NULL"
+
+
+@pytest.mark.parametrize("provider", usually(ProviderName.OUTLOOK))
+async def test_pushes_are_proven_by_a_push_and_a_sweep_until_one_is_lost(pushed):
+    await pushed.announced()
+    for _ in range(2):  # a second push for the same message may have come after its sync
+        await pushed.move(100)
+        await pushed.sweep()
+    assert await pushed.box.one(PROVEN)
+    await pushed.move(100)
+    pushed.box.sim.fault("push_lost", mailbox=pushed.box.address, times=1)
+    pushed.deliver()
+    await pushed.sweep()
+    assert not await pushed.box.one(PROVEN)
 
 
 @pytest.mark.parametrize("provider", usually(ProviderName.GMAIL))

@@ -16,7 +16,7 @@ import psycopg
 from postroom_chaos.actions import jump_clocks, retry_database
 from postroom_chaos.oracle.evidence import Violation
 from postroom_chaos.run_state import ExpectedMailbox, RunState
-from postroom_chaos.system import SWEEP_MINUTES, System
+from postroom_chaos.system import SWEEP_MINUTES, SWEEP_STRETCH, System
 
 QUIET_SECONDS: Final = 240.0  # a generous limit; quiet is judged by state
 CALM_LOOKS: Final = 3
@@ -174,7 +174,7 @@ async def measure_recovery(system: System, state: RunState) -> list[Recovery]:
     late = [each for each in recoveries if each.path == "never"]
     if late:
         state.note(f"not stored after {RECOVERY_SECONDS:.0f} s: {[each.address for each in late]}")
-        await jump_clocks(system, state, max(SWEEP_MINUTES.values()) * 60 + 60)
+        await jump_clocks(system, state, max(SWEEP_MINUTES.values()) * SWEEP_STRETCH * 60 + 60)
         await _wait_until_idle(system, state)
     for recovery in recoveries:
         state.note(f"recovery {recovery.address}: {recovery.seconds:.2f} s by {recovery.path}")

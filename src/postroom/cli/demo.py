@@ -81,6 +81,7 @@ def demo(
         url = listener.get_local_url(listening)
         # Short intervals: viewers should not wait minutes for a recovery.
         fixed = {**sim.settings, "public_url": url, "gmail_sweep_minutes": 1, "outlook_sweep_minutes": 1}
+        fixed |= {"sweep_stretch": 1}
         fixed |= {"stop_seconds": 3, "backoff_first_seconds": 1, "backoff_max_seconds": 10}
         fixed |= {"lease_seconds": 10, "home": home}
         ignored = config.Settings.model_fields.keys() - _USER_SETTINGS - fixed.keys()

@@ -255,6 +255,13 @@ class Settings(ServerSettings):
         ge=0.5,
         le=1440,
     )
+    sweep_stretch: float = setting(
+        "How many times longer than usual a mailbox may wait for its next sweep while its pushes are proven",
+        "a number from 1 to 24",
+        4,
+        ge=1,
+        le=24,
+    )
     directory_sync_minutes: float = setting(
         "Minutes between two listings of a directory. Each connects new users and handles those who left",
         "a number from 5 to 1440",

@@ -42,6 +42,7 @@ class Subscription:
     last_notified_at: datetime | None
     replaced_at: datetime | None
     replacement_requested_at: datetime | None
+    proven_since: datetime | None
     seconds_left: float
     renewed_seconds_ago: float
     reauthorized_seconds_ago: float
@@ -81,6 +82,7 @@ class SubscriptionSecret:
 _COLUMNS = """
     id, mailbox_id AS mailbox, status, provider_subscription_id, resource, notification_url, created_at,
     confirmed_at, expires_at, last_renewed_at, last_notified_at, replaced_at, replacement_requested_at,
+    proven_since,
     coalesce(extract(epoch FROM expires_at - postroom_now()), 0)::float8 AS seconds_left,
     coalesce(extract(epoch FROM postroom_now() - last_renewed_at), 'infinity')::float8 AS renewed_seconds_ago,
     coalesce(extract(epoch FROM postroom_now() - last_reauthorized_at), 'infinity')::float8
@@ -229,6 +231,15 @@ async def request_replacement(
         [subscription, min_age_seconds],
     )
     return cursor.rowcount == 1
+
+
+async def set_proven_since(
+    connection: Connection, subscription: SubscriptionId, since: datetime | None
+) -> None:
+    """Set since when pushes through a subscription are proven to arrive. None: they are not proven."""
+    await connection.execute(
+        "UPDATE subscriptions SET proven_since = %s WHERE id = %s", [since, subscription]
+    )
 
 
 async def count_silent(connection: Connection, mailbox: MailboxId) -> int:

@@ -131,6 +131,10 @@ def _build_sync_context(
             * (min(usual, settings.unpushed_sweep_minutes) if provider in subscribing.unpushed else usual)
             for provider, usual in minutes.items()
         },
+        sweep_stretch={
+            provider: 1 if provider in subscribing.unpushed else settings.sweep_stretch
+            for provider in minutes
+        },
         backfill_days=settings.backfill_days,
         slice_seconds=SLICE_SECONDS,
         intake=partial(intake.take_in, pipelines),

@@ -45,6 +45,7 @@ class Mirror:
             "remote": lambda _: self.remote,
             "blobs": self.blobs,
             "sweep_seconds": dict.fromkeys(ProviderName, 900.0),
+            "sweep_stretch": dict.fromkeys(ProviderName, 1),
             "backfill_days": 30,
             "slice_seconds": 60,
             "covers_sender": lambda *_: True,

@@ -15,6 +15,7 @@
     orphan_subscriptions  the daily work that removes subscriptions that no row knows
     mailbox_health   from an error to the health of a mailbox: cause, meaning, remedy
     push_silence     notice new mail that no push announced
+    push_proof       sweep less often while pushes are proven to arrive
     lifecycle        pause, resume, change the content policy, disconnect
 
 The health of a mailbox (`MailboxHealth`):

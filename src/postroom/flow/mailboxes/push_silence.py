@@ -10,6 +10,7 @@ found; `subscribe` replaces the subscription.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -39,6 +40,14 @@ MAX_GAP_SECONDS: Final = 6 * 3600.0
 MESSAGE: Final = "New mail arrived without notifications. The subscription is being replaced."
 
 
+@dataclass(frozen=True, slots=True)
+class PushCheck:
+    """Whether new messages arrived without pushes, and the seconds until the next check, if one is needed."""
+
+    has_unannounced: bool = False
+    next_in: float | None = None
+
+
 async def check_pushes(
     connection: Connection,
     mailbox: Mailbox,
@@ -46,34 +55,36 @@ async def check_pushes(
     hints: SyncHints,
     *,
     names_messages: bool,
-) -> float | None:
-    """Compare the new messages of a sync with the pushes. Returns the seconds until the next check, if any.
+) -> PushCheck:
+    """Compare the new messages of a sync with the pushes.
 
     `mailbox` is as it was when the sync began; `hints` are those that the sync followed. Works in the
     caller's transaction.
     """
     suspects = await unannounced_messages.list_recent(connection, mailbox.id)
     if not found and not suspects and mailbox.health_cause is not HealthCause.PUSH_SILENT:
-        return None
+        return PushCheck()
     live = await subscriptions.get_live(connection, mailbox.id)
     if live is None or live.confirmed_at is None:
-        return None
+        return PushCheck()
     now = await subscriptions.read_clock(connection)
     notified_at = await _get_last_notified_at(connection, mailbox, live)
     # Its first push may come before the provider's response. The row is older than the request.
     if notified_at is not None and notified_at > live.created_at:
         await _end_silence(connection, mailbox, live)
     announced = _find_announced(mailbox, now, found, hints, notified_at, names_messages=names_messages)
+    is_incomplete = len(announced) < len(found)
     if _is_working(now, found, announced, suspects, hints, notified_at, names_messages=names_messages):
         if suspects:
             await unannounced_messages.delete_all(connection, mailbox.id)
-        return None
+        return PushCheck(is_incomplete)
     # What arrived before the subscription, or before the last sync, needs no push.
     if mailbox.last_synced_at is not None and live.confirmed_at < mailbox.last_synced_at:
         fresh = {key: at for key, at in found.items() if key not in announced}
         await unannounced_messages.add(connection, mailbox.id, fresh)
         suspects = await unannounced_messages.list_recent(connection, mailbox.id) if fresh else suspects
-    return await _judge(connection, mailbox, live, now, suspects)
+    next_in = await _judge(connection, mailbox, live, now, suspects)
+    return PushCheck(is_incomplete or bool(suspects), next_in)
 
 
 async def _get_last_notified_at(

@@ -272,6 +272,8 @@ class _SubscribeRun:
                 await stored_health.record_problem(
                     connection, self.mailbox.id, HealthCause.NO_SUBSCRIPTION, LOST
                 )
+            if live.proven_since is not None:  # the next sweep may be far away, and no push comes before it
+                await self._enqueue_sync(connection)
         log.info("subscription.lost", mailbox=self.mailbox.id, state="silent" if is_silent else "gone")
 
     async def _mark_silent(self, connection: Connection, live: Subscription) -> None:
@@ -415,9 +417,7 @@ class _SubscribeRun:
             unproven = HealthCause.PUSH_SILENT if remote_subscription.notification_url is None else None
             await stored_health.clear_push_problem(connection, self.mailbox.id, except_cause=unproven)
             if sync:  # nothing announced the changes while there was no subscription
-                await work.enqueue(
-                    connection, [WorkRequest(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))]
-                )
+                await self._enqueue_sync(connection)
             await work.finish(connection, [FinishedWork(self.lease, self._get_renewal_wait(left))])
 
     def _get_renewal_wait(self, seconds_left: float) -> float:
@@ -429,6 +429,10 @@ class _SubscribeRun:
         interval = self.context.renewal_seconds[self.mailbox.provider]
         wait = min(seconds_left - RENEWAL_LEAD_SECONDS, interval) * random.uniform(0.95, 1)
         return max(wait, MIN_RENEWAL_GAP_SECONDS)
+
+    async def _enqueue_sync(self, connection: Connection) -> None:
+        sync = WorkRequest(self.mailbox.organization, WorkKind.SYNC, str(self.mailbox.id))
+        await work.enqueue(connection, [sync])
 
     async def _finish_later(self, seconds: float) -> None:
         async with work.fenced_transaction(self.context.database, self.lease) as connection:

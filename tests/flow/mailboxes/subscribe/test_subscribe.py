@@ -91,6 +91,20 @@ async def test_one_that_vanished_unnoticed_is_recreated_within_a_day_with_a_new_
 
 
 @only_graph
+async def test_a_lost_one_that_was_proven_makes_a_sync_due_even_if_no_new_one_can_be_created(subscribed):
+    await subscribed.run()
+    await subscribed.owner.execute("UPDATE subscriptions SET proven_since = postroom_now()")
+    subscribed.sim.post(f"mailboxes/{subscribed.contract.address}/lifecycle", event="subscriptionRemoved")
+    subscribed.sim.fault(
+        "error", status=403, mailbox=subscribed.contract.address, endpoint="subscriptions.create"
+    )
+    await subscribed.run()
+    assert [row["status"] for row in await subscribed.rows()] == ["removed"]
+    cursor = await subscribed.owner.execute("SELECT due_at <= postroom_now() FROM work WHERE kind = 'sync'")
+    assert await cursor.fetchall() == [(True,)]
+
+
+@only_graph
 async def test_a_removed_one_is_recreated_at_once_even_just_after_it_was_created(subscribed):
     await subscribed.run()
     subscribed.sim.post(f"mailboxes/{subscribed.contract.address}/lifecycle", event="subscriptionRemoved")

@@ -44,6 +44,7 @@ class SyncContext:
     remote: Callable[[Mailbox], RemoteMailbox]
     blobs: BlobStore
     sweep_seconds: Mapping[ProviderName, float]
+    sweep_stretch: Mapping[ProviderName, float]  # how many times longer while pushes are proven
     backfill_days: float
     slice_seconds: float
     covers_sender: CoverageFunction

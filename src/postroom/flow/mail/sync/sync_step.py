@@ -18,7 +18,9 @@ from postroom.flow.mail.sync import isolation, listing, live_changes
 from postroom.flow.mail.sync.live_changes import LoadedHints
 from postroom.flow.mail.sync.page_commit import build_started_entry
 from postroom.flow.mail.sync.sync_run import SyncContext, SyncRun
-from postroom.flow.mailboxes import mailbox_health, push_silence
+from postroom.flow.mailboxes import mailbox_health, push_proof, push_silence
+from postroom.flow.mailboxes.push_proof import SweepIntervals, SyncFindings
+from postroom.flow.mailboxes.push_silence import PushCheck
 from postroom.logs import Log
 from postroom.model import HealthCause, MailboxId
 from postroom.store import (
@@ -127,6 +129,7 @@ async def _finish_run(sync_run: SyncRun, found_live: Mapping[str, datetime | Non
     context, lease, did = sync_run.context, sync_run.lease, sync_run.counts
     async with work.fenced_transaction(context.database, lease) as connection:
         push_check = await _check_pushes(sync_run, connection, found_live)
+        sweep = await _plan_sweep(sync_run, connection, push_check)
         await cursors.advance(connection, sync_run.id, sync_run.unwritten)
         await stored_health.record_sync(
             connection, sync_run.id, error=FOLDERS_SKIPPED if sync_run.unreadable else None
@@ -138,7 +141,7 @@ async def _finish_run(sync_run: SyncRun, found_live: Mapping[str, datetime | Non
                 connection, sync_run.organization, [*entries, _build_completed_entry(sync_run)]
             )
         failing = await failures.get_next_due_seconds(connection, sync_run.id)
-        again = _seconds_until_next_run(sync_run, failing, push_check)
+        again = _seconds_until_next_run(sync_run, sweep, failing, push_check.next_in)
         seen = replace(lease, generation=max(lease.generation, sync_run.handled_generation))
         await work.finish(connection, [FinishedWork(seen, again)])
     log.info(
@@ -151,10 +154,10 @@ async def _finish_run(sync_run: SyncRun, found_live: Mapping[str, datetime | Non
 
 async def _check_pushes(
     sync_run: SyncRun, connection: Connection, found_live: Mapping[str, datetime | None]
-) -> float | None:
-    """Check whether pushes announced the new messages. The seconds until the next check, if one is needed."""
+) -> PushCheck:
+    """Check whether pushes announced the new messages."""
     if sync_run.listings():  # a listing shows new mail as well, whatever the pushes do
-        return None
+        return PushCheck()
     return await push_silence.check_pushes(
         connection,
         sync_run.mailbox,
@@ -162,6 +165,22 @@ async def _check_pushes(
         sync_run.hints,
         names_messages=sync_run.remote.push_names_messages,
     )
+
+
+async def _plan_sweep(sync_run: SyncRun, connection: Connection, push_check: PushCheck) -> float:
+    """The seconds until the next sweep, without jitter."""
+    context = sync_run.context
+    usual = context.sweep_seconds[sync_run.mailbox.provider]
+    if sync_run.listings():
+        return usual
+    findings = SyncFindings(
+        sync_run.hints,
+        has_changes=sync_run.counts.has_changes,
+        is_complete=not sync_run.unreadable,
+        has_unannounced=push_check.has_unannounced,
+    )
+    intervals = SweepIntervals(usual, usual * context.sweep_stretch[sync_run.mailbox.provider])
+    return await push_proof.plan_next_sweep(connection, sync_run.mailbox, findings, intervals)
 
 
 def _build_completed_entry(sync_run: SyncRun) -> NewLedgerEntry:
@@ -176,14 +195,14 @@ def _build_completed_entry(sync_run: SyncRun) -> NewLedgerEntry:
     return NewLedgerEntry("SYNC_COMPLETED", "mailbox", str(sync_run.id), payload=payload)
 
 
-def _seconds_until_next_run(sync_run: SyncRun, *others: float | None) -> float:
+def _seconds_until_next_run(sync_run: SyncRun, sweep: float, *others: float | None) -> float:
     """The seconds until the next run: 0 while a listing is unfinished.
 
     Otherwise until the next retry, push check, second look, or sweep, which jitter spreads out.
     """
     if sync_run.listings():
         return 0.0
-    waits = [sync_run.context.sweep_seconds[sync_run.mailbox.provider] * random.uniform(0.9, 1)]
+    waits = [sweep * random.uniform(0.9, 1)]
     waits += [seconds for seconds in others if seconds is not None]
     if sync_run.second_look_at is not None:
         waits.append(sync_run.second_look_at - time.monotonic())
