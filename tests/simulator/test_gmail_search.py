@@ -106,6 +106,47 @@ def test_archived_messages_are_in_no_other_place(sim, google, address):
     assert [found["id"] for found in user.pages("messages", "messages", q="-in:archive")] == [kept]
 
 
+@pytest.mark.parametrize(
+    "query, names",
+    [
+        ("label:all", "inbox archived"),
+        ("in:all", "inbox archived"),
+        ("is:all", "inbox archived"),
+        ("-in:all in:anywhere", "spam trash"),
+        ("label:anywhere", "inbox archived spam trash"),
+        ("label:archive", "archived"),
+        ("label:all in:inbox", "inbox"),
+    ],
+)
+def test_all_mail_is_everything_but_spam_and_trash(sim, google, address, query, names):
+    """Follows "Archive or mute Gmail messages", https://support.google.com/mail/answer/6576
+
+    The help lists `in:archive` and `in:anywhere`; that `all` names All Mail, and that `label:` and `is:`
+    take the same names, is known from programs that depend on it.
+    """
+    user = google.connect(sim, address)
+    ids = {
+        name: sim.deliver(address, make_message())["id"] for name in ("inbox", "archived", "trash", "spam")
+    }
+    sim.act(address, ids["archived"], "label", remove=["INBOX"])
+    sim.act(address, ids["trash"], "trash")
+    sim.act(address, ids["spam"], "label", add=["SPAM"], remove=["INBOX"])
+    found = {message["id"] for message in user.pages("messages", "messages", q=query)}
+    assert found == {ids[name] for name in names.split()}
+    if "anywhere" not in query:
+        everywhere = user.pages("messages", "messages", q=query, includeSpamTrash="true")
+        assert {message["id"] for message in everywhere} == found
+
+
+def test_a_label_named_all_is_found_by_its_name(sim, google, address):
+    """Follows "Refine searches in Gmail", https://support.google.com/mail/answer/7190"""
+    user = google.connect(sim, address)
+    label = sim.post(f"mailboxes/{address}/folders", name="All")
+    labelled, _ = (sim.deliver(address, make_message())["id"] for _ in range(2))
+    sim.act(address, labelled, "label", add=[label["key"]])
+    assert [found["id"] for found in user.pages("messages", "messages", q="label:all")] == [labelled]
+
+
 def test_received_mail_names_the_mailbox_that_it_was_delivered_to(sim, google, address):
     """Gmail records the address in Delivered-To, which `deliveredto:` searches; own mail has none.
 

@@ -51,6 +51,13 @@ _CATEGORIES = {
 
 # An archived message is in none of these.
 _PLACES = frozenset({"INBOX", "SENT", "DRAFT", "TRASH", "SPAM", "CHAT"})
+# All Mail has everything else.
+_OUTSIDE_ALL_MAIL = frozenset({"SPAM", "TRASH"})
+_PLACES_WITHOUT_LABEL: Mapping[str, Labels] = {
+    "archive": _PLACES,
+    "all": _OUTSIDE_ALL_MAIL,
+    "anywhere": frozenset(),
+}
 _PEOPLE = frozenset({"from", "to", "cc", "bcc", "deliveredto"})
 
 
@@ -189,24 +196,24 @@ class _TermEvaluator:
 
     def _match_label_operator(self, name: str, value: str, labels: Labels) -> bool | None:
         match name:
-            case "label":
-                return self._has_label(value, labels)
-            case "in" if value == "archive" and value not in self.label_names:
-                return labels.isdisjoint(_PLACES)
-            case "in":
-                return True if value == "anywhere" else self._has_label(value, labels)
+            case "label" | "in":
+                return self._is_in_place(value, labels)
             case "category":
                 return f"CATEGORY_{_CATEGORIES.get(value, value.upper())}" in labels
             case "is":
-                return "UNREAD" not in labels if value == "read" else self._has_label(value, labels)
+                return "UNREAD" not in labels if value == "read" else self._is_in_place(value, labels)
             case "has" if value in {"userlabels", "nouserlabels"}:
                 tagged = any(label.startswith("Label_") for label in labels)
                 return tagged == (value == "userlabels")
             case _:
                 return None
 
-    def _has_label(self, value: str, labels: Labels) -> bool:
-        return _LABEL_ALIASES.get(value, self.label_names.get(to_search_name(value), value)) in labels
+    def _is_in_place(self, value: str, labels: Labels) -> bool:
+        """Whether a message has a label, or is in a place without a label; Gmail finds both by name."""
+        name = self.label_names.get(to_search_name(value))
+        if name is None and value in _PLACES_WITHOUT_LABEL:
+            return _PLACES_WITHOUT_LABEL[value].isdisjoint(labels)
+        return _LABEL_ALIASES.get(value, name or value) in labels
 
     def matches(self, term: SearchTerm, message: SearchableMessage) -> bool:
         match term:
