@@ -42,11 +42,11 @@ class EntraAuthorizationRequest:
 async def authorize(entra: EntraContext, request: Request) -> Response:
     """Handle GET, the decision posted by the consent page, and a request sent as a form."""
     decision = await read_form(request)
-    form = _parse_form(request.url.query) or decision
+    form = parse_form(request.url.query) or decision
     try:
         parsed = _parse_request(entra, request.path_params["tenant"], form)
     except EntraError as error:
-        return _error_page(entra, request, error)
+        return render_error_page(entra, request, error)
     try:
         return _decide(entra, request, parsed, decision)
     except EntraError as error:
@@ -56,10 +56,10 @@ async def authorize(entra: EntraContext, request: Request) -> Response:
 async def read_form(request: Request) -> dict[str, str]:
     """Return the fields of a posted form; a GET has none."""
     body = (await request.body())[:_MAX_FORM] if request.method == "POST" else b""
-    return _parse_form(body.decode("utf-8", "replace"))
+    return parse_form(body.decode("utf-8", "replace"))
 
 
-def _parse_form(text: str) -> dict[str, str]:
+def parse_form(text: str) -> dict[str, str]:
     try:
         return dict(parse_qsl(text, max_num_fields=100))
     except ValueError:
@@ -214,7 +214,7 @@ def _describe_error(entra: EntraContext, request: Request, error: EntraError) ->
     )
 
 
-def _error_page(entra: EntraContext, request: Request, error: EntraError) -> Response:
+def render_error_page(entra: EntraContext, request: Request, error: EntraError) -> Response:
     return HTMLResponse(
         pages.render_error(_describe_error(entra, request, error)), 400, {"cache-control": "no-store"}
     )
@@ -222,12 +222,12 @@ def _error_page(entra: EntraContext, request: Request, error: EntraError) -> Res
 
 async def admin_consent(entra: EntraContext, request: Request) -> Response:
     """Handle an administrator's consent to an application's roles in the whole tenant."""
-    form = _parse_form(request.url.query)
+    form = parse_form(request.url.query)
     decision = await read_form(request)
     try:
         parsed = _parse_request(entra, request.path_params["tenant"], form)
     except EntraError as error:
-        return _error_page(entra, request, error)
+        return render_error_page(entra, request, error)
     settings = entra.directory.get_settings(parsed.application)
     if decision.get("decision") == "deny":
         error = EntraError(65004)

@@ -54,6 +54,7 @@ async def configuration(entra: EntraContext, request: Request) -> Response:
             "request_uri_parameter_supported": False,
             "userinfo_endpoint": f"{base}/oidc/userinfo",
             "authorization_endpoint": f"{oauth}/authorize",
+            "end_session_endpoint": f"{oauth}/logout",
             "claims_supported": [
                 "sub", "iss", "aud", "exp", "iat", "nonce", "preferred_username", "name", "tid", "ver",
                 "email",
@@ -87,6 +88,7 @@ async def configuration_v1(entra: EntraContext, request: Request) -> Response:
             "scopes_supported": ["openid"],
             "issuer": f"https://sts.windows.net/{tenant if concrete else '{tenantid}'}/",
             "authorization_endpoint": f"{base}/{tenant}/oauth2/authorize",
+            "end_session_endpoint": f"{base}/{tenant}/oauth2/logout",
             "userinfo_endpoint": f"{base}/{tenant}/openid/userinfo",
             "cloud_instance_name": "microsoftonline.com",
             "msgraph_host": "graph.microsoft.com",

@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Scope
 
-from mailsim.entra import authorize, device_flow, discovery, token
+from mailsim.entra import authorize, device_flow, discovery, sign_out, token
 from mailsim.entra.aadsts import ERRORS
 from mailsim.entra.context import EntraContext
 from mailsim.entra.directory import EntraDirectory
@@ -32,9 +32,9 @@ from mailsim.mailbox import Mailbox
 from mailsim.provider_actions import LifecycleRequest, ProviderNames, RevocationRequest
 from mailsim.simulator import Provider, RawResponse, RequestTarget, Simulator
 
-# Version 1 of Entra's endpoints, sign-out, and what Microsoft's pages and MSAL ask before a password.
+# Version 1 of Entra's endpoints, and what Microsoft's pages and MSAL ask before a password.
 _OTHER_SIGN_IN = re.compile(
-    r"/[^/]+/(?:oauth2/(?:authorize|devicecode|logout|token|v2\.0/logout)|openid/userinfo"
+    r"/[^/]+/(?:oauth2/(?:authorize|devicecode|token)|openid/userinfo"
     r"|userrealm/[^/]+|GetCredentialType)$",
     re.IGNORECASE,
 )
@@ -76,6 +76,8 @@ def _sign_in_routes(entra: EntraContext) -> list[Route]:
         at(f"{oauth}/authorize", authorize.authorize, "authorize", "GET", "POST"),
         at(f"{oauth}/token", token.token, "token", "POST"),
         at(f"{oauth}/devicecode", token.device_code, "devicecode", "POST"),
+        at(f"{oauth}/logout", sign_out.sign_out, "logout", "GET", "POST"),
+        at("/{tenant}/oauth2/logout", sign_out.sign_out, "logout", "GET", "POST"),
         at("/devicelogin", device_flow.show_device_page, "devicelogin", "GET", "POST"),
         at("/{tenant}/adminconsent", authorize.admin_consent, "adminconsent", "GET", "POST"),
         at("/{tenant}/v2.0/adminconsent", authorize.admin_consent, "adminconsent", "GET", "POST"),
