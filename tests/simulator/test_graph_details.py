@@ -50,6 +50,26 @@ def test_open_extensions_are_stored_with_a_message(user, message):
     user.expect_error(400, path, "POST", json={"size": 3})
 
 
+def test_open_extensions_are_created_with_their_message(user, message):
+    """Follows "Create open extension", https://learn.microsoft.com/graph/api/opentypeextension-post-opentypeextension"""
+    deal = {
+        "@odata.type": "microsoft.graph.openTypeExtension",
+        "extensionName": "Com.Example.Deal",
+        "size": 3,
+    }
+    draft = user.post("messages", {"subject": "Offer", "extensions": [deal]})
+    assert "extensions" not in draft
+    assert user.get(f"messages/{draft['id']}/extensions/com.example.deal")["size"] == 3
+    reply = user.post(f"messages/{message}/createReply", {"message": {"extensions": [deal]}})
+    assert user.request("GET", f"messages/{reply['id']}/extensions/$count").text == "1"
+    count = user.get("mailFolders/drafts")["totalItemCount"]
+    for wrong in ("x", ["x"], [{}], [deal | {"@odata.type": "microsoft.graph.extension"}]):
+        user.expect_error(400, "messages", "POST", json={"extensions": wrong})
+    user.expect_error(409, "messages", "POST", json={"extensions": [deal, deal]})
+    user.expect_error(400, f"messages/{draft['id']}", "PATCH", json={"extensions": [deal]})
+    assert user.get("mailFolders/drafts")["totalItemCount"] == count
+
+
 def test_extended_properties_are_set_expanded_and_filtered(user, message):
     """Follows "Create singleValueLegacyExtendedProperty",
     https://learn.microsoft.com/graph/api/singlevaluelegacyextendedproperty-post-singlevalueextendedproperties

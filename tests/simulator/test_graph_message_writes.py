@@ -4,6 +4,7 @@ import base64
 
 import pytest
 
+from simulator.google_user import make_message
 from simulator.microsoft_user import IMMUTABLE
 
 
@@ -263,3 +264,79 @@ def test_sending_as_someone_else_is_denied(sim, microsoft, user):
 )  # fmt: skip
 def test_mail_that_cannot_be_composed_is_refused(user, body):
     user.expect_error(400, "sendMail", "POST", json=body)
+
+
+@pytest.mark.parametrize(
+    "fields, name, kind",
+    [
+        ({"subjekt": "x"}, "subjekt", "message"),
+        ({"OdataType": "#microsoft.graph.message"}, "OdataType", "message"),
+        (
+            {"toRecipients": [{"name": "Ann", "emailAddress": {"address": "a@example.org"}}]},
+            "name",
+            "recipient",
+        ),
+        ({"from": {"emailAddress": {"mail": "a@example.org"}}}, "mail", "emailAddress"),
+    ],
+)
+def test_properties_that_a_message_does_not_have_are_refused(sim, microsoft, address, fields, name, kind):
+    """Sending refuses them as creating does, with the error that Graph's users report:
+
+    "The property 'OdataType' does not exist", https://github.com/microsoftgraph/msgraph-sdk-python/issues/440
+    "The property 'name' does not exist", https://github.com/microsoftgraph/msgraph-sdk-python/issues/313
+    """
+    user = microsoft.connect(sim, address, "Mail.ReadWrite", "Mail.Send")
+    sim.deliver(address, make_message())
+    draft = user.post("messages", {"subject": "Draft"})["id"]
+    reply = f"messages/{user.get('mailFolders/inbox/messages')['value'][0]['id']}/reply"
+    for method, path, body in (
+        ("POST", "messages", fields),
+        ("PATCH", f"messages/{draft}", fields),
+        ("POST", "sendMail", {"message": fields}),
+        ("POST", reply, {"message": fields}),
+    ):
+        error = user.expect_error(400, path, method, json=body)
+        assert error["code"] == "RequestBodyRead"
+        assert error["message"].startswith(
+            f"The property '{name}' does not exist on type 'microsoft.graph.{kind}'"
+        )
+    assert user.get("mailFolders/sentitems/messages")["value"] == []
+
+
+@pytest.mark.parametrize("action", ["sendMail", "reply"])
+def test_the_sent_copy_has_the_properties_that_its_sender_set(sim, microsoft, address, action):
+    """Follows "user: sendMail", https://learn.microsoft.com/graph/api/user-sendmail
+
+    "message: reply", https://learn.microsoft.com/graph/api/message-reply
+    """
+    user = microsoft.connect(sim, address, "Mail.ReadWrite", "Mail.Send")
+    sim.deliver(address, make_message())
+    other = microsoft.connect(sim, f"other.{address}")
+    message = {
+        "subject": "Offer",
+        "toRecipients": [{"emailAddress": {"address": other.address}}],
+        "categories": ["Sales"],
+        "flag": {"flagStatus": "flagged"},
+    }
+    path = action if action == "sendMail" else f"messages/{user.get('messages')['value'][0]['id']}/{action}"
+    user.post(path, {"message": message}, 202)
+    [sent] = user.get("mailFolders/sentitems/messages")["value"]
+    assert (sent["categories"], sent["flag"]["flagStatus"], sent["isRead"]) == (["Sales"], "flagged", True)
+    [arrived] = other.get("messages")["value"]
+    assert (arrived["categories"], arrived["flag"]["flagStatus"]) == ([], "notFlagged")
+
+
+@pytest.mark.parametrize("text", ["@", "<>", "a@", "a@b@c", "[", '"', "a b", "@[", "", "(", "a@[:"])
+def test_a_malformed_address_is_refused(sim, microsoft, address, text):
+    """Follows "Microsoft Graph error responses", https://learn.microsoft.com/graph/errors"""
+    user = microsoft.connect(sim, address, "Mail.ReadWrite", "Mail.Send", "MailboxSettings.ReadWrite")
+    person = {"emailAddress": {"name": "Ann", "address": text}}
+    for path, body in (
+        ("sendMail", {"message": {"toRecipients": [person]}}),
+        ("messages", {"from": person}),
+        (
+            "inferenceClassification/overrides",
+            {"classifyAs": "other", "senderEmailAddress": {"address": text}},
+        ),
+    ):
+        assert user.request("POST", path, json=body).status_code == 400

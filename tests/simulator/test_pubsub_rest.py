@@ -77,6 +77,27 @@ def test_a_program_sets_up_a_topic_and_pulls_gmails_notifications(sim, user, cli
     assert subscriptions.pull(subscription=subscription, body=empty).execute()["receivedMessages"]
 
 
+@pytest.mark.parametrize(
+    "bindings",
+    [
+        1,
+        "x",
+        {"role": "roles/viewer"},
+        [1],
+        [{}],
+        [{"role": "roles/viewer", "members": [{}]}],
+        [{"role": "roles/viewer", "members": [None]}],
+    ],
+)
+def test_a_malformed_policy_is_refused(user, client, names, bindings):
+    """Follows "Policy", https://cloud.google.com/pubsub/docs/reference/rest/Shared.Types/Policy"""
+    topic, _ = names
+    client.topics().create(name=topic, body={}).execute()
+    body = {"policy": {"bindings": bindings}}
+    error = user.expect_error(400, f"/v1/{topic}:setIamPolicy", "POST", json=body)
+    assert error["status"] == "INVALID_ARGUMENT"
+
+
 def test_unacknowledged_messages_come_again_after_the_deadline(sim, client, names):
     topic, subscription = names
     subscriptions = client.subscriptions()

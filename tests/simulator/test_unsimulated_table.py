@@ -131,6 +131,21 @@ def test_graph_messages_of_the_table(sim, microsoft, address):
         assert user.request("GET", "messages", params={"$filter": test}).status_code == 200
     for method in ("PUT", "DELETE"):
         user.expect_error(501, f"messages/{message}/$value", method)
+    assert "links, events and contacts as attachments" in list_rows()["Graph, messages"]
+    draft = user.post("messages", {})["id"]
+    link = {"@odata.type": "#microsoft.graph.referenceAttachment", "name": "plan.docx"}
+    for file in (link, *(make_item(name) for name in ("event", "contact"))):
+        error = user.expect_error(501, f"messages/{draft}/attachments", "POST", json=file)
+        assert "mailsim does not simulate" in error["message"]
+        user.expect_error(501, "messages", "POST", json={"attachments": [file]})
+    made_up = make_item("nothing")
+    assert user.request("POST", f"messages/{draft}/attachments", json=made_up).status_code == 400
+
+
+def make_item(name: str) -> dict[str, object]:
+    """Return an item attachment of a type."""
+    item = {"@odata.type": f"microsoft.graph.{name}"}
+    return {"@odata.type": "#microsoft.graph.itemAttachment", "name": "item", "item": item}
 
 
 def test_graph_folders_of_the_table(sim, microsoft, address):

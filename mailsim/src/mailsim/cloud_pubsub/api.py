@@ -272,7 +272,10 @@ async def set_iam_policy(call: PubSubCall) -> dict[str, Any]:
         cast("dict[str, Any]", given) if isinstance(given, dict) else {},
         {"bindings": object, "etag": str, "version": int},
     )
-    bindings = [_read_binding(one) for one in cast("list[object]", policy.get("bindings") or [])]
+    listed = policy.get("bindings") or []
+    if not isinstance(listed, list):
+        raise errors.bad_request("The bindings of a policy must be a list.")
+    bindings = [_read_binding(one) for one in cast("list[object]", listed)]
     stored = {"bindings": bindings, "version": policy.get("version", 1)} if bindings else {}
     current = (await get_iam_policy(call))["etag"]
     if policy.get("etag", current) != current:
@@ -293,7 +296,10 @@ def _read_binding(value: object) -> dict[str, Any]:
     )
     if not binding.get("role") or "condition" in binding:
         raise errors.bad_request("A binding needs a role; conditions are not supported by Pub/Sub.")
-    return {"role": binding["role"], "members": binding.get("members", [])}
+    members = cast("list[object]", binding.get("members", []))
+    if not all(isinstance(member, str) for member in members):
+        raise errors.bad_request("The members of a binding must be strings.")
+    return {"role": binding["role"], "members": members}
 
 
 async def check_iam_permissions(call: PubSubCall) -> dict[str, Any]:

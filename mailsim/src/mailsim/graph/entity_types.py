@@ -7,7 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from mailsim.graph.errors import GraphError, unknown_property, unsimulated_property
+from mailsim.graph.errors import (
+    GraphError,
+    undefined_property,
+    unknown_property,
+    unsimulated_property,
+)
 from mailsim.graph.unsimulated import USER_PROPERTIES
 
 PropertyType = Literal[
@@ -49,6 +54,14 @@ class EntityType:
         """Return the error for a name that this type lacks, or that only the real Graph has."""
         make_error = unsimulated_property if written.lower() in self.unsimulated else unknown_property
         return make_error(written, self.name)
+
+    def check_written(self, written: str) -> None:
+        """Raise for a name in a request's JSON that this type lacks, or that only the real Graph has."""
+        name = written.lower()
+        if name in self.unsimulated:
+            raise unsimulated_property(written, self.name)
+        if name not in self.spellings and name not in self.navigation:
+            raise undefined_property(written, self.name)
 
     def property_type(self, path: str) -> PropertyType:
         return self.types[path]

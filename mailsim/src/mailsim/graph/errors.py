@@ -56,9 +56,24 @@ def unknown_property(name: str, kind: str) -> GraphError:
     )
 
 
+def undefined_property(name: str, kind: str) -> GraphError:
+    """Return the error for a property in a request's JSON that the type does not have."""
+    return GraphError(
+        400,
+        "RequestBodyRead",
+        f"The property '{name[:100]}' does not exist on type 'microsoft.graph.{kind}'. Make sure to only use "
+        "property names that are defined by the type or mark the type as open type.",
+    )
+
+
 def unsimulated_property(name: str, kind: str) -> GraphError:
     """Return the error for a property that only the real Graph has. It is not one of Graph's errors."""
-    return GraphError(501, "NotImplemented", explain_unsimulated(f"the property '{name}' of a {kind}"))
+    return unsimulated_value(f"the property '{name}' of a {kind}")
+
+
+def unsimulated_value(subject: str) -> GraphError:
+    """Return the error for a value in a request that only the real Graph accepts."""
+    return GraphError(501, "NotImplemented", explain_unsimulated(subject))
 
 
 def malformed_id() -> GraphError:

@@ -8,10 +8,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from mailsim.graph.errors import bad_request
+from mailsim.graph.errors import GraphError, bad_request
 from mailsim.graph.message_json import MessageView
 
 EXTENSION_TYPE = "#microsoft.graph.openTypeExtension"
+MAX_EXTENSION_NAME = 250
+_OWN_PROPERTIES = frozenset({"id", "extensionName"})
 _EXTENSION_PREFIX = "Microsoft.OutlookServices.OpenTypeExtension."
 _FILTER = re.compile(r"\$?filter=(.*)", re.IGNORECASE | re.DOTALL)
 _TEST = re.compile(r"\(?\s*(?:\w+/)?id\s+eq\s+'((?:[^']|'')+)'\s*\)?", re.IGNORECASE)
@@ -89,6 +91,43 @@ def expand_extensions(view: MessageView, options: str) -> list[dict[str, Any]]:
     keys = [to_extension_key(identifier) for identifier in _parse_ids(options, "extensions")]
     extensions = view.details.extensions
     return [to_extension_json(extensions[key]) for key in keys if key in extensions]
+
+
+def parse_extensions(body: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the open extensions of a new message's JSON by name in lower case."""
+    given = body.get("extensions")
+    if not isinstance(given, list | None):
+        raise bad_request("The property 'extensions' is not a list.", "ErrorInvalidRequest")
+    extensions: dict[str, dict[str, Any]] = {}
+    for item in cast("list[Any]", given or []):
+        fields: Mapping[str, Any] = cast("Mapping[str, Any]", item) if isinstance(item, Mapping) else {}
+        extension = parse_extension(fields)
+        key = str(extension["extensionName"]).lower()
+        if key in extensions:
+            raise extension_exists(extension["extensionName"])
+        extensions[key] = extension
+    return extensions
+
+
+def parse_extension(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Check the JSON of a new open extension; return its name and data."""
+    name = fields.get("extensionName")
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_EXTENSION_NAME:
+        raise bad_request("The property 'extensionName' is required.", "ErrorInvalidRequest")
+    given_type = str(fields.get("@odata.type", EXTENSION_TYPE)).lower().lstrip("#")
+    if given_type != EXTENSION_TYPE.lower().lstrip("#"):
+        raise bad_request("Only open extensions can be added to a message.", "ErrorInvalidRequest")
+    return {"extensionName": name, **get_extension_data(fields)}
+
+
+def get_extension_data(fields: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        name: value for name, value in fields.items() if name not in _OWN_PROPERTIES and "@odata." not in name
+    }
+
+
+def extension_exists(name: str) -> GraphError:
+    return GraphError(409, "ErrorItemSave", f"An extension with name '{name[:100]}' already exists.")
 
 
 def to_extension_key(name: str) -> str:

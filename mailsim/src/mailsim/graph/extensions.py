@@ -7,13 +7,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from mailsim.graph import messages
-from mailsim.graph.errors import GraphError, bad_request, not_found
-from mailsim.graph.extended_properties import EXTENSION_TYPE, to_extension_json, to_extension_key
+from mailsim.graph.errors import GraphError, not_found
+from mailsim.graph.extended_properties import (
+    extension_exists,
+    get_extension_data,
+    parse_extension,
+    to_extension_json,
+    to_extension_key,
+)
 from mailsim.graph.message_json import MessageView
-from mailsim.graph.request import GraphCall, GraphResponse, get_text
-
-MAX_NAME = 250
-_OWN = frozenset({"id", "extensionName"})
+from mailsim.graph.request import GraphCall, GraphResponse
 
 
 def _get_all(view: MessageView) -> dict[str, dict[str, Any]]:
@@ -55,26 +58,20 @@ async def get(call: GraphCall) -> GraphResponse:
 
 async def create(call: GraphCall) -> GraphResponse:
     view = messages.find_in_path(call)
-    body = call.json()
-    name = get_text(body, "extensionName")
-    if not name.strip() or len(name) > MAX_NAME:
-        raise bad_request("The property 'extensionName' is required.", "ErrorInvalidRequest")
-    given_type = str(body.get("@odata.type", EXTENSION_TYPE)).lower().lstrip("#")
-    if given_type != EXTENSION_TYPE.lower().lstrip("#"):
-        raise bad_request("Only open extensions can be added to a message.", "ErrorInvalidRequest")
+    extension = parse_extension(call.json())
+    key = extension["extensionName"].lower()
     details = call.graph.edit_details(call.mailbox, view.number)
-    if name.lower() in details.extensions:
-        message = f"An extension with name '{name[:100]}' already exists."
-        raise GraphError(409, "ErrorItemSave", message)
-    details.extensions[name.lower()] = {"extensionName": name, **_get_data(body)}
-    return _entity_response(call, view, details.extensions[name.lower()], 201)
+    if key in details.extensions:
+        raise extension_exists(extension["extensionName"])
+    details.extensions[key] = extension
+    return _entity_response(call, view, extension, 201)
 
 
 async def update(call: GraphCall) -> GraphResponse:
     """Change an extension; null removes a property."""
     view = messages.find_in_path(call)
     extension = _find(view, _get_name(call))
-    for name, value in _get_data(call.json()).items():
+    for name, value in get_extension_data(call.json()).items():
         if value is None:
             extension.pop(name, None)
         else:
@@ -87,10 +84,6 @@ async def delete(call: GraphCall) -> GraphResponse:
     if _get_all(view).pop(to_extension_key(_get_name(call)), None) is None:
         raise not_found()
     return GraphResponse(204)
-
-
-def _get_data(body: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in body.items() if name not in _OWN and "@odata." not in name}
 
 
 def _entity_response(

@@ -8,13 +8,14 @@ import re
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from email import policy
+from email.errors import MessageError
 from email.headerregistry import Address
 from email.message import EmailMessage
 from email.parser import BytesParser
 from typing import Any, cast
 
 from mailsim.graph import mime_editing
-from mailsim.graph.errors import bad_request
+from mailsim.graph.errors import bad_request, undefined_property, unsimulated_value
 
 _RECIPIENTS = {"toRecipients": "To", "ccRecipients": "Cc", "bccRecipients": "Bcc", "replyTo": "Reply-To"}
 _RECEIPTS = {
@@ -24,8 +25,12 @@ _RECEIPTS = {
 MAX_CUSTOM_HEADERS = 5
 FILE_TYPE = "#microsoft.graph.fileAttachment"
 _ITEM_TYPE = "microsoft.graph.itemattachment"
+_LINK_TYPE = "microsoft.graph.referenceattachment"
+_OTHER_ITEM_TYPES = frozenset({"microsoft.graph.contact", "microsoft.graph.event"})
 _HEADER_NAME = re.compile(r"[!-9;-~]{1,200}")
 _MESSAGE_ID = re.compile(r"<[!-;=?-~]{1,900}>")
+# What Python's parser raises for a malformed address; the last two are bugs of some of its versions.
+_ADDRESS_ERRORS = (ValueError, IndexError, MessageError, AttributeError, UnboundLocalError)
 
 
 def _wrong_type(name: str) -> Exception:
@@ -38,13 +43,22 @@ def parse_address(value: Any, name: str) -> Address:
     if not isinstance(person, Mapping):
         raise _wrong_type(name)
     email_address = cast("Mapping[str, Any]", person)
+    _check_names(cast("Mapping[str, Any]", value), "recipient", "emailAddress")
+    _check_names(email_address, "emailAddress", "name", "address")
     text, display_name = email_address.get("address"), email_address.get("name") or ""
     if not isinstance(text, str) or not isinstance(display_name, str):
         raise _wrong_type(name)
     try:
         return Address(display_name=" ".join(display_name.split()), addr_spec=text)
-    except (ValueError, IndexError) as error:
+    except _ADDRESS_ERRORS as error:
         raise bad_request("At least one recipient isn't valid.", "ErrorInvalidRecipients") from error
+
+
+def _check_names(fields: Mapping[str, Any], kind: str, *known: str) -> None:
+    names = {name.lower() for name in known}
+    for name in fields:
+        if name.lower() not in names and not name.startswith("@odata."):
+            raise undefined_property(name, kind)
 
 
 def _set_header(message: EmailMessage, header: str, value: Any) -> None:
@@ -108,13 +122,11 @@ def compose_attachment(value: Any) -> bytes:
     attachment = cast("Mapping[str, Any]", value)
     type_name = str(attachment.get("@odata.type") or "").lower().removeprefix("#")
     if not type_name and "contentBytes" in attachment:
-        raise bad_request(
-            "The property 'contentBytes' does not exist on type 'microsoft.graph.attachment'. Make sure to "
-            "only use property names that are defined by the type or mark the type as open type.",
-            "RequestBodyRead",
-        )
+        raise undefined_property("contentBytes", "attachment")
     if type_name == _ITEM_TYPE:
         return _compose_item(attachment.get("item"))
+    if type_name == _LINK_TYPE:
+        raise unsimulated_value(f"attachments of the type '{type_name}'")
     if type_name != FILE_TYPE.lower().removeprefix("#"):
         raise _wrong_type("attachments")
     with _reject_unwritable():
@@ -139,11 +151,14 @@ def _compose_file(attachment: Mapping[str, Any]) -> bytes:
 
 
 def _compose_item(value: Any) -> bytes:
-    """Return a message as a MIME part. Events and contacts cannot be attached."""
+    """Return a message as a MIME part."""
     if not isinstance(value, Mapping):
         raise _wrong_type("item")
     item = cast("Mapping[str, Any]", value)
-    if str(item.get("@odata.type") or "").lower().removeprefix("#") != "microsoft.graph.message":
+    item_type = str(item.get("@odata.type") or "").lower().removeprefix("#")
+    if item_type in _OTHER_ITEM_TYPES:
+        raise unsimulated_value(f"attachments of the type '{item_type}'")
+    if item_type != "microsoft.graph.message":
         raise _wrong_type("item")
     message = EmailMessage(policy=policy.SMTP)
     with _reject_unwritable():

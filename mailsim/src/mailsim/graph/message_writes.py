@@ -61,6 +61,7 @@ class StateProperties:
     flag_dates: Mapping[str, dict[str, str]] | None  # None: unchanged
     properties: Mapping[str, dict[str, Any]]
     arrays: Mapping[str, dict[str, Any]]
+    extensions: Mapping[str, dict[str, Any]]
 
 
 def entity_response(call: GraphCall, number: int, status: int) -> GraphResponse:
@@ -119,14 +120,17 @@ def check_new_message(body: Mapping[str, Any]) -> None:
     """Raise for properties that a new message does not accept."""
     _check_properties(
         body,
-        _CONTENT_PROPERTIES | _RECEIPTS | _STATE_PROPERTIES | {"attachments", "internetMessageHeaders"},
+        _CONTENT_PROPERTIES
+        | _RECEIPTS
+        | _STATE_PROPERTIES
+        | {"attachments", "internetMessageHeaders", "extensions"},
     )
 
 
 def _check_properties(body: Mapping[str, Any], allowed: frozenset[str]) -> None:
     for name in body:
         if name not in allowed and not name.startswith("@odata."):
-            entity_types.MESSAGE.spelling(name)
+            entity_types.MESSAGE.check_written(name)
             raise bad_request(f"Update to property {name} is not supported.", "ErrorInvalidPropertySet")
 
 
@@ -176,7 +180,11 @@ def parse_state_properties(call: GraphCall, body: Mapping[str, Any]) -> StatePro
             raise bad_request(f"{marks[name]!r} is not one of {', '.join(choices)}", "ErrorInvalidRequest")
     dates = _parse_flag_dates(call, flag) if flag else None
     return StateProperties(
-        marks, dates, extended_properties.parse_properties(body), extended_properties.parse_arrays(body)
+        marks,
+        dates,
+        extended_properties.parse_properties(body),
+        extended_properties.parse_arrays(body),
+        extended_properties.parse_extensions(body),
     )
 
 
@@ -205,10 +213,11 @@ def _parse_flag_dates(call: GraphCall, flag: Mapping[str, Any]) -> dict[str, dic
 
 
 def set_state_properties(call: GraphCall, number: int, properties: StateProperties) -> None:
-    if properties.properties or properties.arrays:
+    if properties.properties or properties.arrays or properties.extensions:
         details = call.graph.edit_details(call.mailbox, number)
         details.properties.update(properties.properties)
         details.arrays.update(properties.arrays)
+        details.extensions.update(properties.extensions)
     if properties.flag_dates is not None:
         details = call.graph.edit_details(call.mailbox, number)
         details.flag_dates.clear()
@@ -266,7 +275,7 @@ async def send(call: GraphCall) -> GraphResponse:
 
 async def send_mail(call: GraphCall) -> GraphResponse:
     """Send a message from JSON or MIME, and save it to Sent Items unless the request says otherwise."""
-    save = True
+    save, properties = True, None
     if has_mime(call):
         raw = decode_mime(call)
     else:
@@ -274,17 +283,26 @@ async def send_mail(call: GraphCall) -> GraphResponse:
         message = get_argument(body, "message")
         if not isinstance(message, Mapping):
             raise bad_request("The parameter 'Message' is required.", "ErrorInvalidRequest")
-        raw = compose(call, cast("Mapping[str, Any]", message))
+        fields = cast("Mapping[str, Any]", message)
+        for name in fields:
+            if not name.startswith("@odata."):
+                entity_types.MESSAGE.check_written(name)
+        properties = parse_state_properties(call, {**fields, "isRead": None})
+        raw = compose(call, fields)
         save = get_argument(body, "saveToSentItems") is not False
-    send_message(call, raw, save=save)
+    send_message(call, raw, properties, save=save)
     return GraphResponse(202)
 
 
-def send_message(call: GraphCall, raw: bytes, *, save: bool = True) -> None:
-    """Send a message to its recipients and save it to Sent Items."""
+def send_message(
+    call: GraphCall, raw: bytes, properties: StateProperties | None, *, save: bool = True
+) -> None:
+    """Send a message to its recipients and save it to Sent Items, with the sender's own properties."""
     raw = _prepare(call, raw)
     if save:
-        call.mailbox.deliver(raw, get_arrival_state("outlook", sent=True))
+        number = call.mailbox.deliver(raw, get_arrival_state("outlook", sent=True))
+        if properties is not None:
+            set_state_properties(call, number, properties)
     sending.deliver(call.graph.sim.registry, raw)
 
 

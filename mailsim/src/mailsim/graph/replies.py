@@ -40,8 +40,9 @@ async def _create_draft(action: ReplyAction, call: GraphCall) -> GraphResponse:
 
 
 async def _send(action: ReplyAction, call: GraphCall) -> GraphResponse:
-    raw, _ = _compose(action, call)
-    message_writes.send_message(call, raw)
+    raw, changes = _compose(action, call)
+    properties = message_writes.parse_state_properties(call, {**changes, "isRead": None})
+    message_writes.send_message(call, raw, properties)
     return GraphResponse(202)
 
 
