@@ -272,7 +272,7 @@ async def set_iam_policy(call: PubSubCall) -> dict[str, Any]:
         cast("dict[str, Any]", given) if isinstance(given, dict) else {},
         {"bindings": object, "etag": str, "version": int},
     )
-    listed = policy.get("bindings") or []
+    listed: object = policy.get("bindings") or []
     if not isinstance(listed, list):
         raise errors.bad_request("The bindings of a policy must be a list.")
     bindings = [_read_binding(one) for one in cast("list[object]", listed)]

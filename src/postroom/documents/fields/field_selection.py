@@ -145,7 +145,7 @@ def _demote_discount_date(context: LabelContext, candidate: FieldCandidate) -> F
     line = context.document.lines[value.line].folded
     following = context.document.lines[value.line + 1 : value.line + 2]
     is_condition = _CONDITION.search(line[: value.start]) is not None
-    # A condition goes on in the next line: "if paid by 3 May, / 2 % discount".
+    # A condition continues on the next line: "if paid by 3 May, / 2 % discount".
     after = line[value.end :] + (f" {following[0].folded}" if following and is_condition else "")
     others = [each for each in context.values.get(value.line, ()) if each.shape == "date"]
     until = min((each.start for each in others if each.start >= value.end), default=len(after) + value.end)

@@ -109,12 +109,12 @@ class _StoredState:
 
 
 async def _load_state(connection: Connection, lease: Lease, mailbox: Mailbox) -> _StoredState:
-    async with connection.in_one_round_trip() as tasks:
-        now = tasks.create_task(subscriptions.read_clock(connection))
-        tree = tasks.create_task(folders.list_all(connection, mailbox.id))
-        rows = tasks.create_task(cursors.list_by_mailbox(connection, mailbox.id))
-        suspects = tasks.create_task(suspect_messages.list_all(connection, mailbox.id))
-        hints = tasks.create_task(live_changes.load_hints(connection, mailbox.id, lease))
+    async with connection.in_one_round_trip() as round_trip:
+        now = round_trip.create_task(subscriptions.read_clock(connection))
+        tree = round_trip.create_task(folders.list_all(connection, mailbox.id))
+        rows = round_trip.create_task(cursors.list_by_mailbox(connection, mailbox.id))
+        suspects = round_trip.create_task(suspect_messages.list_all(connection, mailbox.id))
+        hints = round_trip.create_task(live_changes.load_hints(connection, mailbox.id, lease))
     return _StoredState(now.result(), tree.result(), rows.result(), suspects.result(), hints.result())
 
 
