@@ -8,6 +8,7 @@ from html import unescape
 from io import BytesIO, StringIO
 from zipfile import ZipFile
 
+import psycopg
 import pytest
 
 from web.sign_in_support import create_session
@@ -76,6 +77,26 @@ async def test_tabs_have_counts_only_if_no_other_filter_is_set(visitor, ask, con
     assert tabs[""][0] == "2"
     assert tabs["?state=completed"] == tabs[""]
     assert tabs["?q=R-8"] == tabs["?state=completed&min=100"] == []
+
+
+async def test_unfiltered_list_is_counted_once(visitor, ask, monkeypatch):
+    await ask(number="R-7")
+    statements = []
+    execute = psycopg.AsyncCursor.execute
+
+    async def record(cursor, statement, *values, **options):
+        statements.append(str(statement))
+        return await execute(cursor, statement, *values, **options)
+
+    monkeypatch.setattr(psycopg.AsyncCursor, "execute", record)
+    counted = {}
+    for query in ("", "?state=needs_review"):
+        statements.clear()
+        page = (await visitor.get(f"/documents{query}")).text
+        assert re.findall(r'class="count">(\d+)', page)[0] == "1"
+        counted[query] = sum(each.count(") AS counted") for each in statements)
+    # The list itself and each of the other tabs; with a tab chosen, also the first one.
+    assert counted == {"": 2, "?state=needs_review": 3}
 
 
 async def test_unnamed_suppliers_are_listed_with_an_identifier(visitor, owner, confirm):

@@ -165,7 +165,7 @@ async def load_view(connection: Connection, lists: ListPages, request: Request, 
     async with connection.in_one_round_trip() as tasks:
         page = tasks.create_task(list_reading.read_page(connection, query, PAGE_SIZE))
         count = tasks.create_task(_count(connection, query, page))
-        tabs = tasks.create_task(_count_tabs(connection, query, choices))
+        tabs = tasks.create_task(_count_tabs(connection, query, choices, count))
         views = tasks.create_task(saved_views.list_by_member(connection, member, definition.name))
     rows, behind = page.result()
     chosen = describe_query(query)
@@ -239,9 +239,12 @@ async def _count(
 
 
 async def _count_tabs(
-    connection: Connection, query: ListQuery, choices: Choices
+    connection: Connection, query: ListQuery, choices: Choices, count: asyncio.Task[ListCount]
 ) -> list[tuple[FilterChoice, int | None]]:
-    """The choices of the list's main filter, and how many rows each has, unless other filters are set."""
+    """The choices of the list's main filter, and how many rows each has, unless other filters are set.
+
+    The count of an unfiltered list is also that of its first tab.
+    """
     definition, name = query.definition, query.definition.tabs
     if not name:
         return []
@@ -252,7 +255,9 @@ async def _count_tabs(
     every = (FilterChoice("", main.default_label), *offered)
     if query.values.keys() - {name}:
         return [(each, None) for each in every]
-    counts = await list_reading.count_choices(connection, definition, offered)
+    counts = await list_reading.count_choices(connection, definition, every if query.values else offered)
+    if not query.values:
+        counts[""] = min((await count).rows, MAX_COUNTED + 1)
     return [(each, counts[each.value]) for each in every]
 
 

@@ -187,8 +187,8 @@ async def _estimate_search(connection: Connection, query: ListQuery) -> int | No
 
 async def count_choices(
     connection: Connection, definition: ListDefinition, choices: Sequence[FilterChoice]
-) -> Mapping[str, int]:
-    """How many rows each of the tabs has, and "" without a choice; at most MAX_COUNTED + 1.
+) -> dict[str, int]:
+    """How many rows each of the tabs has, that of "" without a choice; at most MAX_COUNTED + 1.
 
     Other filters are as in an unfiltered list. One statement, which compares with each value in turn.
     """
@@ -200,11 +200,12 @@ async def count_choices(
             chosen.append(each.otherwise)  # noqa: PERF401  a comprehension would not be literal
     begin = "(SELECT count(*) FROM (SELECT FROM " + definition.table  # noqa: S608  # of literals
     end = " LIMIT %(counted)s) AS counted)"
+    values = [choice.value for choice in choices]
+    every: LiteralString = "SELECT '', " + begin + _where(unfiltered) + end + " UNION ALL "
     cursor = await connection.execute(
-        "SELECT '', " + begin + _where(unfiltered) + end + " UNION ALL SELECT chosen.value, "  # noqa: S608  # of literals
-        + begin + _where(chosen) + end
+        (every if "" in values else "") + "SELECT chosen.value, " + begin + _where(chosen) + end  # noqa: S608  # of literals
         + " FROM unnest(%(choices)s::text[]) AS chosen (value)",
-        {"counted": MAX_COUNTED + 1, "choices": [choice.value for choice in choices]},
+        {"counted": MAX_COUNTED + 1, "choices": [value for value in values if value]},
         prepare=False,
     )  # fmt: skip
     return dict(await cursor.fetchall())
