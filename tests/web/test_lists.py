@@ -318,10 +318,19 @@ async def test_page_imports_orders_and_names_invalid_lines(visitor, api, delimit
     assert (await api.get("/orders")).json()["data"] == []
     form["orders"] = form["orders"].replace("many", "20.00")
     done = await visitor.post("/orders/import", data=form)
-    assert (done.status_code, done.headers["location"]) == (303, "/orders?kind=invoice")
+    assert done.status_code == 303
+    page = (await visitor.get(done.headers["location"])).text
+    assert "2 new, 0 updated, 0 unchanged." in page
+    page = (await visitor.get("/orders?new=many&updated=0&unchanged=0")).text
+    assert "Import complete" not in page
+    form["orders"] = form["orders"].replace("119.00", "129.00")
+    changed = await visitor.post("/orders/import", data=form)
+    page = (await visitor.get(changed.headers["location"])).text
+    assert "0 new, 1 updated, 1 unchanged." in page
+    assert len(read_headings(page)) == 2
     listed = (await api.get("/orders")).json()["data"]
     assert {each["reference"]: each["fields"]["gross"] for each in listed} == {
-        "O-1": "119.00",
+        "O-1": "129.00",
         "O-2": "20.00",
     }
     assert (await visitor.post("/orders/import", data={**form, "kind": "bond"})).status_code == 400

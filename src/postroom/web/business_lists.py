@@ -14,7 +14,7 @@ from postroom.store.lists.messages import MESSAGES
 from postroom.store.lists.orders import ORDERS
 from postroom.store.lists.records import RECORDS
 from postroom.store.lists.suppliers import SUPPLIERS
-from postroom.web import field_labels, lists
+from postroom.web import field_labels, lists, orders
 from postroom.web.document_context import DocumentPagesContext
 from postroom.web.lists import ListPages
 
@@ -26,7 +26,7 @@ def routes(context: DocumentPagesContext) -> list[Route]:
     pages = [
         ListPages(context.site, DOCUMENTS, "documents.html", choose),
         ListPages(context.site, RECORDS, "records.html", choose),
-        ListPages(context.site, ORDERS, "orders.html", choose),
+        ListPages(context.site, ORDERS, "orders.html", choose, report=orders.read_import_report),
         ListPages(context.site, SUPPLIERS, "suppliers.html", choose, identify),
         ListPages(context.site, MESSAGES, "messages.html", _list_mailboxes),
     ]

@@ -57,7 +57,7 @@ LoadChoices = Callable[[Connection], Awaitable[Choices]]
 class ListPages:
     """The pages of one list. `choices` loads those of filters that depend on the organization.
 
-    `prepare` runs before the list is read.
+    `prepare` runs before the list is read. `report` returns what the URL says about a finished action.
     """
 
     site: SiteContext
@@ -65,6 +65,7 @@ class ListPages:
     template: str
     choices: LoadChoices
     prepare: Callable[[Connection], Awaitable[None]] | None = None
+    report: Callable[[Mapping[str, str]], object] = lambda _: None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ async def list_page(lists: ListPages, request: Request) -> Response:
         request,
         lists.template,
         list=view,
+        report=lists.report(request.query_params),
         kind_label=field_labels.kind_label,
         max_counted=MAX_COUNTED,
         now=datetime.now(UTC),

@@ -4,10 +4,11 @@ Also imports orders, links one to a record, unlinks it, or closes it.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlencode
 from uuid import UUID
 
 from starlette.exceptions import HTTPException
@@ -37,6 +38,15 @@ from postroom.web.sessions import get_visitor, member_route
 ACTIONS: Final = frozenset({"link", "unlink", "close"})
 MAX_IMPORT_BYTES: Final = 2**20
 MAX_IMPORT_ORDERS: Final = 5000  # as in the API
+
+
+@dataclass(frozen=True, slots=True)
+class OrderImportReport:
+    """How many orders an import added and updated, and how many it left unchanged."""
+
+    new: int
+    updated: int
+    unchanged: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,12 +126,21 @@ async def import_orders(context: DocumentPagesContext, request: Request) -> Resp
         identity, text = routing.identities[kind], form.get("orders", "").lstrip("\ufeff")
         parsed = order_files.parse_orders(text, kind, identity, source="The list", most=MAX_IMPORT_ORDERS)
         async with context.site.database.transaction(visitor.organization) as connection:
-            await flow.import_orders(
+            new, updated = await flow.import_orders(
                 connection, routing, visitor.organization, kind, parsed, actor=visitor.actor
             )
     except PermanentError as error:
         return await import_page(context, request, form, str(error))
-    return RedirectResponse(f"/orders?kind={kind}", 303)
+    report = OrderImportReport(new, updated, len(parsed) - new - updated)
+    return RedirectResponse(f"/orders?{urlencode({'kind': kind, **asdict(report)})}", 303)
+
+
+def read_import_report(params: Mapping[str, str]) -> OrderImportReport | None:
+    """Read the result of an import from the URL of the list that follows it."""
+    texts = [params.get(each.name, "") for each in fields(OrderImportReport)]
+    if not all(text.isascii() and text.isdecimal() and len(text) < 6 for text in texts):
+        return None
+    return OrderImportReport(*map(int, texts))
 
 
 async def order_page(context: DocumentPagesContext, request: Request, problem: str | None = None) -> Response:
