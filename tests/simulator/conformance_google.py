@@ -244,8 +244,18 @@ def _check_object(
             yield from _check_object(item, properties[key]["$ref"], place, schemas, always)
         elif properties[key]["type"] == "array":
             yield from _check_list(item, properties[key]["items"], place, schemas, always)
+        elif "additionalProperties" in properties[key]:
+            yield from _check_map(item, properties[key]["additionalProperties"], place)
         else:
             yield from _check_value(item, properties[key], place)
+
+
+def _check_map(value: Any, schema: dict[str, Any], where: str) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"{where} is not an object: {value!r}"
+        return
+    for key, item in value.items():
+        yield from _check_value(item, schema, f"{where}[{key}]")
 
 
 def _check_list(

@@ -219,8 +219,26 @@ def test_a_dead_letter_topic_receives_messages_after_max_attempts(sim, user, top
         sim.move_clock(120)
         attempts = [receiver.next().json["deliveryAttempt"] for _ in range(5)]
         assert attempts == [1, 2, 3, 4, 5]
-        assert notification_of(dead_letters.next())["emailAddress"] == user.address
+        forwarded = dead_letters.next()
+        assert notification_of(forwarded)["emailAddress"] == user.address
+        source = forwarded.json["message"]["attributes"]
+        assert source["CloudPubSubDeadLetterSourceDeliveryCount"] == "5"
+        assert source["CloudPubSubDeadLetterSourceSubscription"]
+        assert source["CloudPubSubDeadLetterSourceSubscriptionProject"] == topic.split("/")[1]
         assert receiver.nothing_came()
+
+
+def test_a_message_does_not_return_to_a_topic_that_it_came_through(sim, user, topic, subscribe):
+    """Two subscriptions that dead-letter to their own topic would multiply every message without end."""
+    other = sim.post("google/topics", name=f"{topic}-other")["name"]
+    for source, dead in ((topic, topic), (topic, other), (other, topic)):
+        subscribe(
+            topic=source, push_endpoint="http://127.0.0.1:9/push", dead_letter_topic=dead, max_attempts=5
+        )
+    user.post("watch", {"topicName": topic})
+    sim.move_clock(3600)
+    meter = sim.meter(user.address)
+    assert (meter["pushes_sent"], meter["pushes_dropped"]) == (15, 3)
 
 
 def test_unwrapped_delivery_is_the_data_itself(sim, user, topic, subscribe, receiver):

@@ -1,6 +1,7 @@
 """The lines that mailsim prints for clients which need an environment of their own."""
 
 import json
+import shutil
 from collections.abc import Callable
 
 import pytest
@@ -81,6 +82,8 @@ def run_simplegmail(sim: Simulation, address: str, line: str, prepare: Prepare) 
 
 
 def run_lieer(sim: Simulation, address: str, line: str, prepare: Prepare) -> int:
+    if shutil.which("notmuch") is None:
+        pytest.skip("notmuch is not installed")
     program = prepare(sim, "lieer")
     config = program.home / "notmuch-config"
     config.write_text(f"[database]\npath={program.home}\n[new]\ntags=new\n", encoding="utf-8")

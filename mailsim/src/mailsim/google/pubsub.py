@@ -81,6 +81,7 @@ class PubSub:
         mailbox: str = "",
         attributes: dict[str, str] | None = None,
         ordering_key: str = "",
+        came_through: tuple[str, ...] = (),
     ) -> str:
         """Start delivering a message to the topic's subscriptions without waiting; return its ID."""
         sim = self.google.sim
@@ -89,7 +90,14 @@ class PubSub:
         moment = f"{now:%Y-%m-%dT%H:%M:%S}.{now.microsecond // 1000:03d}Z"
         number = _FIRST_ID + self.published * 7919
         message = PubSubMessage(
-            str(number), data, sim.clock.milliseconds(), moment, mailbox, attributes or {}, ordering_key
+            str(number),
+            data,
+            sim.clock.milliseconds(),
+            moment,
+            mailbox,
+            attributes or {},
+            ordering_key,
+            came_through,
         )
         for subscription in [
             subscription for subscription in self.subscriptions.values() if subscription.topic == topic
@@ -114,7 +122,7 @@ class PubSub:
             if is_dead or now_ms >= message.published_ms + subscription.retention_seconds * 1000:
                 self.backlogs[subscription.name].remove(pending)
                 if is_dead:
-                    self.publish(subscription.dead_letter_topic, message.data, message.mailbox)
+                    self._forward_to_dead_letters(subscription, message, pending.attempts)
                 continue
             self.pulled += 1
             pending.attempts += 1
@@ -133,6 +141,31 @@ class PubSub:
         for pending in self.backlogs.get(name, ()):
             if pending.ack_id and pending.ack_id in ack_ids:
                 pending.leased_until = self.google.now() + seconds
+
+    def _forward_to_dead_letters(
+        self, subscription: PubSubSubscription, message: PubSubMessage, attempts: int
+    ) -> None:
+        """Publish an undeliverable message to the dead-letter topic, with the attributes that Pub/Sub adds.
+
+        A message never returns to a topic that it came through: it would multiply without end.
+        """
+        came_through = (*message.came_through, subscription.topic)
+        if subscription.dead_letter_topic in came_through:
+            return
+        _, project, _, name = subscription.name.split("/")
+        source = {
+            "CloudPubSubDeadLetterSourceDeliveryCount": str(attempts),
+            "CloudPubSubDeadLetterSourceSubscription": name,
+            "CloudPubSubDeadLetterSourceSubscriptionProject": project,
+            "CloudPubSubDeadLetterSourceTopicPublishTime": message.published.replace("Z", "+00:00"),
+        }
+        self.publish(
+            subscription.dead_letter_topic,
+            message.data,
+            message.mailbox,
+            message.attributes | source,
+            came_through=came_through,
+        )
 
     def _start_delivery(self, subscription: PubSubSubscription, message: PubSubMessage) -> None:
         faults = self.google.sim.faults
@@ -210,7 +243,7 @@ class PubSub:
                 return True
             meter.pushes_failed += 1
             if subscription.dead_letter_topic and delivery.attempts >= subscription.max_attempts:
-                self.publish(subscription.dead_letter_topic, message.data, message.mailbox)
+                self._forward_to_dead_letters(subscription, message, delivery.attempts)
                 return False
             delivery.due = clock.time() + subscription.backoff(delivery.attempts)
             await clock.sleep_until(delivery.due)

@@ -80,7 +80,7 @@ class PubSubSubscription(msgspec.Struct, frozen=True, forbid_unknown_fields=True
 
 
 class PubSubMessage(msgspec.Struct, frozen=True):
-    """A published message. `mailbox` is only for the meters."""
+    """A published message. `mailbox` is only for the meters; `came_through` are topics that forwarded it."""
 
     id: str
     data: bytes
@@ -89,6 +89,7 @@ class PubSubMessage(msgspec.Struct, frozen=True):
     mailbox: str = ""
     attributes: dict[str, str] = {}
     ordering_key: str = ""
+    came_through: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         body: dict[str, Any] = {"data": base64.b64encode(self.data).decode()} if self.data else {}
