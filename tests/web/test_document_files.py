@@ -1,12 +1,19 @@
 """The password of an encrypted document, and the pages of a split: on the page, in the API and its client."""
 
 import asyncio
+import re
+from datetime import UTC, datetime
+from email.message import EmailMessage
+from io import BytesIO
 from uuid import UUID
+from zipfile import ZipFile
 
 import pytest
 
 from documents.files.sample_files import pdf
+from mailsim.samples.tnef import encode_tnef
 from postroom.client import ApiError, Postroom
+from postroom.flow.documents import screen
 from scenarios.test_document_files import PASSWORD, encrypt
 from web.api_client import build_client, create_key_header
 from web.push_server import serve
@@ -45,6 +52,53 @@ def add(site, key, owner):
         return UUID(document["id"])
 
     return add
+
+
+def zip_of(name, content):
+    file = BytesIO()
+    with ZipFile(file, "w") as archive:
+        archive.writestr(name, content)
+    return file.getvalue()
+
+
+def message_with(name, content):
+    message = EmailMessage()
+    message["From"], message["Subject"] = "ann@example.org", "Invoice"
+    message.add_attachment(content, maintype="application", subtype="pdf", filename=name)
+    return message.as_bytes()
+
+
+# A file of each type that an upload can have, by the suffixes of its name and its name on the page.
+UPLOADS = {
+    "PDF": ((".pdf",), CONTENT),
+    "PNG": ((".png",), b"\x89PNG\r\n\x1a\n"),
+    "JPEG": ((".jpg", ".jpeg", ".jpe"), b"\xff\xd8\xff"),
+    "TIFF": ((".tif", ".tiff"), b"II*\0"),
+    "XML e-invoice": ((".xml",), b"<?xml version='1.0'?><Invoice/>"),
+    "TXT": ((".txt",), b"Invoice 1"),
+    "ZIP": ((".zip",), zip_of("a.pdf", CONTENT + b"1")),
+    "EML": ((".eml",), message_with("b.pdf", CONTENT + b"2")),
+    "winmail.dat": (
+        (".dat",),
+        encode_tnef("Bill", "c.pdf", CONTENT + b"3", datetime(2026, 2, 4, tzinfo=UTC)),
+    ),
+}
+
+
+async def test_upload_names_the_types_that_it_accepts(visitor, site, key):
+    page = (await visitor.get("/documents")).text
+    suffixes = re.search(r'id="files" type="file" multiple accept="([^"]+)"', page)[1].split(",")
+    assert sorted(suffixes) == sorted(suffix for each, _ in UPLOADS.values() for suffix in each)
+    assert {*screen._BY_SUFFIX} < {*suffixes}
+    assert f'<span class="quiet">{", ".join(UPLOADS)}</span>' in page
+    async with build_client(site, key) as api:
+        for names, content in UPLOADS.values():
+            for suffix in names:
+                path = f"/documents?pipeline=invoices&file_name=bill{suffix}"
+                answer = await api.post(path, content=content)
+                assert answer.status_code == 201, (suffix, answer.text)
+        refused = await api.post("/documents?pipeline=invoices&file_name=bill.docx", content=b"Invoice")
+        assert refused.status_code == 409
 
 
 async def test_page_asks_for_the_password_and_says_if_it_is_wrong(visitor, add):
