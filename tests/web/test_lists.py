@@ -293,6 +293,15 @@ async def test_order_page_links_and_unlinks_a_record(visitor, api, confirm):
     assert (await api.get(f"/orders/{order['id']}")).json()["state"] == "closed"
 
 
+async def test_direction_of_an_order_reads_as_in_the_list(visitor, api):
+    ordered = {"reference": "O-1", "fields": {"isin": "US0378331005", "direction": "buy"}}
+    await api.post("/orders", json={"kind": "contract-note", "orders": [ordered]})
+    [order] = (await api.get("/orders")).json()["data"]
+    page = (await visitor.get(f"/orders/{order['id']}")).text
+    assert "<dt>Buy or sell</dt><dd><bdi>Buy</bdi></dd>" in page
+    assert read_cells((await visitor.get("/orders?kind=contract-note")).text, "Side") == ["Buy"]
+
+
 async def test_filter_by_supplier_is_named_and_can_be_removed(visitor, confirm):
     await confirm(number="R-1", supplier="Zebra GmbH")
     await confirm(number="R-2", supplier="Acme Ltd", vat_id="GB980780684")

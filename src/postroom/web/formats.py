@@ -76,6 +76,8 @@ class Formats:
             return self.amount(value)
         if shape in ("quantity", "number"):
             return self.quantity(value)
+        if shape == "choice":  # as in lists: "Buy"
+            return str(value)[:1].upper() + str(value)[1:]
         return self.day(value) if shape == "date" else str(value)
 
     def duration(self, seconds: float) -> str:
