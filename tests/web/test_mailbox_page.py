@@ -74,6 +74,33 @@ async def test_mailbox_page_shows_subscription_quota_and_the_rest_of_a_listing(
     assert re.search(r"At this rate, done in about 3 h", page), page
 
 
+async def test_pages_name_what_a_listing_does(visitor, owner, organization, make_mailbox):
+    mailbox = await make_mailbox(organization)
+
+    async def read_listing():
+        page = (await visitor.get(f"/mailboxes/{mailbox}")).text
+        tile = re.search(r"<h2>((?:First|Full) \w+)</h2>(.*?)</section>", page, re.DOTALL)
+        text = " ".join(unescape(re.sub(r"<[^>]+>", " ", tile[2])).split())
+        facts = read_facts((await visitor.get("/mailboxes")).text)
+        [(name, value)] = [(name, value) for name, value in facts.items() if name.startswith("F")]
+        return tile[1], text, name, value
+
+    assert await read_listing() == ("First sync", "Not started", "First sync", "Not started")
+    await owner.execute("UPDATE mailboxes SET last_synced_at = postroom_now()")
+    assert await read_listing() == ("First sync", "Complete", "First sync", "Complete")
+    await owner.execute(
+        """
+        INSERT INTO cursors (organization_id, mailbox_id, kind, scope, listed, expected)
+        VALUES (%s, %s, 'resync', '', 100, 400)
+        """,
+        [organization, mailbox],
+    )
+    shown = "100 of about 400 messages"
+    name, text, *card = await read_listing()
+    assert (name, card) == ("Full resync", ["Full resync", shown])
+    assert text.startswith(shown)
+
+
 async def test_admin_starts_an_audit(visitor, owner, organization, make_mailbox):
     mailbox = await make_mailbox(organization)
     page = (await visitor.get(f"/mailboxes/{mailbox}")).text
