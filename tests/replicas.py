@@ -26,6 +26,7 @@ _OPTIONS = {
     "max_parallel_workers": "0",
     "wal_keep_size": "512MB",
     "hot_standby": "on",
+    "max_standby_streaming_delay": "-1",  # on a busy machine a short query of the standby may take long
     "io_method": "sync",
 }
 
