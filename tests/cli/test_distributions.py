@@ -14,6 +14,7 @@ import pytest
 
 from postroom.cli import simulator_process
 from postroom.errors import OperatorError
+from postroom.web import documentation
 from rules.source_tree import ROOT
 
 SOURCES = {"postroom": ROOT / "src/postroom", "mailsim": ROOT / "mailsim/src/mailsim"}
@@ -95,6 +96,21 @@ def test_commands_of_the_installed_wheels_start(dist: Path, name: str, tmp_path:
         [target / "bin" / name, "--help"], env=environment, capture_output=True, text=True, check=True
     )
     assert "Usage" in shown.stdout or "usage" in shown.stdout
+
+
+def test_the_wheel_serves_the_documentation_of_the_repository(dist: Path, tmp_path: Path):
+    result = install_by_released_list(dist, "postroom", dist, tmp_path / "installed")
+    assert result.returncode == 0, result.stderr
+    code = (
+        "from postroom.web.documentation import FILES, render_documentation\n"
+        "for name in FILES: print(FILES[name], len(render_documentation(name).html) > 1000)"
+    )
+    command, environment = [sys.executable, "-P", "-c", code], {"PYTHONPATH": str(tmp_path / "installed")}
+    shown = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    packaged = tmp_path / "installed/postroom/docs"
+    assert sorted(shown.splitlines()) == sorted(f"{packaged / name} True" for name in documentation.FILES)
+    held = {path.relative_to(packaged).as_posix() for path in packaged.rglob("*") if path.is_file()}
+    assert held == set(documentation.FILES)
 
 
 def test_a_replaced_wheel_is_not_installed(dist: Path, tmp_path: Path):

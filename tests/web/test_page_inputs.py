@@ -88,12 +88,16 @@ def asked(owner, organization):
 
 
 def pages_of(site):
-    """The routes of pages: programs are answered by others, and a stream has no end."""
+    """The routes of pages: programs are answered by others, and a stream has no end.
+
+    Signing out is last, because it ends the session.
+    """
     while not hasattr(site, "routes"):
         site = site._app
+    routes = sorted(site.routes, key=lambda each: getattr(each, "path", "") == "/sign-out")
     return [
         each
-        for each in site.routes
+        for each in routes
         if isinstance(each, Route | Mount)
         and not each.path.startswith((f"{PREFIX}/", "/webhooks/", "/api/graph/"))
         and not each.path.endswith("/events")

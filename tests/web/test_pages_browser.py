@@ -20,6 +20,7 @@ PAGES = (
     "/", "/health", "/mailboxes", "/messages", "/documents", "/records", "/orders", "/suppliers", "/search",
     "/failures", "/directories", "/subscriptions", "/webhooks", "/ledger", "/api-keys", "/members",
     "/organization", "/settings", "/api", "/notices", "/orders/import", "/help",
+    "/help/docs/README.md", "/help/docs/settings.md",
 )  # fmt: skip
 OUTSIDE = "http://tracker.invalid"
 # What a script says that runs: it is heard from every frame.
