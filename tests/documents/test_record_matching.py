@@ -1,5 +1,7 @@
 """D8: identity of records, matching of orders, and reasons for a review."""
 
+from uuid import UUID
+
 import pytest
 
 from postroom.documents import record_matching
@@ -155,3 +157,34 @@ def test_without_reasons_a_record_is_confirmed():
         differences=[],
         match=OrderMatch(None, ""),
     )
+
+
+PURCHASE = {"supplier": "Xenon GmbH", "purchase_order": "PO-7781", "gross": "158.27"}
+BY_SUPPLIER = {"supplier": "Xenon GmbH", "gross": "158.27"}
+WITHOUT_NUMBER = {"supplier": "Xenon GmbH", "gross": "159.46"}
+
+
+@pytest.mark.parametrize(
+    "bills, placed, wanted",
+    [
+        # An equal order number beats an earlier record that fits as well.
+        ([WITHOUT_NUMBER, PURCHASE], [PURCHASE], {1: "O-0"}),
+        ([PURCHASE, WITHOUT_NUMBER], [PURCHASE, BY_SUPPLIER], {0: "O-0", 1: "O-1"}),
+        # Of several with the number, the one that agrees exactly; if that does not decide, none.
+        ([PURCHASE | {"gross": "158.30"}, PURCHASE], [PURCHASE], {1: "O-0"}),
+        ([PURCHASE, PURCHASE], [PURCHASE], {}),
+        ([PURCHASE], [PURCHASE, PURCHASE], {}),
+        ([PURCHASE, PURCHASE], [PURCHASE, BY_SUPPLIER], {}),
+        # Without a number, only a pair that fits nothing else.
+        ([WITHOUT_NUMBER], [PURCHASE], {0: "O-0"}),
+        ([WITHOUT_NUMBER, BY_SUPPLIER], [BY_SUPPLIER], {}),
+        ([WITHOUT_NUMBER], [BY_SUPPLIER, PURCHASE], {}),
+        ([WITHOUT_NUMBER, PURCHASE | {"gross": "300.00"}], [PURCHASE], {0: "O-0"}),
+    ],
+)
+def test_a_waiting_record_is_assigned_to_an_order_only_without_doubt(bills, placed, wanted):
+    orders = [ExpectedOrder(f"O-{place}", fields) for place, fields in enumerate(placed)]
+    ids = [UUID(int=place + 1) for place in range(len(bills))]
+    waiting = [(record, bill, orders) for record, bill in zip(ids, bills, strict=True)]
+    found = record_matching.assign_orders(waiting, BILL)
+    assert {ids.index(fit.record): fit.order.reference for fit in found} == wanted

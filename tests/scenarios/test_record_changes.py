@@ -334,6 +334,25 @@ async def test_an_order_that_is_imported_later_finds_its_record(document_room, d
     assert "ldeburna" in (await document_room.by_id(one.id)).archive_path
 
 
+async def test_an_order_that_is_imported_later_prefers_the_record_with_its_number(document_room):
+    reference = b"<OrderReference><ID>PO-7781</ID></OrderReference><AccountingSupplierParty>"
+    numbered = bill("R-26-400", "158.27").replace(b"<AccountingSupplierParty>", reference)
+    earlier, exact = await document_room.read(bill("R-26-102", "159.46"), numbered)
+    fields = {"supplier": "Xenon GmbH", "gross": "158.27"}
+    placed = OrderRequest("O-1", None, {**fields, "purchase_order": "PO-7781"})
+    await import_orders(document_room, "invoice", placed)
+    assert (await get_record(document_room, earlier.record_id)).order_id is None
+    assert (await get_record(document_room, exact.record_id)).order_id is not None
+
+
+async def test_an_order_without_a_number_that_two_records_fit_waits_for_a_person(document_room):
+    one, other = await document_room.read(bill("R-26-102", "159.46"), bill("R-26-400", "158.27"))
+    fields = {"supplier": "Xenon GmbH", "gross": "158.27"}
+    await import_orders(document_room, "invoice", OrderRequest("O-1", None, fields))
+    found = [await get_record(document_room, each.record_id) for each in (one, other)]
+    assert [record.order_id for record in found] == [None, None]
+
+
 @pytest.mark.parametrize("limit, most, linked", [("MAX_CANDIDATES", 1, 0), ("MAX_PAIRS", 2, 1)])
 async def test_comparisons_of_waiting_records_with_orders_are_limited(
     document_room, monkeypatch, limit, most, linked

@@ -5,13 +5,14 @@ the form in which they are stored (decimals and dates as text).
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal, InvalidOperation
 from hashlib import sha256
 from itertools import product
 from typing import Any, Final
+from uuid import UUID
 
 from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban
 from postroom.documents.kinds.field_spec import FieldShape
@@ -22,6 +23,8 @@ MIN_AGREEMENTS: Final = 2
 MAX_ISSUER_KEY: Final = 500  # characters: an index takes no more
 NUMBER_SHAPES: Final = frozenset[FieldShape]({"amount", "quantity", "price"})
 NAME_SHAPES: Final = frozenset[FieldShape]({"party", "recipient", "name"})  # the same name has many spellings
+ORDER_NUMBERS: Final = frozenset({"number", "purchase_order"})  # fields that name one order or its document
+_NO_RECORD: Final = UUID(int=0)  # a document that has none yet
 # Variants of dashes and slashes, which differ between readings of the same document.
 _SAME_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘﹣－"} | {  # noqa: RUF001  that they look alike is the point
     ord(each): "/"
@@ -44,6 +47,28 @@ class OrderMatch:
     reference: str | None
     reason: str
     is_ambiguous: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OrderFit:
+    """A waiting record and an open order that agree in all fields both have."""
+
+    record: UUID
+    order: ExpectedOrder
+    shared: tuple[str, ...]
+    exact: tuple[str, ...]
+
+    @property
+    def has_order_number(self) -> bool:
+        return not ORDER_NUMBERS.isdisjoint(self.exact)
+
+    @property
+    def match(self) -> OrderMatch:
+        near = [name for name in self.shared if name not in self.exact]
+        words = f"order {self.order.reference}"
+        words += f": {', '.join(self.exact)} agree" if self.exact else ""
+        words += f"; {', '.join(near)} within tolerance" if near else ""
+        return OrderMatch(self.order.reference, words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,27 +217,73 @@ def match_order(
     values: Mapping[str, Any], orders: Sequence[ExpectedOrder], shapes: Mapping[str, FieldShape]
 ) -> OrderMatch:
     """Find the one order that agrees in all fields both have, amounts and dates within tolerance."""
-    found: list[tuple[int, ExpectedOrder, list[str]]] = []
-    for order in orders:
-        shared = [
-            name for name in order.fields if values.get(name) not in (None, "") and order.fields[name] != ""
-        ]
-        if len(shared) >= MIN_AGREEMENTS and all(
-            agree_within_tolerance(values[n], order.fields[n], shapes[n]) for n in shared
-        ):
-            found.append((len(shared), order, shared))
+    found = [fit for order in orders if (fit := _fit_order(_NO_RECORD, values, order, shapes))]
     if not found:
         return OrderMatch(None, "no open order fits")
-    best = max(count for count, _, _ in found)
-    fitting = [(order, shared) for count, order, shared in found if count == best]
+    best = max(len(fit.shared) for fit in found)
+    fitting = [fit for fit in found if len(fit.shared) == best]
     if len(fitting) > 1:
-        names = ", ".join(order.reference for order, _ in fitting)
+        names = ", ".join(fit.order.reference for fit in fitting)
         return OrderMatch(None, f"several open orders fit: {names}", is_ambiguous=True)
-    order, shared = fitting[0]
+    return fitting[0].match
+
+
+def assign_orders(
+    waiting: Sequence[tuple[UUID, Mapping[str, Any], Sequence[ExpectedOrder]]],
+    shapes: Mapping[str, FieldShape],
+) -> list[OrderFit]:
+    """Choose the records to link to orders, from records with the orders that may fit.
+
+    An equal order number decides. Without one, record and order must fit each other and nothing else.
+    """
+    fits = [
+        fit
+        for record, values, orders in waiting
+        for order in orders
+        if (fit := _fit_order(record, values, order, shapes))
+    ]
+    numbered = [fit for fit in fits if fit.has_order_number]
+    best = _choose_unrivalled(numbered, lambda fit: len(fit.exact))
+    records, references = {fit.record for fit in best}, {fit.order.reference for fit in best}
+    left = [fit for fit in fits if fit.record not in records and fit.order.reference not in references]
+    # Where several have the order number, a person decides.
+    doubted = [fit for fit in left if fit.has_order_number]
+    records, references = {fit.record for fit in doubted}, {fit.order.reference for fit in doubted}
+    return best + [
+        fit
+        for fit in _choose_unrivalled(left, lambda _: 0)
+        if fit.record not in records and fit.order.reference not in references
+    ]
+
+
+def _choose_unrivalled(fits: Sequence[OrderFit], rank: Callable[[OrderFit], int]) -> list[OrderFit]:
+    """Return the fits that no other fit of the same record or order equals or exceeds."""
+    ranks: dict[UUID | str, list[int]] = {}
+    for fit in fits:
+        for side in (fit.record, fit.order.reference):
+            ranks.setdefault(side, []).append(rank(fit))
+    return [
+        fit
+        for fit in fits
+        if all(
+            max(ranks[side]) == rank(fit) and ranks[side].count(rank(fit)) == 1
+            for side in (fit.record, fit.order.reference)
+        )
+    ]
+
+
+def _fit_order(
+    record: UUID, values: Mapping[str, Any], order: ExpectedOrder, shapes: Mapping[str, FieldShape]
+) -> OrderFit | None:
+    shared = [
+        name for name in order.fields if values.get(name) not in (None, "") and order.fields[name] != ""
+    ]
+    if len(shared) < MIN_AGREEMENTS or not all(
+        agree_within_tolerance(values[n], order.fields[n], shapes[n]) for n in shared
+    ):
+        return None
     exact = [name for name in shared if _is_equal(values[name], order.fields[name], shapes[name])]
-    near = [name for name in shared if name not in exact]
-    words = f"order {order.reference}: {', '.join(exact)} agree" if exact else f"order {order.reference}"
-    return OrderMatch(order.reference, words + (f"; {', '.join(near)} within tolerance" if near else ""))
+    return OrderFit(record, order, tuple(shared), tuple(exact))
 
 
 def build_record_key(

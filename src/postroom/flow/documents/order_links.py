@@ -18,6 +18,7 @@ from postroom.store import documents, orders, records
 from postroom.store.connection import Connection
 from postroom.store.orders import Order
 from postroom.store.record_versions import ChangeKind, VersionNote
+from postroom.store.records import Record
 
 # Fields of which one must agree before a waiting record is compared with an order: few records share a value.
 IDENTIFYING_SHAPES: Final = frozenset[FieldShape](
@@ -60,31 +61,35 @@ def list_fitting(
 async def link_waiting_records(
     connection: Connection, context: RouteContext, organization: OrganizationId, kind: str
 ) -> list[UUID]:
-    """Link confirmed records without an order to the open orders that fit. Call `records.lock` first."""
+    """Link confirmed records without an order to the open orders that only they fit.
+
+    Call `records.lock` first.
+    """
     identity = context.identities[kind]
     names = [name for name, shape in identity.shapes.items() if shape in IDENTIFYING_SHAPES]
     pairs = await orders.list_waiting_records(connection, kind, names)
     open_orders = (
         {order.id: order for order in await orders.list_open_orders(connection, kind)} if pairs else {}
     )
-    linked: list[UUID] = []
+    expected = {id_: ExpectedOrder(order.reference, order.fields) for id_, order in open_orders.items()}
+    waiting: dict[UUID, Record] = {}
+    candidates: list[tuple[UUID, Mapping[str, Any], list[ExpectedOrder]]] = []
     for record_id, order_ids in pairs:
         record = await records.get(connection, record_id)
-        candidates = [open_orders[order] for order in order_ids if order in open_orders]
-        if record is None or not candidates:
-            continue
-        match = await asyncio.to_thread(choose_order, record.fields, candidates, identity.shapes, None)
-        order = next((each for each in candidates if each.reference == match.reference), None)
-        if order is None:
-            continue
-        del open_orders[order.id]
+        if record is not None:
+            waiting[record_id] = record
+            known = [expected[order] for order in order_ids if order in expected]
+            candidates.append((record_id, record.fields, known))
+    fits = await asyncio.to_thread(record_matching.assign_orders, candidates, identity.shapes)
+    by_reference = {order.reference: order for order in open_orders.values()}
+    for fit in fits:
+        record, order = waiting[fit.record], by_reference[fit.order.reference]
         await orders.match_order(connection, order.id)
         [source, *_] = await documents.list_by_record(connection, record.id) or [None]
         key = record.key
         if source:
             key = await route.build_key(connection, identity, source, record.fields, order) or key
-        note = VersionNote(ChangeKind.LINKED, match.reason, MACHINE)
+        note = VersionNote(ChangeKind.LINKED, fit.match.reason, MACHINE)
         after = replace(record, order_id=order.id, key=key)
         await revise_record(connection, organization, record, after, note)
-        linked.append(record.id)
-    return linked
+    return [fit.record for fit in fits]
