@@ -63,13 +63,17 @@ def read_title(name: str) -> str:
 @cache
 def list_sections() -> Sequence[tuple[str, Sequence[tuple[str, str]]]]:
     """The sections of the index, each with the name and title of its pages."""
-    sections: list[tuple[str, list[tuple[str, str]]]] = []
-    for section in re.split(r"^## ", FILES[INDEX].read_text("utf-8"), flags=re.MULTILINE)[1:]:
-        heading, _, body = section.partition("\n")
-        names = [name for name in re.findall(r"\]\(([^)#]+)\)", body) if name in FILES]
-        if names:
-            sections.append((heading, [(name, read_title(name)) for name in dict.fromkeys(names)]))
-    return sections
+    sections: dict[str, dict[str, str]] = {}
+    heading = ""
+    tokens = _MARKDOWN.parse(FILES[INDEX].read_text("utf-8"))
+    for position, token in enumerate(tokens):
+        if token.type == "heading_open":
+            heading = tokens[position + 1].content
+        for child in token.children or ():
+            name = child.attrGet("href")
+            if isinstance(name, str) and name in FILES:
+                sections.setdefault(heading, {})[name] = read_title(name)
+    return [(each, list(names.items())) for each, names in sections.items()]
 
 
 @cache
