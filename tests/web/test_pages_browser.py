@@ -13,6 +13,7 @@ import databases
 from browsers import launch_options, needs_browser
 from postroom.model import OrganizationId
 from scenarios.postroom_process import PostroomProcess
+from store.table_filler import TableFiller
 from web.sign_in_support import ORGANIZATION, create_session_sync
 
 pytestmark = needs_browser
@@ -80,16 +81,71 @@ async def test_the_header_is_one_line_that_leads_to_every_page(width, database_u
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_every_page_fits_a_phone_and_is_accessible(scheme, database_url, tmp_path):
+async def test_every_page_fits_a_phone_and_is_accessible(scheme, owner, database_url, tmp_path):
     look = {"viewport": {"width": 390, "height": 844}, "color_scheme": scheme}
     async with browsing(database_url, tmp_path, **look) as (page, _, complaints):
         for path in PAGES:
-            answer = await page.goto(path)
-            assert answer.status == 200, path
-            assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
-            found = (await Axe().run(page)).response["violations"]
-            grave = [each["id"] for each in found if each["impact"] in {"serious", "critical"}]
-            assert (path, grave, complaints) == (path, [], [])
+            await check_page(page, path, complaints)
+        for path in await fill_details(owner):
+            await check_page(page, path, complaints)
+
+
+async def check_page(page, path, complaints):
+    answer = await page.goto(path)
+    assert answer.status == 200, path
+    is_narrow = await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    found = (await Axe().run(page)).response["violations"]
+    grave = [each["id"] for each in found if each["impact"] in {"serious", "critical"}]
+    other = [each for each in complaints if "sandbox" not in each]  # Axe in the frame of a message
+    assert (path, is_narrow, grave, other) == (path, True, [], [])
+
+
+LONG = "a" * 90
+# What the pages of single rows show beside the values that fill their tables.
+DETAILS = (
+    f"UPDATE mailboxes SET address = '{LONG}@example.org', last_error = '{LONG}'",
+    """
+    UPDATE cursors SET kind = 'backfill', listed = 100, expected = 400, completed_at = NULL,
+        started_at = now() - interval '1 hour'
+    """,
+    f"UPDATE messages SET subject = '{LONG}', from_name = '{LONG}', snippet = '{LONG}'",
+    f"UPDATE message_contents SET body_plain = '{LONG}'",
+    f"UPDATE attachments SET file_name = '{LONG}.pdf'",
+    f"UPDATE directories SET name = '{LONG}', stopped_at = now(), stop_reason = '{LONG}'",
+    """
+    UPDATE orders SET kind = 'contract-note', state = 'open',
+        fields = '{"isin": "US0378331005", "direction": "buy", "quantity": "100"}'
+    """,
+    """
+    INSERT INTO records (organization_id, kind, pipeline, fingerprint, key, confirmed_by, confirmed_at,
+        supplier_id, supplier_pending, fields)
+    SELECT organization_id, 'contract-note', 'invoices', sha256(''), 'key', 'postroom', now(), id, false,
+        '{"isin": "US0378331005", "direction": "buy", "quantity": "100", "net": "1.00", "currency": "EUR"}'
+    FROM records
+    """,
+    "UPDATE records SET supplier_id = coalesce(supplier_id, id), supplier_pending = false",
+)
+
+
+async def fill_details(owner):
+    """Fill every table; the pages of single rows."""
+    filler = TableFiller(owner, OrganizationId(ORGANIZATION))
+    await filler.fill()
+    for statement in DETAILS:
+        await owner.execute(statement)
+    rows = {table: row.get("id") for table, row in filler.whole.items()}
+    return [
+        f"/mailboxes/{rows['mailboxes']}",
+        f"/mailboxes/{rows['mailboxes']}?view=threads",
+        f"/mailboxes/{rows['mailboxes']}/timeline",
+        f"/messages/{rows['messages']}",
+        f"/threads/{rows['threads']}",
+        f"/suppliers/{rows['records']}",
+        f"/records/{rows['records']}",
+        f"/orders/{rows['orders']}",
+        f"/directories/{rows['directories']}",
+        "/orders?new=1&updated=2&unchanged=3",
+    ]
 
 
 async def test_charts_show_the_figures_of_the_chosen_interval(database_url, tmp_path):
