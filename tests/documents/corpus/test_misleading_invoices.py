@@ -12,7 +12,15 @@ from typing import Any
 import pytest
 
 from documents.corpus.judgement import choose, judge
-from documents.corpus.pages import LANGUAGES, LAYOUTS, InvoicePage, Item, format_number, read_text
+from documents.corpus.pages import (
+    INVOICE_WORDS,
+    LANGUAGES,
+    LAYOUTS,
+    InvoicePage,
+    Item,
+    format_number,
+    read_text,
+)
 from postroom.documents.files import pdf
 from postroom.documents.sandbox.file_limits import FileLimits
 
@@ -168,3 +176,22 @@ DEBITED = ("FR7630006000011234567890189", "DE88200800000970375700")
 def test_a_debited_account_is_not_the_suppliers(variant: int, iban: str, language: str, layout: str) -> None:
     page = InvoicePage(language, layout, extra=(DEBITS[language][variant].format(iban=iban),))
     _assert_right_or_in_review(page)
+
+
+NUMBERS = ("A 10777", "R 26 / 441", "F 2026-12", "INV 10777", "A - 10777", "A. 10777", "Re 10777", "b 10777")
+NUMBER_LABELS = {
+    "en": ("Invoice no.", "No", "Reference"),
+    "de": ("Rechnungsnr.", "Nr.", "Beleg-Nr."),
+    "fr": ("Réf. facture", "No", "Numéro de facture"),
+    "es": ("Factura", "Nº de factura", "Núm. factura"),
+    "it": ("Fattura", "N. fattura", "Nr. fattura"),
+}
+
+
+@pytest.mark.parametrize("variant, number, language, layout", _combine((0, 1, 2), NUMBERS))
+def test_a_prefix_of_a_number_is_not_cut_off(variant: int, number: str, language: str, layout: str) -> None:
+    page = InvoicePage(language, layout, number=number)
+    label = INVOICE_WORDS[language]["number"]
+    text = page.write()
+    assert label in text
+    _assert_right_or_in_review(page, text.replace(label, NUMBER_LABELS[language][variant], 1))

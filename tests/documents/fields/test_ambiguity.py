@@ -192,6 +192,27 @@ def test_a_number_with_spaces_is_read_as_a_whole_and_not_confirmed(label, number
     assert any(each.startswith("number is ambiguous") for each in found.failed_checks)
 
 
+@pytest.mark.parametrize("label", ["Réf. facture:", "Numéro de facture :", "N° de facture"])
+def test_a_prefix_of_a_number_is_not_taken_for_the_end_of_its_label(label):
+    found = numbered(f"{label} A 10777")
+    assert found.fields["number"].value == "A 10777"
+    assert any(each.startswith("number is ambiguous") for each in found.failed_checks)
+
+
+@pytest.mark.parametrize(
+    "prefix, is_doubted",
+    [
+        *((each, True) for each in ("A-", "A.", "A -", "A-B", "Re", "a", "DE")),
+        *((each, False) for each in ("", "Nr", "nr.", "No:", "n°", "#")),
+    ],
+)
+@pytest.mark.parametrize("label", ["Invoice no.", "Rechnungsnr.", "Réf. facture:", "Número de factura"])
+def test_a_prefix_between_label_and_number_may_be_a_part_of_it(label, prefix, is_doubted):
+    found = numbered(f"{label} {prefix} 10777")
+    assert found.fields["number"].value == "10777"
+    assert any(each.startswith("number is ambiguous") for each in found.failed_checks) is is_doubted
+
+
 def test_an_optional_number_with_spaces_is_uncertain_and_does_not_need_review():
     found = numbered("Invoice number 4711", foot="Your order no: HF 2026 0117")
     assert found.fields["purchase_order"].value == "HF 2026 0117"

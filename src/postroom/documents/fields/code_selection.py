@@ -19,6 +19,9 @@ CODE: Final = re.compile(r"[A-Za-z0-9][\w./#-]*\w|\d")  # with a digit in it or 
 _CODE_REST: Final = re.compile(r"(?: ?[/\u2013-] ?| )([A-Za-z0-9./#-]+)(?!\S)")
 _CODE_SUFFIX: Final = re.compile(r" ([A-Z]{1,2})(?=\s*$)")  # "26-0117 A"
 _CODE_CAPITALS: Final = re.compile(r"(?:^|(?<=[\s:.#°]))[A-Z]{1,4} ?$")
+# A prefix of a code: "A- 10777", "Re 10777". Capitals followed by a space are read with it.
+_CODE_PREFIX: Final = re.compile(r"(?<![\w])[^\W\d_]{1,4}(?:[^\w\s]+[^\W\d_]{1,4})*[^\w#°º]*$")
+_NUMBER_WORDS: Final = {"ID", "N", "NO", "NR", "NUM", "REF"}  # before a code, with a point, or as here
 # Words of labels, and currencies.
 _OTHER_CAPITALS: Final = {
     *("DE", "DEL", "DU", "ID", "N", "NO", "NR", "NUM", "OF", "REF", "VOM", "VON"),
@@ -47,10 +50,12 @@ def pick_code(context: LabelContext, name: str, shape: re.Pattern[str] = CODE) -
     score, short, line, start, end, why = found[0]
     others = [each[0] for each in found if each[1] != short]
     if shape is CODE:
-        start, end = _extend_code(context, line, start, end)
+        start, end = _extend_code(context, line, name, start, end)
     code = line.text[start:end]
     again = sum(each.text.count(code) for each in context.document.lines) > 1
     doubt = "" if code == short or again else f"it may also be only “{short}”"
+    if shape is CODE and (prefix := _find_prefix(context, line, name, start, end)):
+        doubt = f"“{prefix}” before it may be a part of it"
     return FieldPick(
         code,
         line.index,
@@ -64,7 +69,7 @@ def pick_code(context: LabelContext, name: str, shape: re.Pattern[str] = CODE) -
     )
 
 
-def _extend_code(context: LabelContext, line: TextLine, start: int, end: int) -> tuple[int, int]:
+def _extend_code(context: LabelContext, line: TextLine, name: str, start: int, end: int) -> tuple[int, int]:
     """Extend a code by what is written beside it with a space: "2026" to "HF 2026 0117"."""
     hits = context.hits.get(line.index, ())
     while rest := _CODE_REST.match(line.text, end):
@@ -81,13 +86,38 @@ def _extend_code(context: LabelContext, line: TextLine, start: int, end: int) ->
         and not any(hit.start < suffix.end() and end < hit.end for hit in hits)
     ):
         end = suffix.end() if _is_beside(context, line, (start, end), suffix.span(1)) else end
-    floor = max((hit.end for hit in hits if hit.end <= start), default=0)
+    floor = _find_label_end(context, line, name, start)
     capitals = _CODE_CAPITALS.search(line.text[floor:start])
     if capitals and capitals.group().strip() not in _OTHER_CAPITALS:
         left = floor + capitals.start()
         if _is_beside(context, line, (left, left + len(capitals.group().strip())), (start, end)):
             start = left
     return start, end
+
+
+def _find_prefix(context: LabelContext, line: TextLine, name: str, start: int, end: int) -> str:
+    """Return a prefix between the label and a code that may belong to the code; empty if there is none."""
+    floor = _find_label_end(context, line, name, start)
+    found = _CODE_PREFIX.search(line.text[floor:start])
+    if found is None or found.group().strip(" :.").upper() in _NUMBER_WORDS:
+        return ""
+    left = floor + found.start()
+    prefix = found.group().strip()
+    is_beside = _is_beside(context, line, (left, left + len(prefix)), (start, end))
+    return prefix if is_beside else ""
+
+
+def _find_label_end(context: LabelContext, line: TextLine, name: str, start: int) -> int:
+    """Return where the last label before a code ends.
+
+    In "Réf. facture: A 10777", "facture: A" is no label: it begins inside the label of this field.
+    """
+    hits = [hit for hit in context.hits.get(line.index, ()) if hit.end <= start]
+    own = [hit for hit in hits if hit.field == name]
+    return max(
+        (hit.end for hit in hits if not any(each.start < hit.start < each.end < hit.end for each in own)),
+        default=0,
+    )
 
 
 def _is_beside(context: LabelContext, line: TextLine, left: tuple[int, int], right: tuple[int, int]) -> bool:
