@@ -195,3 +195,16 @@ def test_a_prefix_of_a_number_is_not_cut_off(variant: int, number: str, language
     text = page.write()
     assert label in text
     _assert_right_or_in_review(page, text.replace(label, NUMBER_LABELS[language][variant], 1))
+
+
+MINUSES = ("-{amount}", "- {amount}", "({amount})", "{amount}-")
+
+
+@pytest.mark.parametrize("notation, language, layout", _combine(MINUSES))
+def test_a_deposit_with_a_minus_is_positive(notation: str, language: str, layout: str) -> None:
+    page = InvoicePage(language, layout, prepaid=Decimal("75.00"))
+    shown = notation.format(amount=format_number(page.prepaid, language))
+    text = page.write()
+    assert page.show(page.prepaid) in text
+    found = judge(read_text(text.replace(page.show(page.prepaid), shown)))
+    assert found.recorded.get("prepaid", page.prepaid) == page.prepaid

@@ -181,13 +181,22 @@ def test_a_label_that_is_part_of_the_code_belongs_to_it(line, code):
     "payments, prepaid, payable",
     [
         ("Anzahlung 19,00 EUR\nRestbetrag 100,00 EUR", "19.00", "100.00"),
+        ("Anzahlung: -19,00\nRestbetrag 100,00 EUR", "19.00", "100.00"),
+        ("Less deposit (19,00)\nRestbetrag 100,00 EUR", "19.00", "100.00"),
         ("Überweisung 02.10.2024 19,00 EUR\nRestbetrag 100,00 EUR", "19.00", "100.00"),
         ("Restbetrag 119,00 EUR", None, "119.00"),
     ],
-    ids=["a deposit", "a payment without a label", "nothing paid"],
+    ids=["a deposit", "a minus", "parentheses", "a payment without a label", "nothing paid"],
 )
 def test_the_total_confirms_what_is_due(payments, prepaid, payable):
     fields = read(BILL.format(ids="") + payments)
     assert fields["gross"].value == Decimal("119.00")
     assert (fields["payable"].value, fields["payable"].confidence >= 0.95) == (Decimal(payable), True)
     assert (str(fields["prepaid"].value) if "prepaid" in fields else None) == prepaid
+
+
+@pytest.mark.parametrize("deposit", ["50,00", "-50,00"])
+def test_the_deposit_of_a_credit_note_keeps_the_sign_of_the_total(deposit):
+    totals = f"Gesamtbetrag -119,00 EUR\nAnzahlung {deposit} EUR\nRestbetrag -69,00 EUR"
+    fields = read(f"Gutschrift\nNettobetrag -100,00 EUR\nMwSt 19 % -19,00 EUR\n{totals}\n")
+    assert [fields[name].value for name in ("gross", "prepaid", "payable")] == [-119, -50, -69]

@@ -405,7 +405,7 @@ def test_an_account_of_the_recipient_is_not_the_issuers(before, is_issuers):
 @pytest.mark.parametrize(
     "lines, prepaid, payable",
     [
-        ("Gesamtbetrag 119,00 EUR\nErhaltene Anzahlungen -50,00 EUR\nNoch zu zahlen 69,00 EUR", -50, 69),
+        ("Gesamtbetrag 119,00 EUR\nErhaltene Anzahlungen -50,00 EUR\nNoch zu zahlen 69,00 EUR", 50, 69),
         ("Total EUR 119.00\nDeposit paid EUR 50.00\nBalance due EUR 69.00", 50, 69),
         ("Total TTC 119,00 EUR\nAcompte versé 50,00 EUR\nReste à payer 69,00 EUR", 50, 69),
         ("Gesamtbetrag 119,00 EUR\nZahlbetrag bei Skonto bis 14 Tagen: 116,62 EUR", None, None),

@@ -37,6 +37,7 @@ def refine_totals(
         if isinstance(relation, BalanceRelation):
             found |= _round_total(context, relation, found, amounts)
             found |= _prove_balance(context, relation, found, amounts)
+            found |= _sign_deposit(relation, found)
     return found
 
 
@@ -116,6 +117,15 @@ def _prove_balance(
             confidence = min(proven[relation.prepaid].confidence, _UNLABELLED_DEPOSIT)
             proven[relation.prepaid] = replace(proven[relation.prepaid], confidence=confidence)
     return proven
+
+
+def _sign_deposit(relation: BalanceRelation, numbers: Mapping[str, FieldValue]) -> dict[str, FieldValue]:
+    """Give the deposit the sign of the total: a minus before it only says that it is deducted."""
+    total, prepaid = numbers.get(relation.total), numbers.get(relation.prepaid)
+    if prepaid is None:
+        return {}
+    size = abs(prepaid.value)
+    return {relation.prepaid: replace(prepaid, value=size.copy_sign(total.value) if total else size)}
 
 
 def _confirm(field: FieldValue, words: str) -> FieldValue:
