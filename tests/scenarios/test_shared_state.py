@@ -14,6 +14,7 @@ from postroom.flow.documents.shared_state import POLL_SECONDS, PROCESSED_ELSEWHE
 from postroom.model import DocumentState, ProviderName, WorkKind
 from postroom.store import mailboxes, work
 from postroom.store.work import WorkRequest
+from postroom.wiring.documents import build_handlers
 from scenarios import foreign_scheduler
 from scenarios.document_postroom import document_postroom
 from scenarios.mirrored_mailbox import postroom
@@ -205,6 +206,39 @@ async def test_where_messages_have_one_id_for_all_their_life_both_sides_use_it(d
         " FROM messages CROSS JOIN bo_airflow.email_ingestion_state AS state WHERE status = 'success'"
     )
     assert ours == theirs
+
+
+@pytest.mark.parametrize(
+    "end, kind, awaited",
+    [
+        (foreign_scheduler.fail, WorkKind.SHARE_STATE, WorkKind.PROCESS_DOCUMENT),
+        (foreign_scheduler.succeed, WorkKind.PROCESS_DOCUMENT, WorkKind.SHARE_STATE),
+    ],
+)
+async def test_no_work_of_ours_waits_for_other_work_with_a_shared_row_locked(
+    document_room, box, them, database_url, end, kind, awaited
+):
+    """Each of the two locks its own row and wakes the other: with the shared row locked, a deadlock."""
+    box.sim.deliver(box.address, samples.write_message(document_room.order("contract-note", "statement")))
+    [theirs] = await passing_ids(box)
+    await foreign_scheduler.claim(them, theirs, box.address)
+    await document_room.deliver(box)
+    await end(them, theirs)
+    await document_room.room.move_clock(POLL_SECONDS + 1)
+    async with box.database.engine() as connection:
+        [lease] = (await work.claim(connection, [kind], batch=1, lease_seconds=300)).leases
+    async with session(database_url) as other:
+        async with other.transaction():
+            await other.execute("SELECT FROM postroom.work WHERE kind = %s FOR UPDATE", [awaited])
+            handlers = build_handlers(document_room.engine, document_room.readers, {})
+            step = asyncio.create_task(handlers[kind].step(lease))
+            while not await document_room.rows(
+                "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            ):
+                assert not step.done(), "it waits for the locked row"
+                await asyncio.sleep(0.01)
+            await them.execute("SELECT FROM bo_airflow.email_ingestion_state FOR UPDATE NOWAIT")
+        await step
 
 
 async def test_a_message_without_documents_is_skipped(document_room, box):

@@ -68,7 +68,9 @@ async def run(context: SharedStateContext, lease: Lease) -> StepResult:
             connection, context, shared, lease, message.id, foreign_id
         ):
             return StepResult()
-        # Documents that may be read now, or no longer need to be.
+    # Documents that may be read now, or no longer need to be. Not in the transaction that locked the shared
+    # row: the work of a document locks its own row first, so the two could wait for each other.
+    async with context.database.transaction(lease.organization) as connection:
         waiting = await shared_messages.list_queued_documents(connection, name, message.id)
         await work.make_due(connection, WorkKind.PROCESS_DOCUMENT, waiting)
     return (
@@ -84,23 +86,37 @@ async def find_excluded_pipelines(context: SharedStateContext, lease: Lease) -> 
     If no other pipeline accepts the document, it is skipped.
     """
     async with work.fenced_transaction(context.database, lease) as connection:
-        document = await documents.get(connection, UUID(lease.subject))
-        if document is None or document.state not in {DocumentState.QUEUED, DocumentState.PROCESSING}:
+        document = await _get_unread_document(connection, lease)
+        if document is None:
             return frozenset()
         permissions = {
             name: await _check_permission(connection, shared, lease.organization, document)
-            for name in document.pipelines
+            for name in sorted(document.pipelines)
             if (shared := _get_shared_pipeline(context, name)) is not None
         }
-        if _ReadPermission.WAIT in permissions.values():
-            return None
-        excluded = frozenset(name for name, found in permissions.items() if found is _ReadPermission.SKIP)
-        if excluded and excluded.issuperset(document.pipelines):
+    if _ReadPermission.WAIT in permissions.values():
+        return None
+    excluded = frozenset(name for name, found in permissions.items() if found is _ReadPermission.SKIP)
+    if excluded and excluded.issuperset(document.pipelines):
+        await _skip_document(context, lease)
+    return excluded
+
+
+async def _get_unread_document(connection: Connection, lease: Lease) -> Document | None:
+    document = await documents.get(connection, UUID(lease.subject))
+    is_unread = document is not None and document.state in {DocumentState.QUEUED, DocumentState.PROCESSING}
+    return document if is_unread else None
+
+
+async def _skip_document(context: SharedStateContext, lease: Lease) -> None:
+    """Skip a document in its own transaction: waking other work must not wait with shared rows locked."""
+    async with work.fenced_transaction(context.database, lease) as connection:
+        document = await _get_unread_document(connection, lease)
+        if document is not None:
             case = DocumentCase(lease.organization, document)
             await route.finish_document(
                 connection, case, DocumentState.SKIPPED, skip_reason=PROCESSED_ELSEWHERE
             )
-        return excluded
 
 
 class _ReadPermission(Enum):
