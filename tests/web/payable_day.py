@@ -19,6 +19,7 @@ class Act(Enum):
     CONFIRM = "confirm"
     OVERRIDE = "confirm despite a failed check"
     CORRECT = "correct"
+    NEGATE = "correct to negative amounts"
     REJECT = "reject"
     SPLIT = "split"
     VOID = "void"
@@ -34,6 +35,7 @@ EVENTS = {
     Act.CONFIRM: (*_IN_REVIEW, "REVIEW_CONFIRMED", *_COMPLETED),
     Act.OVERRIDE: (*_IN_REVIEW, "REVIEW_CONFIRMED", *_COMPLETED),
     Act.CORRECT: (*_IN_REVIEW, "REVIEW_CORRECTED", *_COMPLETED),
+    Act.NEGATE: (*_IN_REVIEW, "REVIEW_CORRECTED", *_COMPLETED),
     Act.REJECT: (*_IN_REVIEW, "REVIEW_REJECTED", "DOCUMENT_SKIPPED"),
     Act.SPLIT: (*_IN_REVIEW, "DOCUMENT_COMPLETED", "DOCUMENT_SPLIT", "DOCUMENT_ARCHIVED"),
     Act.VOID: (*_AUTOMATIC, "DOCUMENT_SKIPPED"),
@@ -69,9 +71,10 @@ def write_day(today: date) -> tuple[list[DayFile], list[DayFile]]:
                 (("R-51", "111.00"), ("R-52", "112.00")), Act.SPLIT),
         DayFile("misprint.pdf", _write_misprint(today, "R-53"), (("R-53", "119.00"),), Act.CORRECT),
         DayFile("foreign.pdf", _invoice(today, "R-54", "118.00", after=_uncertain(today)), (), Act.REJECT),
-        DayFile("credit.pdf", _write_credit(today, "20419"), (("20419", "-150.00"),), Act.OVERRIDE),
+        DayFile("minus.pdf", _write_credit(today, "20419", -1), (("20419", "-150.00"),), Act.OVERRIDE),
+        DayFile("credit.pdf", _write_credit(today, "20420", 1), (("20420", "-150.00"),), Act.NEGATE),
         DayFile("credit.xml", bill("C-1", "119.00", name="CreditNote", code="381"), (("C-1", "-119.00"),)),
-        *_write_right(today, range(60, 66), after=_uncertain(today), act=Act.CONFIRM),
+        *_write_right(today, range(60, 65), after=_uncertain(today), act=Act.CONFIRM),
     ]  # fmt: skip
 
 
@@ -95,10 +98,11 @@ def _write_misprint(today: date, number: str) -> bytes:
     return _write_lines(write_text("en", number, today).replace("Total EUR 119.00", "Total EUR 191.00"))
 
 
-def _write_credit(today: date, number: str) -> bytes:
+def _write_credit(today: date, number: str, sign: int) -> bytes:
+    """A credit note over 150.00, printed with a minus or without."""
     page = InvoicePage(
-        number=number, issued=today, due=None, is_credit=True, sign=-1, hides_lines=True,
-        notation="-{amount} {currency}",
+        number=number, issued=today, due=None, is_credit=True, sign=sign, hides_lines=True,
+        notation="-{amount} {currency}" if sign < 0 else "{amount} {currency}",
     )  # fmt: skip
     return _write_lines(page.write())
 

@@ -25,6 +25,10 @@ from postroom.web.check_texts import describe_findings
             "The title “Quotation” suggests another kind of document",
         ),
         (
+            "title: the title “Avoir” suggests another kind of document: amounts must be negative",
+            "The title “Avoir” suggests another kind of document: amounts must be negative",
+        ),
+        (
             "one reading of number: it may also be only “2026”",
             "“Invoice number”: it may also be only “2026”",
         ),

@@ -127,6 +127,12 @@ def test_a_minus_is_not_lost(notation, is_credit, language, layout):
     assert_right_or_in_review(page)
 
 
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_credit_note_with_amounts_as_printed_needs_a_minus(language):
+    found = judge(read_text(InvoicePage(language, is_credit=True).write()))
+    assert any("amounts of a credit note must be negative" in reason for reason in found.reasons)
+
+
 @pytest.mark.parametrize("quantity, prices, language, layout", invoices(QUANTITIES, (1, 2, 3)))
 def test_a_quantity_is_not_a_tax_rate(quantity, prices, language, layout):
     items = tuple(Item(Decimal(quantity), Decimal(f"{12 + 7 * place}.50")) for place in range(prices))

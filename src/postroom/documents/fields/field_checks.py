@@ -75,7 +75,7 @@ def check_text(kind: DocumentKind, document: DocumentText) -> Iterator[FieldChec
 
 def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldCheck]:
     excluded, revisions = compile_phrases(kind.excluded_titles), compile_phrases(kind.revision_words)
-    titles = compile_phrases(kind.titles)
+    titles, credit_titles = compile_phrases(kind.titles), compile_phrases(kind.credit_titles)
     for line in document.lines[:_HEAD_LINES]:
         if len(line.words) > _MAX_TITLE_WORDS:
             # "Contract note - replaces our note of 3 May 2026" is long.
@@ -89,9 +89,10 @@ def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldC
             continue
         title = next((line.text[:end] for _, start, end in excluded.find(line) if start == 0), None)
         if title is not None:
-            yield FieldCheck(
-                "title", passed=False, words=f"the title “{title}” suggests another kind of document"
-            )
+            is_credit = any(start == 0 for _, start, _ in credit_titles.find(line))
+            advice = ": amounts of a credit note must be negative" if is_credit else ""
+            words = f"the title “{title}” suggests another kind of document{advice}"
+            yield FieldCheck("title", passed=False, words=words)
         elif any(True for _ in revisions.find(line)):
             yield _doubt_revision(line)
 

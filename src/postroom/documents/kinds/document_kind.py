@@ -99,6 +99,7 @@ class DocumentKind:
     document_identity: tuple[str, ...] = ()
     compared_fields: tuple[str, ...] = ()  # besides the required ones, fields in which duplicates must agree
     excluded_titles: str = ""  # titles of similar documents that mean something else and need review
+    credit_titles: str = ""  # those of the excluded titles that credits have: their amounts are negative
     revision_words: str = ""  # words in titles of documents that change or cancel another, and need review
     certain: tuple[str, ...] = ()  # fields that may be missing, but need review if they are uncertain
     controls: AccountingControls = AccountingControls()

@@ -295,6 +295,10 @@ class Invoice:
     lines: Annotated[tuple[InvoiceLine, ...] | None, field_spec.lines()] = None
 
 
+_CREDIT_TITLES: Final = (
+    "Gutschrift, Gutschriftsanzeige, Credit note, Credit memo, Avoir, Nota di credito, Creditnota, "
+    "Nota de crédito"
+)
 INVOICE: Final = DocumentKind(
     name="invoice",
     model=Invoice,
@@ -324,8 +328,8 @@ INVOICE: Final = DocumentKind(
     "Gegeben, Rückgeld, Rundung, Espèces, Rendu, Arrondi, Contante, Resto, Wisselgeld",
     excluded_titles="Mahnung, Zahlungserinnerung, Proforma*, Pro-forma*, Storno*, Stornierung, Angebot, "
     "Payment reminder, Reminder, Quotation, Devis, Rappel, Relance, Offerte, Preventivo, Presupuesto, "
-    "Aanmaning, Gutschrift, Gutschriftsanzeige, Credit note, Credit memo, Avoir, Nota di credito, "
-    "Creditnota, Nota de crédito",
+    f"Aanmaning, {_CREDIT_TITLES}",
+    credit_titles=_CREDIT_TITLES,
     certain=("iban", "due_on"),
     controls=AccountingControls(
         dates=("issued_on", "due_on"), account="iban", amount="gross", addressee="buyer"
