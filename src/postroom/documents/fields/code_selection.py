@@ -20,7 +20,7 @@ _CODE_REST: Final = re.compile(r"(?: ?[/\u2013-] ?| )([A-Za-z0-9./#-]+)(?!\S)")
 _CODE_SUFFIX: Final = re.compile(r" ([A-Z]{1,2})(?=\s*$)")  # "26-0117 A"
 _CODE_CAPITALS: Final = re.compile(r"(?:^|(?<=[\s:.#°]))[A-Z]{1,4} ?$")
 # A prefix of a code: "A- 10777", "Re 10777". Capitals followed by a space are read with it.
-_CODE_PREFIX: Final = re.compile(r"(?<![\w])[^\W\d_]{1,4}(?:[^\w\s]+[^\W\d_]{1,4})*[^\w#°º]*$")
+_CODE_PREFIX: Final = re.compile(r"(?<!\w)[^\W\d_]{1,4}(?:[^\w\s]{1,3}[^\W\d_]{1,4}){0,3}[^\w#°º]{0,8}$")
 _NUMBER_WORDS: Final = {"ID", "N", "NO", "NR", "NUM", "REF"}  # before a code, with a point, or as here
 # Words of labels, and currencies.
 _OTHER_CAPITALS: Final = {
