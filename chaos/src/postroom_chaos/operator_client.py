@@ -69,7 +69,7 @@ class OperatorClient:
                 if response.status == 200 and "/mailboxes" in response.url.path:
                     return
                 said = " ".join(_HEADING.findall(await response.text()))
-                rejections += response.status < 500
+                rejections += response.status < 500 and response.status != 429
                 problem = f"{response.url.path}: {response.status} {said}"
                 raise ActionFailed(problem) if rejections > MAX_REJECTIONS else _NotNow(problem)
 
