@@ -22,7 +22,7 @@ from web.payable_day import EVENTS, Act, write_day
 from web.test_pages_browser import browsing
 
 pytestmark = [needs_browser, pytest.mark.soak]
-REASON = "ordered by nobody"
+REASON = "no matching purchase order"
 
 
 async def read(owner, query):
