@@ -2,8 +2,10 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any, TypeVar
 
+from documents.corpus.pages import LANGUAGES, LAYOUTS
 from example_counts import examples
 from postroom.documents import record_matching
 from postroom.documents.accounting_controls import KnownFacts, check_controls
@@ -75,3 +77,9 @@ def judge(
 def choose(cases: Sequence[Case]) -> list[Case]:
     """All cases, or every third of them before a landing."""
     return list(cases[:: len(cases) // examples(len(cases))])
+
+
+def combine(*dimensions: Sequence[Any]) -> list[tuple[Any, ...]]:
+    """Every combination of these with every language, in changing layouts."""
+    combined = product(*dimensions, LANGUAGES)
+    return choose([(*each, LAYOUTS[(number + number // 3) % 3]) for number, each in enumerate(combined)])

@@ -11,6 +11,32 @@ from postroom.documents.files.file_reading import FileReading
 
 LANGUAGES = ("en", "de", "fr", "es", "it")
 LAYOUTS = ("colon", "columns", "below")
+VAT_IDS = (
+    "GB980780684",
+    "ESB12345674",
+    "IT00743110157",
+    "NL004495445B01",
+    "PT501964843",
+    "DE136695976",
+    "DE129273398",
+    "FR40303265045",
+    "ATU13585627",
+    "BE0403019261",
+    "DK13585628",
+    "FI20774740",
+    "IE6433435F",
+    "LU15027442",
+    "PL8567346215",
+    "SE123456789701",
+    "CZ25123891",
+    "HU12892312",
+    "SI50223054",
+    "EL094259216",
+    "RO18547290",
+    "SK2022749619",
+    "EE100931558",
+    "HR33392005961",
+)
 SYMBOLS = {"EUR": "€", "GBP": "£", "CHF": "CHF"}
 _INVOICE_WORDS = {
     "en": "title=Invoice|credit=Credit note|number=Invoice number|date=Invoice date|due=Due date"
