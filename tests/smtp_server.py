@@ -4,10 +4,12 @@ import asyncio
 import ssl
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from email import message_from_bytes, policy
 from email.message import EmailMessage
+
+from stream_server import listen
 
 
 @dataclass
@@ -31,30 +33,12 @@ class SmtpServer:
     login: tuple[str, str] | None = None
     tls: ssl.SSLContext | None = None
     goodbye: int = 221
-    conversations: set[asyncio.Task] = field(default_factory=set)
 
     @property
     def url(self) -> str:
         return f"smtp+plain://127.0.0.1:{self.port}"
 
     async def handle(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.conversations.add(asyncio.current_task())
-        try:
-            await self._converse(reader, writer)
-        except (asyncio.IncompleteReadError, ConnectionError, ssl.SSLError):
-            pass  # the client left
-        finally:
-            writer.close()
-            with suppress(ConnectionError, ssl.SSLError):
-                await writer.wait_closed()
-
-    async def end_conversations(self) -> None:
-        """Close every connection. In Python 3.11, a server that was closed does not wait for them."""
-        for task in self.conversations:
-            task.cancel()
-        await asyncio.gather(*self.conversations, return_exceptions=True)
-
-    async def _converse(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         sender, recipients = "", list[str]()
         writer.write(b"220 mail.example.org ESMTP\r\n")
         while True:
@@ -97,8 +81,5 @@ async def mail_server(
     *, implicit_tls: ssl.SSLContext | None = None, **given: object
 ) -> AsyncGenerator[SmtpServer]:
     server = SmtpServer(**given)
-    listening = await asyncio.start_server(server.handle, "127.0.0.1", 0, ssl=implicit_tls)
-    server.port = listening.sockets[0].getsockname()[1]
-    async with listening:
+    async with listen(server.handle, ssl=implicit_tls) as server.port:
         yield server
-        await server.end_conversations()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit
 
 from postroom.ports import PushRequest
+from stream_server import listen
 
 
 @dataclass
@@ -36,14 +37,11 @@ class Receiver:
         )
         writer.write(f"{answer}Connection: close\r\n\r\n{text}".encode())
         await writer.drain()
-        writer.close()
 
 
 @asynccontextmanager
 async def receiving() -> AsyncGenerator[Receiver]:
     receiver = Receiver()
-    server = await asyncio.start_server(receiver.handle, "127.0.0.1", 0)
-    host, port = server.sockets[0].getsockname()
-    receiver.url = f"http://{host}:{port}/push"
-    async with server:
+    async with listen(receiver.handle) as port:
+        receiver.url = f"http://127.0.0.1:{port}/push"
         yield receiver

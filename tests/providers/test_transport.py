@@ -1,6 +1,5 @@
 """Y8: a wait that a provider requests is respected, also where no rate limit knows the mailbox."""
 
-import asyncio
 from contextlib import asynccontextmanager
 
 import pytest
@@ -10,6 +9,7 @@ from postroom.providers.gmail import wire as gmail_wire
 from postroom.providers.graph import wire as graph_wire
 from postroom.providers.rate_limit import Clock
 from postroom.providers.transport import HttpRequest, Transport, open_client
+from stream_server import listen
 
 
 @asynccontextmanager
@@ -20,11 +20,9 @@ async def answering(*answers: bytes):
     async def answer(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
         writer.write(left.pop(0) if len(left) > 1 else left[0])
-        writer.close()
 
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    async with server:
-        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with listen(answer) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def response(status: str, *headers: str) -> bytes:

@@ -1,10 +1,10 @@
 """Crash scenarios of documents, blobs, queues and webhooks."""
 
-import asyncio
 import io
 import json
 import zipfile
 from collections import defaultdict
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from email import message_from_bytes
 from email.policy import default
@@ -23,7 +23,7 @@ from scenarios.crash_mailboxes import INVOICE
 from scenarios.crash_world import DAY, CommandScenario, CrashScenario, CrashWorld, RequestScenario
 from scenarios.document_postroom import get_attachment
 from scenarios.test_document_files import PASSWORD, encrypt, join
-from smtp_server import SmtpServer
+from smtp_server import mail_server
 from web.api_client import create_key_header
 
 
@@ -288,9 +288,8 @@ class Notice(CrashScenario):
         world = self.world
         box = await world.room.mailbox(self.provider)
         await world.work()
-        self.smtp = SmtpServer()
-        self.listening = await asyncio.start_server(self.smtp.handle, "127.0.0.1", 0)
-        self.smtp.port = self.listening.sockets[0].getsockname()[1]
+        self.cleanup = AsyncExitStack()
+        self.smtp = await self.cleanup.enter_async_context(mail_server())
         world.settings |= {"POSTROOM_SMTP_URL": self.smtp.url, "POSTROOM_SMTP_FROM": "postroom@example.org"}
         await world.rows(
             """
@@ -302,8 +301,7 @@ class Notice(CrashScenario):
         await world.run("notices", "add", "email", "ap@example.com")
 
     async def check(self) -> None:
-        self.listening.close()
-        await self.smtp.end_conversations()
+        await self.cleanup.aclose()
         sent = self.smtp.accepted
         assert len(sent) in {1, 2}
         assert len({mail.message["message-id"] for mail in sent}) == 1, "a duplicate can be recognized"

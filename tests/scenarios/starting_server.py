@@ -6,6 +6,8 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import parse_qs, urlsplit
 
+from stream_server import listen
+
 
 def error_response(code: str, message: str) -> bytes:
     fields = "".join(f"{name}{value}\0" for name, value in (("S", "FATAL"), ("C", code), ("M", message)))
@@ -40,14 +42,16 @@ class StartingServer:
                 writer.write(error_response(*state))
             elif self._count not in self.faults:
                 await self._forward(startup, reader, writer)
-        writer.close()
 
     async def _forward(
         self, startup: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
         server_reader, server_writer = await asyncio.open_unix_connection(self._socket)
         server_writer.write(startup)
-        await asyncio.gather(self._copy(reader, server_writer), self._copy(server_reader, writer))
+        try:
+            await asyncio.gather(self._copy(reader, server_writer), self._copy(server_reader, writer))
+        finally:
+            server_writer.close()
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError):
@@ -63,8 +67,6 @@ class StartingServer:
 async def starting_server(url: str) -> AsyncGenerator[tuple[StartingServer, str]]:
     """The server and the URL of the same database behind it."""
     starting = StartingServer(url)
-    server = await asyncio.start_server(starting.handle, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    async with listen(starting.handle) as port:
         options = "sslmode=disable&gssencmode=disable"
         yield starting, f"postgresql://{starting.user}@127.0.0.1:{port}/{starting.database}?{options}"

@@ -1,6 +1,5 @@
 """Driver errors become errors with cause and remedy; bugs pass unchanged."""
 
-import asyncio
 import struct
 from contextlib import asynccontextmanager
 
@@ -12,6 +11,7 @@ from postroom.errors import DatabaseTooOld, DatabaseUnavailable, SchemaError, Se
 from postroom.store.connection import connect
 from postroom.store.database_errors import translate_errors
 from postroom.store.schema_migrations import migrate, read_status
+from stream_server import listen
 
 
 @pytest.mark.parametrize(
@@ -93,10 +93,7 @@ def answer(kind: bytes, payload: bytes) -> bytes:
 async def server_of_version(version: str):
     """As much of PostgreSQL as a client sees before its first statement."""
 
-    greeted = []
-
     async def greet(reader, writer):
-        greeted.append(writer)
         [size] = struct.unpack("!I", await reader.readexactly(4))
         await reader.readexactly(size - 4)
         writer.write(
@@ -105,14 +102,10 @@ async def server_of_version(version: str):
             + answer(b"S", b"client_encoding\0UTF8\0")
             + answer(b"Z", b"I")
         )
+        await reader.read()
 
-    server = await asyncio.start_server(greet, "127.0.0.1", 0)
-    async with server:
-        host, port = server.sockets[0].getsockname()
-        yield f"postgresql://postroom@{host}:{port}/postroom?sslmode=disable&gssencmode=disable"
-        for writer in greeted:
-            writer.close()
-            await writer.wait_closed()
+    async with listen(greet) as port:
+        yield f"postgresql://postroom@127.0.0.1:{port}/postroom?sslmode=disable&gssencmode=disable"
 
 
 async def test_a_server_that_is_too_old_is_refused():

@@ -124,9 +124,10 @@ async def test_renewals_keep_ten_minutes_apart_however_often_the_provider_asks(s
         assert await subscribed.run() == []
         await subscribed.move(240)
         await subscribed.work_off()
-    renewals = [datetime.fromisoformat(call["time"]) for call in subscribed.calls("subscriptions.update")]
+    calls = subscribed.calls("subscriptions.update")
+    renewals = [datetime.fromisoformat(call["time"]) for call in calls]
     assert len(renewals) >= 2
-    assert all(b - a >= timedelta(minutes=10) for a, b in pairwise(renewals))
+    assert min(b - a for a, b in pairwise(renewals)) >= timedelta(minutes=10), calls
     assert subscribed.calls("subscriptions.reauthorize") == []
     assert renewals[0] - datetime.fromisoformat(
         subscribed.calls("subscriptions.create")[0]["time"]
