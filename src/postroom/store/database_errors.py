@@ -101,6 +101,16 @@ def is_out_of_range_value(error: Exception) -> bool:
     return isinstance(error, psycopg.DataError)
 
 
+def is_unreadable_row(error: Exception) -> bool:
+    """Whether a row holds what Postroom never writes, and Python cannot read or use.
+
+    Such as a time after the year 9999, a number with too many digits, or NULL in a column that forbade it.
+    """
+    if isinstance(error, psycopg.Error):
+        return isinstance(error, psycopg.DataError)
+    return isinstance(error, ValueError | TypeError | AttributeError)
+
+
 def _connection_error(error: psycopg.OperationalError) -> PostroomError:
     """A failed or broken connection has no SQLSTATE."""
     return DatabaseUnreachable(f"The database cannot be reached ({first_line(error)}). {_CHECK_SERVER}")

@@ -306,12 +306,17 @@ async def list_earlier_entries(connection: Connection, boundary: int, *, limit: 
 
 
 async def list_entries_to_seal(connection: Connection, *, after: int, limit: int) -> list[UnsealedEntry]:
-    """Committed entries without a position, in order of their ids."""
+    """Committed entries without a position, in order of their ids.
+
+    Without their MACs, if they are not as Postroom writes them: without a digest, or one of several with
+    their id.
+    """
     cursor = connection.cursor(row_factory=class_row(UnsealedEntry))
     await cursor.execute(
         """
-        SELECT id, sha256, mac FROM ledger
-        WHERE position IS NULL AND id > %s ORDER BY id LIMIT %s
+        SELECT id, sha256, CASE WHEN sha256 IS NOT NULL
+            AND (SELECT count(*) FROM ledger AS same WHERE same.id = ledger.id) = 1 THEN mac END AS mac
+        FROM ledger WHERE position IS NULL AND id > %s ORDER BY id LIMIT %s
         """,
         [after, limit],
     )
@@ -368,18 +373,20 @@ async def list_missing_heads(connection: Connection, heads: Sequence[str]) -> li
     return [row[0] for row in await cursor.fetchall()]
 
 
-async def count_stray_rows(connection: Connection) -> tuple[int, int]:
-    """Count entries at positions that no seal can cover, and seals with impossible numbers."""
+async def count_stray_rows(connection: Connection) -> tuple[int, int, int, int]:
+    """Count entries that no seal can cover, impossible seals, and repeated ids and numbers of both."""
     cursor = await connection.execute(
         """
         SELECT (SELECT count(*) FROM ledger
                 WHERE position < 1 OR position > (SELECT coalesce(max(last_position), 0) FROM seals)),
-            (SELECT count(*) FROM seals WHERE number < 1)
+            (SELECT count(*) FROM seals WHERE number < 1),
+            (SELECT count(*) - count(DISTINCT id) FROM ledger),
+            (SELECT count(*) - count(DISTINCT number) FROM seals)
         """
     )
     row = await cursor.fetchone()
     assert row is not None, "counts have a row"
-    return row[0], row[1]
+    return row[0], row[1], row[2], row[3]
 
 
 async def list_between(connection: Connection, first: int, last: int, *, limit: int) -> list[LedgerEntry]:

@@ -163,6 +163,36 @@ async def insert_a_copy_of_a_real_entry(forged):
     await forged.insert(like=real, mac=real.mac)
 
 
+async def repeat_a_sealed_entry_with_its_id(forged):
+    """Its MAC is valid: it covers the id."""
+    real = (await forged.entries())[4]
+    await forged.execute("ALTER TABLE ledger DROP CONSTRAINT ledger_pkey CASCADE")
+    await forged.insert(entry_id=real.id, like=real, mac=real.mac)
+
+
+async def repeat_a_seal(forged):
+    await forged.execute(
+        "ALTER TABLE seals DROP CONSTRAINT seals_pkey",
+        "ALTER TABLE seals DROP CONSTRAINT seals_organization_id_first_position_key",
+        "INSERT INTO seals SELECT * FROM seals WHERE number = 2",
+    )
+
+
+async def remove_the_digest_of_an_entry(forged):
+    await forged.execute(
+        "ALTER TABLE ledger ALTER COLUMN sha256 DROP NOT NULL",
+        "UPDATE ledger SET sha256 = NULL WHERE position IS NULL",
+    )
+
+
+async def move_an_entry_to_the_end_of_time(forged):
+    await forged.execute("UPDATE ledger SET occurred_at = 'infinity' WHERE position = 2")
+
+
+async def write_a_number_that_python_does_not_read(forged):
+    await forged.execute("""UPDATE ledger SET payload = '{"count": 1e5000}' WHERE position = 2""")
+
+
 async def insert_with_a_negative_id(forged):
     await forged.insert(entry_id=-1)
 
@@ -320,6 +350,11 @@ FORGERIES = {
     insert_for_the_sealer_with_an_invented_mac: "entry 9999 has a MAC of the key 0000",
     insert_for_the_sealer_with_the_key_id_of_a_real_mac: "entry 9999 has an invalid MAC",
     insert_a_copy_of_a_real_entry: "entry 9999 has an invalid MAC",
+    repeat_a_sealed_entry_with_its_id: "1 entries have the id of another entry",
+    repeat_a_seal: "1 seals have the number of another seal",
+    remove_the_digest_of_an_entry: "cannot be read",
+    move_an_entry_to_the_end_of_time: "cannot be read",
+    write_a_number_that_python_does_not_read: "cannot be read",
     insert_with_a_negative_id: "entry -1 has no MAC",
     insert_as_an_entry_of_an_earlier_version: "entry 9999 has no MAC",
     delete_personal_values_as_if_purged: "deleted without a purge",

@@ -135,8 +135,10 @@ class _Sealing:
 
     def _check_mac(self, entry: UnsealedEntry) -> bool | None:
         """Whether Postroom wrote the entry; None if the key of its MAC is not known here."""
+        if entry.mac is None:
+            return False
         data = ledger.entry_mac_data(self.lease.organization, entry.id, entry.sha256)
-        return False if entry.mac is None else self.macs.check(entry.mac, data)
+        return self.macs.check(entry.mac, data)
 
 
 async def _announce_head(connection: Connection, organization: UUID) -> None:

@@ -17,6 +17,7 @@ from uuid import UUID
 from postroom.model import OrganizationId
 from postroom.store import ledger, organizations
 from postroom.store.database import Database
+from postroom.store.database_errors import is_unreadable_row
 from postroom.store.entry_macs import MacKeys
 from postroom.store.ledger import MAX_SEALED, LedgerEntry, Seal
 from postroom.vault import LedgerHeads
@@ -70,11 +71,14 @@ async def verify(
         0 if is_closed else boundary,
         is_closed=is_closed,
     )
-    while batch := await _load_seals(database, organization, run.previous):
-        await asyncio.to_thread(run.check_seals, batch)
-    run.result.head = run.previous.head if run.previous else None
+    for check_part in (_check_seals, _check_rest):
+        try:
+            await check_part(database, organization, run)
+        except Exception as error:
+            if not is_unreadable_row(error):
+                raise
+            run.result.add_fault(f"an entry cannot be read ({type(error).__name__}): it was changed")
     await _check_heads(database, organization, run.result, heads)
-    await _check_rest(database, organization, run)
     return run.result
 
 
@@ -103,6 +107,12 @@ async def verify_organizations(
         for each in sorted(missing)
         if only in {None, each}
     ]
+
+
+async def _check_seals(database: Database, organization: UUID, run: "_Run") -> None:
+    while batch := await _load_seals(database, organization, run.previous):
+        await asyncio.to_thread(run.check_seals, batch)
+        run.result.head = run.previous.head if run.previous else None
 
 
 async def _check_heads(
@@ -169,11 +179,15 @@ async def _check_rest(database: Database, organization: UUID, run: "_Run") -> No
         await asyncio.to_thread(run.check_unsealed, entries)
         after, is_last = entries[-1].id if entries else after, len(entries) < MAX_SEALED
     async with database.transaction(organization) as connection:
-        stray_entries, stray_seals = await ledger.count_stray_rows(connection)
+        stray_entries, stray_seals, same_ids, same_numbers = await ledger.count_stray_rows(connection)
     if stray_entries:
         run.result.add_fault(f"{stray_entries} entries have positions outside the seals: they were forged")
     if stray_seals:
         run.result.add_fault(f"{stray_seals} seals have numbers below 1: they were forged")
+    if same_ids:
+        run.result.add_fault(f"{same_ids} entries have the id of another entry: they were copied")
+    if same_numbers:
+        run.result.add_fault(f"{same_numbers} seals have the number of another seal: they were copied")
 
 
 @dataclass
