@@ -18,20 +18,21 @@ SLOW = ["1a@", "a1@", "<!--", "/~", "./", "1_", "x_"]
 INDEX = "SELECT length(message_search('', %s, %s, %s)), querytree(prefix_query(left(%s, 500)))"
 
 
+def read_cpu(connection):
+    """The CPU seconds that the server has spent on a connection."""
+    used = Path(f"/proc/{connection.info.backend_pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(used[11]) + int(used[12])) / TICKS
+
+
 @pytest.fixture
 def spend(owner):
     """The CPU seconds that the server spends on some statements."""
-    stat = Path(f"/proc/{owner.info.backend_pid}/stat")
-
-    def read():
-        used = stat.read_text().rpartition(")")[2].split()
-        return (int(used[11]) + int(used[12])) / TICKS
 
     async def spend(statement, texts):
-        before = read()
+        before = read_cpu(owner)
         for text in texts:
             await owner.execute(statement, [text] * statement.count("%s"))
-        return read() - before
+        return read_cpu(owner) - before
 
     return spend
 
@@ -41,6 +42,31 @@ async def test_no_text_takes_longer_to_index_than_its_size_explains(spend, pump)
     text = (pump * SMALL * STEPS)[: SMALL * STEPS]
     small = await spend(INDEX, [text[:SMALL]] * STEPS)
     assert await spend(INDEX, [text]) < MOST * max(small, MEASURABLE)
+
+
+@pytest.mark.parametrize(
+    "pump, words",
+    [("aaa ", '"' + "aaa " * 100 + '"'), ("aaa bbb ", "aaa bbb " * 60), ("aaa bbb ", '"aaa bbb" ' * 45)],
+)
+async def test_no_query_takes_longer_than_its_words_explain(
+    database, owner, organization, make_mailbox, pump, words
+):
+    """Each place of the text matches each word of the query."""
+    text = (pump * 5000)[:20_000]
+    await message(owner, organization, await make_mailbox(organization), body=text)
+    await document(owner, organization, text)
+    async with database.transaction(organization) as connection:
+
+        async def spend_on(query):
+            before = read_cpu(connection)
+            found = await search.search_messages(connection, query)
+            found += await search.search_documents(connection, query)
+            return read_cpu(connection) - before, found
+
+        usual, found = await spend_on("aaa")
+        assert [("aaa", True) in each.headline for each in found] == [True, True]
+        spent, _ = await spend_on(words)
+    assert spent < MOST * max(usual, MEASURABLE)
 
 
 async def test_every_text_is_made_fit_for_the_parser_of_words(owner):
