@@ -7,6 +7,7 @@ import pytest
 
 from postroom.store import feed
 from postroom.store.feed import NewEvent
+from postroom.web import event_stream
 from postroom.web.event_stream import EventStreams
 from web.api_client import build_client, create_key_header, open_api_application
 
@@ -77,3 +78,21 @@ async def test_long_poll_returns_when_the_process_stops(database, organization, 
             await polling.wait()
             await running.aclose()
             assert (await waiting).json()["data"] == []
+
+
+async def test_too_many_waiting_calls_of_an_organization_are_rejected(
+    database, organization, tmp_path, append_event, polling, monkeypatch
+):
+    monkeypatch.setattr(event_stream, "MAX_ORGANIZATION_CLIENTS", 1)
+    async with (
+        open_api_application(database, organization, tmp_path) as (made, _),
+        build_client(made, await create_key_header(database, organization)) as api,
+        asyncio.timeout(60),
+    ):
+        waiting = asyncio.create_task(api.get("/events", params={"wait": 30}))
+        await polling.wait()
+        refused = await api.get("/events", params={"wait": 30})
+        assert (refused.status_code, refused.headers["retry-after"]) == (503, "5")
+        assert (await api.get("/events")).status_code == 200
+        await append_event("a")
+        assert (await waiting).status_code == 200

@@ -311,6 +311,24 @@ async def test_two_hundred_clients_are_served_by_one_process_and_leave_no_state(
     assert streams._streams == {}
 
 
+async def test_one_organization_cannot_take_the_streams_of_others(
+    follow, web, client, session, database, organization, other_organization, monkeypatch
+):
+    monkeypatch.setattr(event_stream, "MAX_ORGANIZATION_CLIENTS", 2)
+    url, streams = web
+    other_session = await create_session(database, other_organization, Role.READER)
+    async with follow() as first:
+        with streams.subscribe(organization):  # an API call that waits
+            async with client.get(
+                f"{url}/events", headers={"cookie": f"postroom_session={session}"}
+            ) as refused:
+                assert (refused.status, refused.headers["retry-after"]) == (503, "5")
+            async with follow(session=other_session):
+                pass
+        async with follow():
+            assert first.last is not None
+
+
 async def test_lost_listener_connection_misses_no_event(follow, append_event, owner):
     async with follow() as stream:
         await owner.execute(

@@ -39,6 +39,8 @@ RETRY_MILLISECONDS: Final = 2000
 PAGE_SIZE: Final = 500
 MAX_BUFFERED_EVENTS: Final = 5000  # per organization, for clients that lag a little
 MAX_CLIENTS: Final = 5000
+# Of one organization, with the API calls that wait for an event: an event wakes all of them.
+MAX_ORGANIZATION_CLIENTS: Final = 1000
 
 # The entity types of the stream `/documents/events`.
 DOCUMENT_ENTITIES: Final = frozenset({"document", "review", "record"})
@@ -144,6 +146,12 @@ class EventStreams:
     @property
     def clients(self) -> int:
         return sum(len(stream.clients) for stream in self._streams.values())
+
+    def is_full(self, organization: OrganizationId) -> bool:
+        """Whether no other client of this organization may wait for events."""
+        stream = self._streams.get(organization)
+        own = len(stream.clients if stream else ()) + len(self._listeners.get(organization, ()))
+        return own >= MAX_ORGANIZATION_CLIENTS or self.clients >= MAX_CLIENTS
 
     @contextmanager
     def subscribe(self, organization: OrganizationId) -> Generator[asyncio.Event]:
@@ -369,10 +377,10 @@ async def open_streams(database: Database) -> AsyncGenerator[EventStreams]:
 async def _events(
     site: SiteContext, streams: EventStreams, request: Request, *, documents_only: bool
 ) -> Response:
-    if streams.clients >= MAX_CLIENTS:
+    organization = get_visitor(request).organization
+    if streams.is_full(organization):
         raise HTTPException(503, headers={"retry-after": "5"})
     after = request.headers.get("last-event-id") or request.query_params.get("after")
-    organization = get_visitor(request).organization
     return EventStreamResponse(
         partial(streams.follow, organization, after, documents_only=documents_only),
         partial(_is_still_member, site, request),

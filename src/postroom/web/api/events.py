@@ -41,6 +41,10 @@ async def list_events(call: ApiCall[NoParameters, EventsQuery, None]) -> EventBa
     410: read the lists again and restart without `after`.
     """
     query, streams = call.query, call.context.streams
+    if query.wait and streams.is_full(call.caller.organization):
+        raise ApiProblem(
+            503, "try-again", "Too many clients of this organization wait for events.", retry_after="5"
+        )
     deadline = asyncio.get_running_loop().time() + query.wait
     with streams.subscribe(call.caller.organization) as signal:
         while True:
