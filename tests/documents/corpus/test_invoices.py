@@ -62,6 +62,13 @@ MINUS = (
     "- {amount} {symbol}",
     "{amount} {symbol} -",
     "{amount} {currency} CR",
+    "-/- {amount}",
+    "-/- {symbol}{amount}",
+    "./. {amount}",
+    "<{amount}>",
+    "[{amount}]",
+    "{amount}(-)",
+    "{amount} H",
 )
 RATES = ((Decimal(20),), (Decimal(20), Decimal("5.5")), (Decimal("8.1"), Decimal("2.6")))
 QUANTITIES = (7, 10, 19, 20, 21, 5, 22, 25)

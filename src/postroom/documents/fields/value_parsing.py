@@ -91,9 +91,12 @@ _CURRENCY_MARK: Final = r"(?:[A-Z]{0,3}[€£$¥]|[A-Z]{3})"
 _MINUS_BEFORE_CURRENCY: Final = re.compile(
     rf"(?:^|(?<=[\s(:|]))[-\u2212\u2013](?P<gap>\s?){_CURRENCY_MARK}\s?$"
 )
-_OPENED: Final = re.compile(rf"\(\s?(?:{_CURRENCY_MARK}\s?)?$")
-_CLOSED: Final = re.compile(rf"^\s?(?:{_CURRENCY_MARK}\s?)?\)")
-_CREDIT: Final = re.compile(rf"^\s?(?:{_CURRENCY_MARK}\s?)?C[Rr]\b")
+_OPENED: Final = re.compile(rf"[(<\[]\s?(?:{_CURRENCY_MARK}\s?)?$")
+_CLOSED: Final = re.compile(rf"^\s?(?:{_CURRENCY_MARK}\s?)?[)>\]]")
+# "H" and "Haben" mark credits in German bookkeeping; "-/-" and "./." are minus signs in Dutch and German.
+_CREDIT: Final = re.compile(rf"^\s?(?:{_CURRENCY_MARK}\s?)?(?:C[Rr]\b|\(-\))")
+_BOOKED_CREDIT: Final = re.compile(rf"^\s?(?:{_CURRENCY_MARK}\s?)?(?:H|Haben)\s*$")
+_BOOKKEEPERS_MINUS: Final = re.compile(rf"(?:-/-|\./\.)\s?(?:{_CURRENCY_MARK}\s?)?$")
 _MINUS_BEHIND_CURRENCY: Final = re.compile(rf"\s?{_CURRENCY_MARK}\s?[-\u2212\u2013]\s*$")
 _SIGN_CHARACTERS: Final = 10  # beside a number that are searched for its sign
 _ISIN: Final = re.compile(r"(?<![A-Z0-9])([A-Z]{2}[A-Z0-9]{9}\d)(?![A-Z0-9])")
@@ -371,6 +374,8 @@ def _find_sign(line: TextLine, found: re.Match[str], number: ParsedValue) -> tup
     written = line.text[number.start : number.end]
     if minus := _MINUS_BEFORE_CURRENCY.search(before):
         return True, f"the dash before {written} may be a minus or punctuation" if minus["gap"] else ""
+    if _BOOKKEEPERS_MINUS.search(before):
+        return True, ""
     is_money = number.currency is not None or re.search(r"[.,]\d{2}$", written)
     if is_money and not number.percent and _OPENED.search(before) and _CLOSED.search(behind):
         return True, f"the parentheses around {written} may mean a minus"
@@ -378,6 +383,8 @@ def _find_sign(line: TextLine, found: re.Match[str], number: ParsedValue) -> tup
         return True, f"the dash after {written} may be a minus or punctuation"
     if _CREDIT.search(behind):
         return True, f"“CR” after {written} may mark a credit"
+    if is_money and _BOOKED_CREDIT.search(behind):
+        return False, f"“H” after {written} may mark a credit"
     return False, ""
 
 
