@@ -15,7 +15,7 @@ from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban, 
 from postroom.documents.fields.document_text import DocumentText, TextLine
 from postroom.documents.fields.extraction_result import FieldCheck, FieldValue
 from postroom.documents.fields.field_validation import describe_expected_format
-from postroom.documents.fields.label_search import compile_phrases
+from postroom.documents.fields.label_search import PhraseSearch, compile_phrases
 from postroom.documents.fields.value_parsing import find_values
 from postroom.documents.kinds.document_kind import (
     BalanceRelation,
@@ -28,6 +28,7 @@ from postroom.documents.kinds.field_spec import FieldShape
 
 _HEAD_LINES: Final = 40  # lines that may contain a title
 _MAX_TITLE_WORDS: Final = 6
+_HEAD_WORDS: Final = 8  # of a line in which a title may stand beside an address or a number
 _TOP_LINES: Final = 6  # lines that may be a title in other words
 _MAX_REVISION_WORDS: Final = 14  # of a title that names the document it changes
 _CENT_TOLERANCE: Final = Decimal("0.02")
@@ -77,6 +78,12 @@ def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldC
     excluded, revisions = compile_phrases(kind.excluded_titles), compile_phrases(kind.revision_words)
     titles, credit_titles = compile_phrases(kind.titles), compile_phrases(kind.credit_titles)
     for line in document.lines[:_HEAD_LINES]:
+        if credit := _find_credit_title(credit_titles, line):
+            words = f"the title “{credit}” suggests another kind of document"
+            yield FieldCheck(
+                "title", passed=False, words=f"{words}: amounts of a credit note must be negative"
+            )
+            continue
         if len(line.words) > _MAX_TITLE_WORDS:
             # "Contract note - replaces our note of 3 May 2026" is long.
             is_title = line.index < _TOP_LINES or any(start == 0 for _, start, _ in titles.find(line))
@@ -89,12 +96,18 @@ def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldC
             continue
         title = next((line.text[:end] for _, start, end in excluded.find(line) if start == 0), None)
         if title is not None:
-            is_credit = any(start == 0 for _, start, _ in credit_titles.find(line))
-            advice = ": amounts of a credit note must be negative" if is_credit else ""
-            words = f"the title “{title}” suggests another kind of document{advice}"
+            words = f"the title “{title}” suggests another kind of document"
             yield FieldCheck("title", passed=False, words=words)
         elif any(True for _ in revisions.find(line)):
             yield _doubt_revision(line)
+
+
+def _find_credit_title(titles: PhraseSearch, line: TextLine) -> str:
+    """Return the title of a credit note; in a short line it may stand beside an address or a number."""
+    longest = _MAX_REVISION_WORDS if any(start == 0 for _, start, _ in titles.find(line)) else _HEAD_WORDS
+    if len(line.words) > longest:
+        return ""
+    return next((line.text[start:end] for _, start, end in titles.find(line)), "")
 
 
 def _doubt_revision(line: TextLine) -> FieldCheck:

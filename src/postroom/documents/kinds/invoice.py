@@ -241,8 +241,11 @@ class Invoice:
             "received, Less payments, Prepaid, Prepaid amount, Prepayment, Advance payment, Paid to date",
             fr="Acompte, Acompte versé, Acomptes versés, Déjà réglé, Déjà payé, Montant réglé",
             it="Acconto, Acconto versato, Già pagato",
-            es="Anticipo, Importe pagado, Pagado a cuenta",
-            nl="Aanbetaling, Reeds betaald, Reeds voldaan, Vooruitbetaald",
+            es="Anticipo, Importe pagado, Pagado a cuenta, Entrega a cuenta",
+            nl="Aanbetaling, Reeds betaald, Reeds voldaan, Vooruitbetaald, Vooruitbetaling",
+            pt="Adiantamento, Já pago",
+            pl="Zapłacono, Zaliczka",
+            da="Forudbetalt, Modtaget betaling, A conto, Allerede betalt",
         ),
     ] = None
     payable: Annotated[
@@ -254,12 +257,14 @@ class Invoice:
             en="Amount due, Total amount due, Balance due, Total due, Amount payable, Due payable, "
             "Amount outstanding, Outstanding amount, Outstanding balance, Balance to pay",
             fr="Net à payer, Solde à payer, Reste à payer, Montant à payer, Montant dû, Solde dû",
-            it="Netto a pagare, Totale da pagare, Totale dovuto, Importo dovuto",
-            es="Total a pagar, Importe a pagar, Importe pendiente, Saldo pendiente",
+            it="Netto a pagare, Totale da pagare, Totale dovuto, Importo dovuto, Residuo da pagare, "
+            "Saldo da pagare",
+            es="Total a pagar, Importe a pagar, Importe pendiente, Saldo pendiente, Pendiente de pago, "
+            "Resto a pagar",
             nl="Te betalen, Totaal te betalen, Nog te betalen, Openstaand bedrag, Te voldoen",
-            pt="Total a pagar, Valor a pagar",
+            pt="Total a pagar, Valor a pagar, Valor em dívida, Em dívida",
             pl="Do zapłaty, Pozostało do zapłaty",
-            da="At betale, Att betala, Å betale, Til betaling",
+            da="At betale, Att betala, Å betale, Til betaling, Restbeløb, Restbelopp",
             tr="Ödenecek tutar",
         ),
     ] = None
@@ -296,15 +301,33 @@ class Invoice:
 
 
 _CREDIT_TITLES: Final = (
-    "Gutschrift, Gutschriftsanzeige, Credit note, Credit memo, Avoir, Nota di credito, Creditnota, "
-    "Nota de crédito"
+    "*gutschrift, Gutschriftsanzeige, Gutschriftsnummer, Gutschriftsbeleg, Rechnungskorrektur, "
+    "Korrekturrechnung, Credit note, Credit memo, Credit memorandum, Credit invoice, Credit adjustment, "
+    "Sales credit, Avoir, Note de crédit, Nota di credito, Nota credito, Nota di accredito, "
+    "Nota accredito, Creditnota, Creditfactuur, Credit factuur, Nota de crédito, Nota de abono, Abono, "
+    "Factura de abono, Factura rectificativa, Kreditnota, Kreditfaktura, Kreditnote, Kreditrechnung, "
+    "Faktura korygująca, Korekta, Iade faturasi"
+)
+# Labels of the invoice that a credit note refers to.
+_ORIGINAL_INVOICE: Final = (
+    "Ursprungsrechnung, Originalrechnung, zu Rechnung, zu Rechnung Nr, Bezug Rechnung, Bezugsrechnung, "
+    "Storno zu Rechnung, Korrektur zu Rechnung, Korrektur der Rechnung, Gutschrift zu Rechnung, "
+    "Original invoice, Original invoice no, Original invoice number, Relates to invoice, Related invoice, "
+    "Credit for invoice, Credit for invoice no, Against invoice, Invoice credited, Credited invoice, "
+    "Re invoice, Facture d'origine, Facture initiale, Réf. facture initiale, Facture concernée, "
+    "Sur facture, Sur facture N°, Avoir sur facture, Annule la facture, Fattura originale, Rif. fattura, "
+    "Rif. fattura n, Riferimento fattura, Storno fattura, Factura original, Factura rectificada, "
+    "Rectifica la factura, Rectifica a la factura, Abono de la factura, Betreft factuur, "
+    "Oorspronkelijke factuur, Credit op factuur, Do faktury, Do faktury nr, Faktura korygowana, "
+    "Korekta do faktury, Korekta do faktury nr, Dotyczy faktury, Vedr. faktura, Vedrørende faktura, "
+    "Krediterer faktura, Avser faktura, Gjelder faktura, Fatura de origem, Fatura original, "
+    "Referente à fatura"
 )
 INVOICE: Final = DocumentKind(
     name="invoice",
     model=Invoice,
-    titles="*rechnung, *abrechnung?, Rechnung, Rechnungskorrektur, Gutschrift, Faktura, Invoice, Tax "
-    "invoice, Credit note, Bill, Facture, Avoir, Fattura, Nota di credito, Factura, Factuur, Creditnota, "
-    "Fatura, Faktura VAT, e-Fatura",
+    titles="*rechnung, *abrechnung?, Rechnung, Faktura, Invoice, Tax invoice, Bill, Facture, Fattura, "
+    f"Factura, Factuur, Fatura, Faktura VAT, e-Fatura, {_CREDIT_TITLES}",
     required=("supplier", "number", "issued_on", "currency", "gross"),
     identity=("supplier", "number"),
     identity_alternatives={"supplier": ("vat_id", "iban")},
@@ -325,7 +348,9 @@ INVOICE: Final = DocumentKind(
     "Quantité, GLN, Datum der Bestellung, Zahlungsart, Valuta, Mandatsreferenz, Gläubiger-ID, "
     "Ursprungsbeleg-Nr, N° de facture associée, Date de facture associée, Version, Kapital, capital, "
     "Abrechnungszeitraum, Zeitraum, period, Cash, Change, Rounding, Rounding adj, Tendered, Bar gegeben, "
-    "Gegeben, Rückgeld, Rundung, Espèces, Rendu, Arrondi, Contante, Resto, Wisselgeld",
+    "Gegeben, Rückgeld, Rundung, Espèces, Rendu, Arrondi, Contante, Resto, Wisselgeld, Data ordine, "
+    "Fecha de pedido, Fecha pedido, Orderdatum, Besteldatum, Data da encomenda, Data do pedido, "
+    f"Data zamówienia, Ordredato, Order placed on, {_ORIGINAL_INVOICE}",
     excluded_titles="Mahnung, Zahlungserinnerung, Proforma*, Pro-forma*, Storno*, Stornierung, Angebot, "
     "Payment reminder, Reminder, Quotation, Devis, Rappel, Relance, Offerte, Preventivo, Presupuesto, "
     f"Aanmaning, {_CREDIT_TITLES}",
