@@ -5,6 +5,7 @@ RFC 9110, section 15.6.2, defines 501. Which endpoints the providers have:
 "Gmail API", https://developers.google.com/workspace/gmail/api/reference/rest
 """
 
+import json
 import re
 from pathlib import Path
 
@@ -17,13 +18,19 @@ from simulator.google_user import SCOPE
 FORWARDING = {"criteria": {"from": "amy@example.org"}, "action": {"forward": "other@example.com"}}
 
 
-def test_what_a_gmail_filter_cannot_do_says_so(sim, google, address):
+def connect_forwarding(sim, google, address):
+    """Return a user whose forwarding address is verified."""
     sim.create("gmail", address)
     key = sim.post("google/service-accounts", name="settings")
     scopes = [SCOPE + "settings.basic", SCOPE + "settings.sharing"]
     sim.post("google/delegations", client_id=key["client_id"], domain="example.com", scopes=scopes)
     user = google.sign_in(sim, address, *scopes, client_id=key["client_id"])
     user.post("settings/forwardingAddresses", {"forwardingEmail": "other@example.com"})
+    return user
+
+
+def test_what_a_gmail_filter_cannot_do_says_so(sim, google, address):
+    user = connect_forwarding(sim, google, address)
     error = user.expect_error(501, "settings/filters", "POST", json=FORWARDING)
     assert error["status"] == "UNIMPLEMENTED"
     assert "mailsim does not simulate" in error["message"]
@@ -206,7 +213,44 @@ def test_each_endpoint_is_logged_once(start, google, microsoft):
         part = {"id": "1", "method": "GET", "url": "/me/presence"}
         outlook.post("/$batch", {"requests": [part]}, 200)
     lines = sim.process.read_output()[1].splitlines()
-    assert len(lines) == 3
+    assert len(lines) == 3, lines
     assert "GET /admin/directory/v1/customers" in lines[0]
     assert "PUT /v1.0/*/messages/*/$value" in lines[1]
     assert "GET /v1.0/*/presence" in lines[2]
+
+
+def test_the_log_names_the_option_that_is_not_simulated(start, google, microsoft):
+    """The path alone would mislead: the endpoint is simulated. Parts of Gmail's batches count too."""
+    sim = start("--clock", "manual")
+    outlook = microsoft.connect(sim, "b@example.com", "Mail.Read", "MailboxSettings.ReadWrite")
+    rule = {"displayName": "r", "sequence": 1, "actions": {"permanentDelete": True}}
+    for _ in range(2):
+        outlook.expect_error(501, "mailFolders/inbox?$expand=messages")
+        outlook.expect_error(501, "mailFolders/inbox?$expand=messageRules")
+        outlook.expect_error(501, "messages", params={"$filter": "length(subject) gt 3"})
+        outlook.expect_error(501, "mailFolders/inbox/messageRules", "POST", json=rule)
+    pubsub = google.connect(sim, "c@example.com", "https://www.googleapis.com/auth/pubsub")
+    for topic in ("one", "two"):
+        pubsub.expect_error(501, f"/v1/projects/mailsim/topics/{topic}", "PATCH", json={})
+    gmail = connect_forwarding(sim, google, "a@example.com")
+    part = "Content-Type: application/http\r\n\r\nPOST /gmail/v1/users/me/settings/filters HTTP/1.1\r\n"
+    part += f"Content-Type: application/json\r\n\r\n{json.dumps(FORWARDING)}"
+    answer = gmail.request(
+        "POST",
+        "/batch/gmail/v1",
+        content=f"--b\r\n{part}\r\n--b--\r\n",
+        headers={"Content-Type": "multipart/mixed; boundary=b"},
+    )
+    assert "HTTP/1.1 501" in answer.text
+    explained = [
+        "GET /v1.0/*/mailFolders/inbox?$expand=messages()",
+        "GET /v1.0/*/mailFolders/inbox?$expand=messageRules()",
+        "'length' in $filter",
+        "POST /v1.0/*/mailFolders/inbox/messageRules with permanentDelete",
+        "PATCH Pub/Sub topics",
+        "forwarding by a filter",
+    ]
+    logged = sim.process.read_output()[1].splitlines()
+    assert [line.removeprefix("mailsim does not simulate ") for line in logged] == [
+        f"{subject}. The provider has it." for subject in explained
+    ]

@@ -113,9 +113,9 @@ def _make_error_handler(sim: Simulator) -> Callable[[Request, Exception], Respon
                 _log_unrouted(sim, provider, request, response)
                 return Response(response.body, response.status, dict(response.headers))
             if status == 404 and provider.unsimulated and provider.unsimulated.match(request.url.path):
-                endpoint = f"{request.method} {request.url.path}"
-                sim.log_unsimulated(endpoint)
-                return problem_response(501, explain_unsimulated(endpoint))
+                explanation = explain_unsimulated(f"{request.method} {request.url.path[:200]}")
+                sim.log_unsimulated(explanation)
+                return problem_response(501, explanation)
         return problem_response(status, HTTPStatus(status).phrase.lower())
 
     return handle_error

@@ -9,9 +9,12 @@ SimulatorError
 └── AlreadyExists    an object with that name exists already (409)
 """
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
+
+UNSIMULATED = re.compile(r"mailsim does not simulate (.{1,400}?)\. The provider has it\.")
 
 
 def explain_unsimulated(endpoint: str) -> str:

@@ -126,10 +126,10 @@ def _record_status(sim: Simulator, exchange: HttpExchange, send: Send) -> Send:
     async def record(message: Message) -> None:
         if message["type"] == "http.response.start":
             exchange.status = message["status"]
-            if exchange.status == 501 and not exchange.fault:
-                sim.log_unsimulated(f"{exchange.method} {exchange.path}")
             date = (b"date", _date(int(sim.clock.time())))
             message = {**message, "headers": [*message.get("headers", ()), date]}
+        elif exchange.status == 501 and not exchange.fault:
+            sim.log_unsimulated(message.get("body", b"").decode(errors="replace"))
         await send(message)
 
     return record

@@ -16,7 +16,7 @@ from starlette.types import Scope
 from mailsim.background import BackgroundTasks
 from mailsim.clock import Clock
 from mailsim.device_codes import DeviceCodes
-from mailsim.errors import explain_unsimulated
+from mailsim.errors import UNSIMULATED, explain_unsimulated
 from mailsim.faults import Fault, FaultSchedule
 from mailsim.mailbox import Mailbox
 from mailsim.message_state import ProviderName
@@ -33,7 +33,7 @@ if TYPE_CHECKING:  # a circular import: control endpoints take a Simulator
 Quota = Literal["new", "old", "off"]
 Reset = Callable[[], Awaitable[None]]
 LoadState = Callable[[bytes], Awaitable[None]]
-_ID = re.compile(r"/(?!v1(?:/|\.0/))(?:me(?=/)|[^/]*[\d@=][^/]*)")
+_ID = re.compile(r"/(?!v1(?:/|\.0/))(?:me(?=[/?])|[^/?\s]*[\d@=][^/?\s]*)")
 _log = logging.getLogger("mailsim")
 
 
@@ -109,14 +109,16 @@ class Simulator:
     providers: dict[ProviderName, Provider] = field(default_factory=dict[ProviderName, Provider])
     # Keys "http" and "https", set once the sockets are bound.
     base_urls: dict[str, str] = field(default_factory=dict[str, str])
-    unsimulated: set[str] = field(default_factory=set[str])  # endpoints that were logged
+    unsimulated: set[str] = field(default_factory=set[str])  # explanations that were logged
 
-    def log_unsimulated(self, endpoint: str) -> None:
-        """Log once that a client called an endpoint that only the provider has. IDs become `*`."""
-        shown = _ID.sub("/*", endpoint[:300])
+    def log_unsimulated(self, body: str) -> None:
+        """Log once what the body of a 501 says that only the provider has. IDs become `*`."""
+        if (explanation := UNSIMULATED.search(body)) is None:
+            return
+        shown = explain_unsimulated(_ID.sub("/*", explanation[1]))
         if shown not in self.unsimulated:
             self.unsimulated.add(shown)
-            _log.warning(explain_unsimulated(shown))
+            _log.warning(shown)
 
     def take_part_fault(
         self, provider: ProviderName, mailbox: str, endpoint: str, entry: HttpExchange

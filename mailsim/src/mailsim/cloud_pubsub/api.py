@@ -108,10 +108,11 @@ def _find_method(request: Request) -> tuple[PubSubMethod, str]:
     is_unsimulated = kind in {"schemas", "snapshots"} or parts[-1] == "snapshots"
     if kind in {"topics", "subscriptions"}:
         if len(parts) == 4:
-            last, colon, verb = parts[3].rpartition(":")
-            name = "/".join([*parts[:3], last if colon else parts[3]])
-            method = _METHODS_BY_PATH.get((request.method, kind, verb if colon else "one"))
-            is_unsimulated = verb in {"seek", "detach"} if colon else request.method == "PATCH"
+            if ":" in parts[3]:
+                parts[3], _, verb = parts[3].rpartition(":")
+            name = "/".join(parts)
+            method = _METHODS_BY_PATH.get((request.method, kind, verb or "one"))
+            is_unsimulated = verb in {"seek", "detach"} if verb else request.method == "PATCH"
         elif len(parts) == 5:
             name = "/".join(parts[:4])
             method = _METHODS_BY_PATH.get((request.method, kind, parts[4]))

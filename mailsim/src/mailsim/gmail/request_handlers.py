@@ -127,6 +127,8 @@ class BatchHandler:
         fault = sim.take_part_fault("gmail", mailbox, endpoint, entry)
         if fault is None:
             outcome = self.gmail.handle_call(call, matched)
+            if outcome.response.status == 501:
+                sim.log_unsimulated(outcome.response.body.decode())
         else:
             outcome = GmailCallOutcome(sim.providers["gmail"].error_response(*fault.refusal))
         _record_call(sim, entry, call, outcome, endpoint, mailbox)

@@ -134,7 +134,7 @@ async def _run_part(call: GraphCall, part: GraphBatchPart, handle: PartHandler) 
         response = GraphResponse(error.status, refusal)
         exchange.status = error.status
     if exchange.status == 501 and not exchange.fault:
-        sim.log_unsimulated(f"{exchange.method} {exchange.path}")
+        sim.log_unsimulated(str(response.body))
     meter = sim.meters.get(exchange.mailbox)
     meter.calls[exchange.endpoint] += 1
     meter.statuses[exchange.status] += 1

@@ -106,7 +106,7 @@ def _show(call: GraphCall, folder: Folder, query: odata.ODataQuery) -> dict[str,
     for expand in query.expand:
         name, _, selected = expand.options.partition("=")
         if expand.name != "childFolders" or name.strip().lower() not in {"", "$select"} or ";" in selected:
-            raise not_simulated(call.method, f"{call.path}?$expand={expand.name}({expand.options})")
+            raise not_simulated(call.method, f"{call.full_path}?$expand={expand.name}({expand.options})")
         inner = odata.parse_query({"$select": selected} if name else {}, entity_types.FOLDER)
         children = _list_children(call.mailbox, folder.key, hidden=False)
         response["childFolders"] = [to_json(call, child, inner.select) for child in children]

@@ -81,7 +81,7 @@ def _list_transitive(call: GraphCall, group: EntraGroup) -> list[GroupMember]:
 def _make_member_page(call: GraphCall, members: list[GroupMember]) -> GraphResponse:
     only_users = call.path.lower().endswith("/microsoft.graph.user")
     if call.raw.keys() & {"$filter", "$orderby", "$search"}:
-        raise not_simulated(call.method, f"{call.path}?$filter")
+        raise not_simulated(call.method, f"{call.full_path}?$filter")
     query = call.query(entity_types.USER)
     if only_users:
         return users.make_page(

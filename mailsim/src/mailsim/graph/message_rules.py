@@ -135,7 +135,7 @@ def _parse_part(
     part: dict[str, Any] = {}
     for name, item in cast("Mapping[str, Any]", value).items():
         if name in unsimulated and item not in (None, False, []):
-            raise not_simulated(call.method, f"{call.path} with {name}")
+            raise not_simulated(call.method, f"{call.full_path} with {name}")
         if name not in known and name not in unsimulated and not name.startswith("@odata."):
             raise unknown_property(name[:100], type_name)
         if name in known and item is not None:

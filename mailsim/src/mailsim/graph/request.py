@@ -94,8 +94,12 @@ class GraphCall:
         return self.graph.ids(self.mailbox)
 
     @property
+    def full_path(self) -> str:
+        return f"/{self.version}{self.path}"
+
+    @property
     def url(self) -> str:
-        return f"{self.base_url}/{self.version}{self.path}"
+        return f"{self.base_url}{self.full_path}"
 
     @property
     def prefer(self) -> MessagePreferences:

@@ -95,7 +95,7 @@ class RouteTable:
                 path_exists = True
         unsimulated = get_unsimulated_methods(lowered, version)
         if method in unsimulated:
-            raise not_simulated(method, path)
+            raise not_simulated(method, f"/{version}{path}")
         if path_exists or unsimulated:
             raise method_not_allowed(method)
         raise no_such_path(parts[-1][:100] if parts else "")

@@ -106,7 +106,7 @@ def select_objects(
 ) -> list[T]:
     """Return the directory objects that pass the filter, in order."""
     if query.search is not None:
-        raise not_simulated(call.method, f"{call.path}?$search")
+        raise not_simulated(call.method, f"{call.full_path}?$search")
     if "$skip" in call.raw:
         raise bad_request("'$skip' is not supported by the service.", "Request_BadRequest")
     if query.top is not None and query.top > MAX_PAGE:
