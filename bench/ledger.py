@@ -70,7 +70,7 @@ async def measure(database: Database, home: Path, count: int) -> float:
     """Fill a ledger, seal and verify it, and return the peak of the resident memory during verification."""
     organization = OrganizationId(uuid4())
     async with database.transaction(organization) as connection:
-        await organizations.ensure(connection, organization, str(organization))
+        await organizations.ensure(connection, organization)
     times = [time.perf_counter()]
     await append(database, organization, count)
     times.append(time.perf_counter())

@@ -59,7 +59,7 @@ async def main(url: str) -> float:
     size = CLIENTS * 3 // 2 + 2
     async with open_database(url, pool_size=size, name="bench", entry_macs=ENTRY_MACS) as database:
         async with database.transaction(ORGANIZATION) as connection:
-            await organizations.ensure(connection, ORGANIZATION, "Bench")
+            await organizations.ensure(connection, ORGANIZATION)
         ways = {"ours": ours, "silent": silent, "inside": inside}
         for way in ways.values():
             await measure(database, way)

@@ -35,3 +35,9 @@ def test_usage_of_each_organization_is_shown(postroom, database_url, organizatio
     assert line.split()[-9:] == ["4", "2.0", "s", "3,600", "s", "120", "s", "0.00", "GB"]
     [use] = json.loads(postroom("organization", "usage", "--json", **settings).stdout)
     assert (use["steps"], use["cpu_seconds"], use["stored_bytes"]) == (4, 120, 0)
+
+
+def test_commands_add_the_organization_that_the_settings_name(postroom, database_url):
+    for organization in ("11111111-1111-4111-8111-111111111111", "22222222-2222-4222-8222-222222222222"):
+        settings = databases.login_settings(database_url) | {"POSTROOM_ORGANIZATION": organization}
+        assert postroom("documents", "list", **settings).stderr == ""

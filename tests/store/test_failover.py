@@ -17,7 +17,7 @@ from replicas import replicated_server
 async def create_organization(url):
     organization = OrganizationId(uuid4())
     async with databases.session(url) as owner:
-        await organizations.ensure(owner, organization, "example")
+        await organizations.ensure(owner, organization)
     return organization
 
 

@@ -357,7 +357,7 @@ async def _add_files(
     if chosen_pipeline is None:
         raise PermanentError(f"No such pipeline: {pipeline}. Run `postroom pipelines list` to see all.")
     async with database.transaction(organization) as connection:
-        await organizations.ensure(connection, organization, "Postroom")
+        await organizations.ensure(connection, organization)
     blobs = storage.build_limited_blob_store(settings, database)
     results: list[tuple[str, str | None, str, bool]] = []
     async with FileSandbox(parallel=1) as sandbox:

@@ -195,7 +195,7 @@ def run_in_transaction(
 
     async def act_in_transaction(database: "Database", organization: OrganizationId) -> Result:
         async with database.transaction(organization) as connection:
-            await organizations.ensure(connection, organization, "Postroom")
+            await organizations.ensure(connection, organization)
             return await act(connection, organization)
 
     return run_for_organization(act_in_transaction, settings)

@@ -6,11 +6,15 @@ from postroom.model import OrganizationId
 from postroom.store.database import Connection
 
 
-async def ensure(connection: Connection, organization: OrganizationId, name: str) -> None:
-    """Insert the organization of this transaction if it is missing."""
+async def ensure(connection: Connection, organization: OrganizationId) -> None:
+    """Insert the organization of this transaction if it is missing.
+
+    Another process may insert it at the same time. Then either unique constraint, on the ID or on the name,
+    may be violated first.
+    """
     await connection.execute(
-        "INSERT INTO organizations (id, name) VALUES (%s, %s) ON CONFLICT (id) DO NOTHING",
-        [organization, name],
+        "INSERT INTO organizations (id, name) VALUES (%s, %s) ON CONFLICT DO NOTHING",
+        [organization, f"Organization {organization}"],
     )
 
 

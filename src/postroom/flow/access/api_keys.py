@@ -29,7 +29,7 @@ async def create(
 ) -> tuple[ApiKey, Secret]:
     """Create a key and return its secret, which is shown only this once."""
     async with database.transaction(organization) as connection:
-        await organizations.ensure(connection, organization, f"Organization {organization}")
+        await organizations.ensure(connection, organization)
         seconds = days * 86400 if days is not None else None
         api_key, key = await api_keys.create(
             connection,

@@ -29,7 +29,7 @@ async def add(
     if not 3 <= len(address) <= 320 or "@" not in address[1:-1] or not address.isprintable():
         raise PermanentError("A member needs a valid address, such as ann@example.org.")
     async with database.transaction(organization) as connection:
-        await organizations.ensure(connection, organization, f"Organization {organization}")
+        await organizations.ensure(connection, organization)
         made = await members.add(connection, address, name=name or address.partition("@")[0], role=role)
         if made is None:
             raise PermanentError("A member with this address already exists.")
@@ -42,7 +42,7 @@ async def add(
 async def ensure_admin(database: Database, organization: OrganizationId) -> tuple[Member, bool]:
     """Return the first admin, and whether it was created because there was none."""
     async with database.transaction(organization) as connection:
-        await organizations.ensure(connection, organization, f"Organization {organization}")
+        await organizations.ensure(connection, organization)
         admins = [member for member in await members.list_all(connection) if member.role is Role.ADMIN]
     if admins:
         return min(admins, key=lambda member: member.created_at), False

@@ -30,7 +30,7 @@ async def set_names(
             )
     if len(cleaned) > MAX_NAMES:
         raise PermanentError(f"An organization has at most {MAX_NAMES} names. Remove some.")
-    await organizations.ensure(connection, organization, f"Organization {organization}")
+    await organizations.ensure(connection, organization)
     if await organizations.set_names(connection, cleaned):
         entry = NewLedgerEntry(
             "ORGANIZATION_NAMES_CHANGED",

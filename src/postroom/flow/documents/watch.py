@@ -52,7 +52,7 @@ async def keep_scheduled(database: Database, organization: OrganizationId, pipel
     async def schedule() -> None:
         if requests:
             async with database.transaction(organization) as connection:
-                await organizations.ensure(connection, organization, "Postroom")
+                await organizations.ensure(connection, organization)
                 await work.ensure_scheduled(connection, requests)
 
     await repeat_hourly(schedule)

@@ -112,7 +112,7 @@ class PushRejections:
                 counts = {item: count for item, count in taken.items() if item.organization == organization}
                 async with self._database.transaction(organization) as connection:
                     if organization == self._operator:
-                        await organizations.ensure(connection, self._operator, f"Organization {organization}")
+                        await organizations.ensure(connection, self._operator)
                     await ledger.append_entries(
                         connection, organization, [_build_entry(*item) for item in counts.items()]
                     )

@@ -133,7 +133,7 @@ class _SealedLogin(msgspec.Struct):
 
 async def ensure_organization(database: Database, organization: OrganizationId) -> None:
     async with database.transaction(organization) as connection:
-        await organizations.ensure(connection, organization, f"Organization {organization}")
+        await organizations.ensure(connection, organization)
 
 
 async def begin_login(

@@ -60,7 +60,7 @@ async def add(
     if medium is not NoticeMedium.EMAIL and given.url is None:
         raise PermanentError(f"{MEDIUM_NAMES[medium]} needs the URL of an incoming webhook.")
     async with context.database.transaction(organization) as connection:
-        await organizations.ensure(connection, organization, f"Organization {organization}")
+        await organizations.ensure(connection, organization)
         if await notices.count(connection) >= MAX_DESTINATIONS:
             raise PermanentError(f"An organization has at most {MAX_DESTINATIONS} destinations. Remove one.")
         await _check_time_zone(connection, given.selection)

@@ -45,7 +45,7 @@ async def add(
     webhook = uuid4()
     secret = Secret(SECRET_PREFIX + b64encode(token_bytes(32)).decode())
     async with database.transaction(organization) as connection:
-        await organizations.ensure(connection, organization, f"Organization {organization}")
+        await organizations.ensure(connection, organization)
         while await feed.assign_positions(connection) == feed.BATCH:
             pass
         sealed = sealer.seal(secret_context(organization, webhook), secret)
