@@ -109,33 +109,136 @@ def test_the_date_of_a_cash_discount_is_not_the_due_date(
 
 
 CONVERSIONS = {
-    "en": "Equivalent in USD: {amount} (rate 1.1642)",
-    "de": "Gegenwert in USD: {amount} (Kurs 1,1642)",
-    "fr": "Contre-valeur en USD : {amount} (taux 1,1642)",
-    "es": "Contravalor en USD: {amount} (cambio 1,1642)",
-    "it": "Controvalore in USD: {amount} (cambio 1,1642)",
+    "en": ("Equivalent in USD: {amount} (rate 1.1642)", "VAT in USD: {amount}", "10 x {amount} USD"),
+    "de": ("Gegenwert in USD: {amount} (Kurs 1,1642)", "MwSt. in USD: {amount}", "10 x {amount} USD"),
+    "fr": ("Contre-valeur en USD : {amount} (taux 1,1642)", "TVA en USD : {amount}", "Dont {amount} USD"),
+    "es": ("Contravalor en USD: {amount} (cambio 1,1642)", "IVA en USD: {amount}", "10 x {amount} USD"),
+    "it": ("Controvalore in USD: {amount} (cambio 1,1642)", "IVA in USD: {amount}", "10 x {amount} USD"),
 }
 
 
-@pytest.mark.parametrize("price, language, layout", combine(("25.00", "318.66", "1049.50", "7.77")))
-def test_the_currency_of_a_conversion_is_not_the_documents(price: str, language: str, layout: str) -> None:
+@pytest.mark.parametrize(
+    "variant, price, language, layout", combine((0, 1, 2), ("25.00", "318.66", "1049.50", "7.77"))
+)
+def test_the_currency_of_a_conversion_is_not_the_documents(
+    variant: int, price: str, language: str, layout: str
+) -> None:
     page = InvoicePage(language, layout, items=(Item(Decimal(5), Decimal(price)),), notation="{amount}")
     amount = format_number((page.gross * Decimal("1.1642")).quantize(Decimal("0.01")), language)
-    found = judge(read_text(f"{page.write()}\n{CONVERSIONS[language].format(amount=amount)}\n"))
+    found = judge(read_text(f"{page.write()}\n{CONVERSIONS[language][variant].format(amount=amount)}\n"))
     assert found.find_wrong_values(page.get_truth()) == {}
 
 
+ORDER_LABELS = {
+    "en": ("Your PO", "PO"),
+    "de": ("Ihre PO", "Ihre Bestellung"),
+    "fr": ("Votre PO", "Bon de commande"),
+    "es": ("Su PO", "Su pedido"),
+    "it": ("Vs. PO", "Vs. ordine"),
+}
+ORDERS = ("PO-5950", "PO/5950", "PO_5950", "PO5950", "PO-59-50")
+
+
+@pytest.mark.parametrize("variant, order, language, layout", combine((0, 1), ORDERS))
+def test_a_label_in_a_code_is_a_part_of_it(variant: int, order: str, language: str, layout: str) -> None:
+    label = ORDER_LABELS[language][variant]
+    shown = (f"{label}: {order}",) if layout == "colon" else (label, order)
+    page = InvoicePage(language, layout, extra=(*shown, ""))
+    found = judge(read_text(page.write()))
+    assert found.find_wrong_values(page.get_truth()) == {}
+    assert found.recorded.get("purchase_order", order) == order
+
+
+ORDER_DATES = {
+    "en": ("Date of order: {day} August 2026", "Date of your order: {day} August 2026"),
+    "de": ("Datum der Bestellung: {day}. August 2026", "Datum Ihrer Bestellung: {day}. August 2026"),
+    "fr": ("Date de commande : {day} août 2026", "Date de la commande : {day} août 2026"),
+    "es": ("Fecha de pedido: {day} de agosto de 2026", "Fecha del pedido {day} de agosto de 2026"),
+    "it": ("Data ordine: {day} agosto 2026", "Data dell'ordine {day} agosto 2026"),
+}
+
+
+@pytest.mark.parametrize("variant, day, language, layout", combine((0, 1), (3, 20, 31)))
+def test_the_date_of_an_order_is_not_the_invoices(variant: int, day: int, language: str, layout: str) -> None:
+    page, words = InvoicePage(language, layout), INVOICE_WORDS[language]
+    order = ORDER_DATES[language][variant].format(day=day)
+    text = page.write().replace(words["title"], f"{words['title']}\n{order}", 1)
+    _assert_right_or_in_review(page, text)
+    # Without another date, a person is asked.
+    left = "\n".join(line for line in text.splitlines() if not line.startswith(words["date"]))
+    found = judge(read_text(left.replace(f"{page.issued:%Y-%m-%d}", "")))
+    assert not found.is_confirmed
+
+
+RESTS = {
+    "en": ("Remaining", "Left to settle", "Rest", "Still open"),
+    "de": ("Verbleiben", "Es bleiben", "Rest", "Noch offen"),
+    "fr": ("Il reste", "Reliquat", "Reste", "Encore dû"),
+    "es": ("Resto", "Queda", "Faltan", "Por abonar"),
+    "it": ("Rimanenza", "Resto", "Restano", "Ancora aperto"),
+}
+
+
+@pytest.mark.parametrize("variant, prepaid, language, layout", combine((0, 1, 2, 3), ("30.00", "75.00")))
+def test_a_rest_with_an_unknown_label_is_for_a_person(
+    variant: int, prepaid: str, language: str, layout: str
+) -> None:
+    page = InvoicePage(language, layout, prepaid=Decimal(prepaid))
+    words = INVOICE_WORDS[language]
+    text = page.write().replace(words["payable"], RESTS[language][variant], 1)
+    assert not judge(read_text(text)).is_confirmed
+
+
+WITHOUT_COUNTRY = {
+    "en": ("VAT No.", "980780684"),
+    "de": ("USt-IdNr.", "136695976"),
+    "fr": ("N° TVA", "40303265045"),
+    "es": ("N.I.F.", "B12345674"),
+    "it": ("P.IVA", "00743110157"),
+}
+
+
+@pytest.mark.parametrize("vat_id, language, layout", combine(VAT_IDS))
+def test_the_buyers_vat_id_is_not_taken_for_one_without_a_country(
+    vat_id: str, language: str, layout: str
+) -> None:
+    page = InvoicePage(language, layout, buyer_vat_id=vat_id)
+    text = f"{page.write()}\n{' '.join(WITHOUT_COUNTRY[language])}\n"
+    found = judge(read_text(text))
+    assert found.recorded.get("vat_id") != vat_id
+
+
 DEBITS = {
-    "en": ("Amount will be collected from your account IBAN {iban}", "Direct debit, IBAN {iban}"),
-    "de": ("Der Betrag wird vom Konto IBAN {iban} abgebucht", "SEPA-Lastschrift: IBAN {iban}"),
-    "fr": ("Montant prélevé sur le compte IBAN {iban}", "Prélèvement SEPA IBAN {iban}"),
-    "es": ("Domiciliación en su cuenta IBAN {iban}", "Adeudo directo IBAN {iban}"),
-    "it": ("Addebito sul Vs. conto IBAN {iban}", "Addebito diretto SEPA, IBAN {iban}"),
+    "en": (
+        "Amount will be collected from your account IBAN {iban}",
+        "Direct debit, IBAN {iban}",
+        "We draw 150.00 EUR from {iban} on 2026-10-20",
+    ),
+    "de": (
+        "Der Betrag wird vom Konto IBAN {iban} abgebucht",
+        "SEPA-Lastschrift: IBAN {iban}",
+        "Wir holen 150,00 EUR von {iban}",
+    ),
+    "fr": (
+        "Montant prélevé sur le compte IBAN {iban}",
+        "Prélèvement SEPA IBAN {iban}",
+        "Nous tirons 150,00 EUR du {iban}",
+    ),
+    "es": (
+        "Domiciliación en su cuenta IBAN {iban}",
+        "Adeudo directo IBAN {iban}",
+        "Tomamos 150,00 EUR de {iban}",
+    ),
+    "it": (
+        "Addebito sul Vs. conto IBAN {iban}",
+        "Addebito diretto SEPA, IBAN {iban}",
+        "Preleviamo 150,00 EUR da {iban}",
+    ),
 }
 DEBITED = ("FR7630006000011234567890189", "DE88200800000970375700")
 
 
-@pytest.mark.parametrize("variant, iban, language, layout", combine((0, 1), DEBITED))
+@pytest.mark.parametrize("variant, iban, language, layout", combine((0, 1, 2), DEBITED))
 def test_a_debited_account_is_not_the_suppliers(variant: int, iban: str, language: str, layout: str) -> None:
     page = InvoicePage(language, layout, extra=(DEBITS[language][variant].format(iban=iban),))
     _assert_right_or_in_review(page)

@@ -69,6 +69,40 @@ def check_total(
             yield FieldCheck(f"{relation.result} is the total", False, words, fields=names, is_doubt=True)
 
 
+def check_balance(
+    kind: DocumentKind, fields: Mapping[str, FieldValue], found: Sequence[ParsedValue]
+) -> Iterator[FieldCheck]:
+    """Yield a failed check if a deduction below the total, or an addition, leads to another amount due."""
+    amounts = [value for value in found if value.shape == "number" and value.decimals == 2 and value.likely]
+    for relation in kind.relations:
+        if not isinstance(relation, BalanceRelation) or (total := fields.get(relation.total)) is None:
+            continue
+        payable, size = fields.get(relation.payable), abs(total.value)
+        if payable and payable.value != total.value:
+            continue
+        known = {0} | {
+            abs(field.value)
+            for name, field in fields.items()
+            if isinstance(field.value, Decimal) and name not in {relation.prepaid, relation.payable}
+        }
+        for change, rest in _pairs_below(amounts, size):
+            if rest in {size - change, size + change} and not {change, rest} <= known:
+                words = f"{rest} may be the amount due: it is printed below {total.value} and {change}"
+                yield FieldCheck(
+                    f"{relation.total} is due", False, words, fields=(relation.total,), is_doubt=True
+                )
+                return
+
+
+def _pairs_below(amounts: Sequence[ParsedValue], total: Decimal) -> Iterator[tuple[Decimal, Decimal]]:
+    """Yield the two amounts that follow the total in a column of amounts, each at the end of a line."""
+    last = {value.line: value for value in amounts}
+    column = [abs(last[line].number) for line in sorted(last)]
+    for place, size in enumerate(column[:-2]):
+        if size == total:
+            yield column[place + 1], column[place + 2]
+
+
 def _round_total(
     context: LabelContext,
     relation: BalanceRelation,
@@ -108,6 +142,8 @@ def _prove_balance(
         prepaid = _move(context, payable, paid, "the total less the amount due") if paid else None
     if abs(prepaid.value if prepaid else Decimal(0)) != missing:
         return {}
+    if not missing and payable.signals and payable.signals.margin <= 0:
+        return {}  # another amount has such a label too: it may be what is left to pay
     words = f"{total.value} - {missing} = {payable.value}"
     proven = {relation.payable: _confirm(payable, words)}
     if prepaid:

@@ -20,6 +20,11 @@ _NEARBY: Final = 120  # characters before a value that may say whose it is
 _ADDRESS_LINES: Final = 5  # below the label of the recipient
 _ADDRESS_PENALTY: Final = 0.4  # for a VAT ID there, which is probably the recipient's
 _ISSUER_BONUS: Final = 0.5  # for a VAT ID beside or below the issuer's name
+_MONEY_PENALTY: Final = 0.6  # for an account in a sentence with an amount, from which it may be collected
+
+
+# A VAT ID without its country: "P.IVA 00743110157", "NIF: B12345674".
+_WITHOUT_COUNTRY: Final = re.compile(r"[ .:#°]{0,4}[A-Z]?\d{7,11}[A-Z]?\b")
 
 
 def _is_valid_vat_id(code: str) -> bool:
@@ -53,6 +58,7 @@ def pick_by_check_digits(
         score += 0.1 * min(count[value.content] - 1, 3) - 0.01 * min(place, 20)
         score -= _ADDRESS_PENALTY if _is_in_recipients_address(context, value) else 0.0
         score += _ISSUER_BONUS if owners[value] == "issuer" else 0.0
+        score -= _MONEY_PENALTY if field.shape == "iban" and _is_beside_money(context, value) else 0.0
         found.append(FieldCandidate(value, score, known.why if known else "without a label", None))
     pick = pick_best(found, count=count)
     assert pick
@@ -65,6 +71,22 @@ def pick_by_check_digits(
         why=pick.why + (", check digits valid" if right else ", check digits invalid"),
         checked=right,
     )
+
+
+def has_rivals(context: LabelContext, name: str) -> bool:
+    """Whether the document has several VAT IDs, or a labelled one without a country, as in "P.IVA 0074…"."""
+    values = [
+        each
+        for found in context.values.values()
+        for each in found
+        if each.shape == "vat_id" and not _is_called_recipients(context, each)
+    ]
+    unread = any(
+        hit.field == name and _WITHOUT_COUNTRY.match(context.document.lines[hit.line].text, hit.end)
+        for hits in context.hits.values()
+        for hit in hits
+    )
+    return unread or len({value.content for value in values}) > 1
 
 
 def _doubt_owner(
@@ -101,15 +123,18 @@ _RECIPIENTS_VAT_ID: Final = re.compile(
 )
 
 
+def _is_called_recipients(context: LabelContext, value: ParsedValue) -> bool:
+    before = context.document.lines[value.line].folded[max(value.start - _NEARBY, 0) : value.start]
+    return _RECIPIENTS_VAT_ID.search(before) is not None
+
+
 def _find_owner(context: LabelContext, value: ParsedValue, issuer: str) -> Owner | None:
     """Say whose IBAN or VAT ID it is, by the words before it or by its position."""
     line = context.document.lines[value.line]
-    before = line.folded[max(value.start - _NEARBY, 0) : value.start]
     match value.shape:
         case "vat_id":
-            is_recipients = _RECIPIENTS_VAT_ID.search(before) is not None
             position = find_owner(context, issuer, line, value.start, value.end)
-            return "recipient" if is_recipients else position
+            return "recipient" if _is_called_recipients(context, value) else position
         case "iban":
             return "recipient" if _is_recipients_account(context, value) else None
         case _:
@@ -135,8 +160,14 @@ def _is_in_recipients_address(context: LabelContext, value: ParsedValue) -> bool
 # A collection by direct debit, on one line with the account that is debited.
 _DIRECT_DEBIT: Final = re.compile(
     r"abgebucht|abbuch|eingezogen|einzug|lastschrift|direct debit|debited|be collected|prelev|domicilia"
-    r"|addebit|adeudo|afgeschreven|incasso|automatische afschrijving|debito direto|polecenie zaplaty"
+    r"|addebit|adeudo|afgeschreven|incass|automatische afschrijving|debit(?:o direto|ar)|polecenie zaplaty"
+    r"|cargar|pobier|pobran|tr(?:ae|æ|e)kk|autogiro|betalingsservice"
 )
+
+
+def _is_beside_money(context: LabelContext, value: ParsedValue) -> bool:
+    here = context.values.get(value.line, ())
+    return any(each.shape == "number" and each.decimals == 2 and not each.percent for each in here)
 
 
 def _is_recipients_account(context: LabelContext, value: ParsedValue) -> bool:

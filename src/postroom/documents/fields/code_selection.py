@@ -27,6 +27,8 @@ _OTHER_CAPITALS: Final = {
     *("DE", "DEL", "DU", "ID", "N", "NO", "NR", "NUM", "OF", "REF", "VOM", "VON"),
     *CURRENCIES,
 }
+_JOINTS: Final = frozenset("-/_")
+_MAX_LABEL_IN_CODE: Final = 4
 _MAX_GAP: Final = 1.2  # characters: what is farther away belongs to another column
 _WORD: Final = re.compile(r"\S+")
 _DIGIT: Final = re.compile(r"\d")
@@ -187,10 +189,17 @@ def _code_right_of(
         if found.start() > hit.end and line.text[found.start() - 1] == "(":
             continue
         if _may_be_code(context, line, *found.span()):
-            # In "PO445" the label is part of the code.
-            joined = found.start() == hit.end and line.text[hit.end - 1].isalpha()
-            return hit.start if joined else found.start(), found.end()
+            is_joined = _is_part_of_code(line.text, hit, found.start())
+            return hit.start if is_joined else found.start(), found.end()
     return None
+
+
+def _is_part_of_code(text: str, hit: LabelHit, start: int) -> bool:
+    """In "PO445" and "PO-445" the label is part of the code, unlike in "Nr.445"."""
+    label, gap = text[hit.start : hit.end], text[hit.end : start]
+    if not label[-1].isalpha():
+        return False
+    return gap == "" or (gap in _JOINTS and len(label) <= _MAX_LABEL_IN_CODE and label.isupper())
 
 
 def _may_be_code(context: LabelContext, line: TextLine, start: int, end: int) -> bool:

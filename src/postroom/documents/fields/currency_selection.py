@@ -5,6 +5,7 @@ A currency that is named only where amounts are converted is a guess.
 
 import re
 from collections import Counter
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Final
@@ -21,7 +22,7 @@ _CURRENCY_LABEL: Final = re.compile(
 # An amount that is stated again in another currency.
 _CONVERTED: Final = re.compile(
     r"\b(?:equivalent|gegenwert|contre[ -]?valeur|controvalore|contravalore?|tegenwaarde"
-    r"|rownowartosc|modvaerdi|motvarde|karsiligi|converted|umgerechnet|converti\w{0,5}|convertid[oa]|kurs|wechselkurs"
+    r"|rownowartosc|modv(?:ae|æ)rdi|motvarde|karsiligi|converted|umgerechnet|converti\w{0,5}|convertid[oa]|kurs|wechselkurs"
     r"|exchange rate|taux(?: de change)?|cambio|tasso|wisselkoers)\b"
 )
 
@@ -35,8 +36,13 @@ class PickedCurrency:
     words: str
 
 
-def pick_currency(context: LabelContext, of: FieldValue | None) -> PickedCurrency | None:
-    """Pick the currency at the amount, else the declared one, else the most frequent."""
+def pick_currency(
+    context: LabelContext, of: FieldValue | None, amounts: AbstractSet[Decimal]
+) -> PickedCurrency | None:
+    """Pick the currency at the amount, else the declared one, else the most frequent.
+
+    `amounts` are the amounts that were read. One that is only beside other amounts is a guess.
+    """
     document = context.document
     every = [value for values_ in context.values.values() for value in values_ if value.shape == "currency"]
     count = Counter(value.content for value in every)
@@ -52,7 +58,11 @@ def pick_currency(context: LabelContext, of: FieldValue | None) -> PickedCurrenc
     at = next(value for value in every if value.content == chosen)
     # A currency that is only nearby is a guess if the document has another one too.
     label = 1.0 if beside or declared == chosen else 0.4 if len(count) == 1 else 0.3
-    if not beside and not declared and all(_is_converted(context, value) for value in every):
+    if (
+        not beside
+        and declared != chosen
+        and not any(_may_be_documents(context, value, amounts) for value in every if value.content == chosen)
+    ):
         label, share = 0.1, 0.0
     signals = ConfidenceSignals("currency", label, share, is_repeated=times > 1)
     words = (
@@ -65,6 +75,15 @@ def pick_currency(context: LabelContext, of: FieldValue | None) -> PickedCurrenc
         else "the most frequent currency"
     )
     return PickedCurrency(at, signals, words)
+
+
+def _may_be_documents(context: LabelContext, value: ParsedValue, amounts: AbstractSet[Decimal]) -> bool:
+    """Check whether a currency is on a line with an amount of the document, or without any amount.
+
+    On another line, as in "10 x 2.50 EUR" below an item or "VAT in GBP 9.50", it may be another one.
+    """
+    beside = {abs(amount) for amount in _amounts(context, value.line)}
+    return not _is_converted(context, value) and (not beside or not beside.isdisjoint(amounts))
 
 
 def _is_converted(context: LabelContext, value: ParsedValue) -> bool:

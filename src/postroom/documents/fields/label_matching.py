@@ -47,6 +47,11 @@ _FILLERS: Final = frozenset(
     ]
 )
 _PROSE_WORDS: Final = 6  # this many words before a label mean running text
+_CONTINUATION: Final = re.compile(
+    r"[ ]?(?P<of>(?:(?:d[aeiou]s?|del|dell|della|of|des|van|der|the|la|ihrer|your|votre|uw)[ ']){0,3})"
+    r"(?P<noun>[a-z]{4,})"
+)
+_OTHER_DATE_FACTOR: Final = 0.25
 ROWS_BELOW: Final = 5
 _IGNORED_LABEL_FACTOR: Final = 0.3  # for a label that continues an ignored one
 
@@ -245,7 +250,7 @@ def _candidates_right_of(context: LabelContext, hit: LabelHit, field: FieldSpec)
         score = (
             max(1.0 - 0.07 * len(between), 0.5)
             * ranked
-            * _continuation_factor(line.folded[hit.end : value.start])
+            * _continuation_factor(line.folded[hit.end : value.start], field.shape)
         )
         score *= 1.0 if value.likely else 0.75
         yield FieldCandidate(
@@ -253,10 +258,15 @@ def _candidates_right_of(context: LabelContext, hit: LabelHit, field: FieldSpec)
         )
 
 
-def _continuation_factor(between: str) -> float:
-    """A label followed by a noun is a different label: "total costs" is not "total"."""
-    word = re.match(r"[ ]?([a-z]{4,})", between)
-    return 0.7 if word and word.group(1) not in _FILLERS else 1.0
+def _continuation_factor(between: str, shape: str) -> float:
+    """A label followed by a noun is a different label: "total costs" is not "total".
+
+    "Date of order" is another date than "date".
+    """
+    word = _CONTINUATION.match(between)
+    if word is None or word["noun"] in _FILLERS:
+        return 1.0
+    return _OTHER_DATE_FACTOR if shape == "date" and word["of"] else 0.7
 
 
 def _compete(context: LabelContext, other: LabelHit, hit: LabelHit) -> bool:

@@ -5,6 +5,7 @@ combines the other modules of this package, which search, score and solve.
 """
 
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any, Final
@@ -86,6 +87,7 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
     checks = (
         *payment_doubt.check_payments(kind, read, found, document),
         *balance.check_total(kind, read, found),
+        *balance.check_balance(kind, read, found),
         *choice_fields.check_choices(document, sides),
     )
     return FieldExtraction(read, checks)
@@ -369,18 +371,37 @@ def _other_field(
         case "name":
             found = field_selection.pick_name(context, name)
         case "currency":
-            return _currency_field(context, known.get(field.related_fields))
+            amounts = {abs(each.value) for each in known.values() if isinstance(each.value, Decimal)}
+            return _currency_field(context, known.get(field.related_fields), amounts)
         case "rates":
             return _tax_rate_field(context, known)
         case "lines":
             return _line_item_field(context)
         case _:
             return None
-    return _picked_field(document, found, field.shape) if found else None
+    picked = _picked_field(document, found, field.shape) if found else None
+    return picked and _doubt_vat_id(context, name, picked, known, issuer_name)
 
 
-def _currency_field(context: LabelContext, of: FieldValue | None) -> FieldValue | None:
-    found = currency_selection.pick_currency(context, of)
+def _doubt_vat_id(
+    context: LabelContext,
+    name: str,
+    picked: FieldValue,
+    known: Mapping[str, FieldValue],
+    issuer_name: str,
+) -> FieldValue:
+    """Be no surer of one of several VAT IDs than of the issuer, whose it must be."""
+    is_vat_id = context.shapes[name] == "vat_id"
+    if not is_vat_id or not check_digit_selection.has_rivals(context, name):
+        return picked
+    sure = [each.confidence for each in known.values() if issuer_name and each.value == issuer_name]
+    return replace(picked, confidence=min([picked.confidence, *sure]))
+
+
+def _currency_field(
+    context: LabelContext, of: FieldValue | None, amounts: AbstractSet[Decimal]
+) -> FieldValue | None:
+    found = currency_selection.pick_currency(context, of, amounts)
     if found is None:
         return None
     position = _position(context.document, found.at.line, found.at.start, found.at.end)

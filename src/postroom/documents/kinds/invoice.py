@@ -59,7 +59,7 @@ class Invoice:
             en="VAT ID, VAT No, VAT number, VAT registration no, VAT Reg No, VAT registration number",
             fr="N° TVA, N° TVA intra, TVA intracommunautaire, Numéro de TVA, TVA",
             it="Partita IVA, P. IVA, P.IVA",
-            es="NIF, CIF, NIF-IVA",
+            es="NIF, CIF, NIF-IVA, N.I.F, C.I.F",
             nl="BTW-nummer, BTW nr, BTW",
             pt="NIPC, Contribuinte",
             pl="NIP",
@@ -350,7 +350,8 @@ INVOICE: Final = DocumentKind(
     "Abrechnungszeitraum, Zeitraum, period, Cash, Change, Rounding, Rounding adj, Tendered, Bar gegeben, "
     "Gegeben, Rückgeld, Rundung, Espèces, Rendu, Arrondi, Contante, Resto, Wisselgeld, Data ordine, "
     "Fecha de pedido, Fecha pedido, Orderdatum, Besteldatum, Data da encomenda, Data do pedido, "
-    f"Data zamówienia, Ordredato, Order placed on, {_ORIGINAL_INVOICE}",
+    "Data zamówienia, Ordredato, Ritenuta d'acconto, Ritenuta, Retención, IRPF, Withholding tax, Einbehalt, "
+    f"Sicherheitseinbehalt, Retenue de garantie, Order placed on, {_ORIGINAL_INVOICE}",
     excluded_titles="Mahnung, Zahlungserinnerung, Proforma*, Pro-forma*, Storno*, Stornierung, Angebot, "
     "Payment reminder, Reminder, Quotation, Devis, Rappel, Relance, Offerte, Preventivo, Presupuesto, "
     f"Aanmaning, {_CREDIT_TITLES}",
