@@ -43,7 +43,7 @@ EVENT_KINDS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class NewEvent:
-    """An event to append. `kind` is one of `EVENT_KINDS`.
+    """An event to append. `kind` is one of `EVENT_KINDS`, or `webhook.disabled`, which no webhook receives.
 
     `data` holds ids, states and counts, so that readers can decide whether to look; nothing personal.
     """
