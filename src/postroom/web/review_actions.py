@@ -1,6 +1,6 @@
-"""Requests of the review page: the queue, the checks while a person types, comments, assignment and undo.
+"""Actions of the review page: open the next document, check values, comment, assign, undo.
 
-The page itself and the decisions are in `documents`.
+The page itself, and confirming and rejecting, are in `documents`.
 """
 
 from functools import partial
