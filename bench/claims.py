@@ -1,7 +1,7 @@
-"""Claim and finish, batches of 50: our functions beside the same statements issued by a bare psycopg loop.
+"""Claim and finish batches of 50: our functions compared with the same statements in a bare psycopg loop.
 
 Then the cost of a busy worker whose steps end one by one while thousands of rows of many organizations are
-due, and the cost of idling: queries per poll of a real worker beside 100,000 rows that are not due.
+due, and the cost of an idle one: queries per poll with 100,000 rows that are not due.
 """
 
 import asyncio

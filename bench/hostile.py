@@ -1,7 +1,7 @@
-"""Delivery to committed row of one organization's mail, alone and while another receives a hostile corpus.
+"""Time from delivery to committed row for one organization's mail, alone and while another gets hostile mail.
 
-500 messages and 500 files made to do harm arrive at two mailboxes of one organization. Messages of the other
-arrive at ten mailboxes, before that and during it. The web process and two workers are the real ones.
+500 hostile messages and 500 hostile files arrive at two mailboxes of one organization. Messages of the other
+arrive at ten mailboxes, before and during the attack. The web process and two workers are the real ones.
 """
 
 import argparse
@@ -166,7 +166,7 @@ async def main(count: int, seconds: float) -> int:
     messages = [hostile_corpus.attach(number, file) for number, file in enumerate(files)]
     others = list(hostile_corpus.write_messages(SEED))[:count]
     pairs = zip(messages, others, strict=True)
-    # Turned over each time: the mailboxes take turns, and each must get both.
+    # Every second pair is reversed: messages alternate between the mailboxes, and each must get both kinds.
     corpus = [raw for number, pair in enumerate(pairs) for raw in (pair[::-1] if number % 2 else pair)]
     print(f"{len(corpus)} hostile messages, {sum(map(len, corpus)) / 1e6:.0f} MB, in {seconds:g} s")
     async with connected() as (there, addresses, hostile):
@@ -203,7 +203,7 @@ async def main(count: int, seconds: float) -> int:
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--count", type=int, default=hostile_corpus.FILES, help="of files and of messages")
-    parser.add_argument("--seconds", type=float, default=120, help="of each of the two measurements")
+    parser.add_argument("--count", type=int, default=hostile_corpus.FILES, help="files, and messages")
+    parser.add_argument("--seconds", type=float, default=120, help="duration of each measurement")
     given = parser.parse_args()
     sys.exit(uvloop.run(main(given.count, given.seconds)))

@@ -1,9 +1,9 @@
 """What a sweep that finds nothing costs: requests to the provider, transactions, CPU time.
 
-One mailbox of each provider is swept again and again in this process, while the virtual clock moves on by
-five minutes each time. Each sweep needs a claim here, which a busy worker shares among several. At Gmail one
-request and a twelfth is wanted, because labels are read again once an hour. A mailbox at Microsoft has a feed
-for each folder, and its folders are read with each sweep.
+One mailbox of each provider is swept again and again in this process, while the virtual clock advances by
+five minutes each time. Each sweep has a claim of its own here; a busy worker claims several at once. The goal
+at Gmail is 1 1/12 requests, because labels are read once an hour. A mailbox at Microsoft has a feed for each
+folder, and each sweep reads its folders.
 """
 
 import argparse

@@ -1,6 +1,6 @@
-"""500 files and 500 messages made to do harm, the same ones for the same seed.
+"""500 hostile files and 500 hostile messages; the same seed gives the same ones.
 
-The files and messages that the tests know as hostile are among them; the others vary in size and depth.
+They include the hostile files and messages of the tests; the others vary in size and depth.
 """
 
 import bz2
@@ -21,7 +21,7 @@ from fuzzing.targets import build_targets
 from mime.hostile_messages import SLOW
 
 FILES = MESSAGES = 500
-_LARGEST = 4_000_000  # bytes of a file: the flood is one of work, not of bytes
+_LARGEST = 4_000_000  # bytes of a file: the flood causes work, not traffic
 _WORDS = b"Invoice Rechnung Total Netto 19 % EUR 4711 DE89370400440532013000".split()
 _PDF_FONT = b"/Font<</F 5 0 R>>"
 

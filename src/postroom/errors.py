@@ -4,14 +4,14 @@ PostroomError
 ├── OperatorError               the operator must act; the message says what to do
 │   ├── SettingsError           a setting or an option is missing or malformed
 │   ├── DatabaseUnavailable     the database cannot be reached, is full or is read-only
-│   │   └── DatabaseUnreachable its server starts, stops or does not respond; a retry may succeed
+│   │   └── DatabaseUnreachable the server is starting, stopping or not responding; a retry may succeed
 │   ├── DatabaseTooOld          the server is older than PostgreSQL 15
 │   ├── SecretUnreadable        the vault cannot decrypt a stored secret, or may not fetch it
 │   ├── ApplicationRejected     the provider rejects Postroom's application, not one mailbox
 │   ├── QuotaExhausted          the application's quota at the provider is used up until an operator raises it
 │   └── SchemaError             the schema is newer or older than this Postroom, or was changed by hand
 ├── TransientError              a retry may succeed; carries `retry_after` (seconds) where known
-│   ├── ProviderUnreachable     no response from the provider: a network fault, or it is down
+│   ├── ProviderUnreachable     no response from the provider: it is down, or the network is
 │   ├── ProviderServerError     the provider responded with a server error or an unusable response
 │   ├── TokenRejected           the provider rejects access tokens that it has just issued
 │   ├── UrlUnreachable          the provider cannot reach our notification URL
@@ -22,7 +22,7 @@ PostroomError
 │   ├── InvalidGrant            the grant was revoked or has expired; the owner must reconnect the mailbox
 │   ├── AccessDenied            the access token does not allow this; that of a newer consent may
 │   ├── LoginRejected           the provider rejected a login; nothing was stored
-│   ├── NotFound                the requested object does not exist, or no longer
+│   ├── NotFound                the requested object does not exist
 │   ├── CursorExpired           the provider no longer has the changes since the cursor; a full listing is due
 │   ├── ResponseTooLarge        the provider's response exceeds the limit; a smaller request may succeed
 │   ├── UnsupportedByProvider   the provider does not offer this with the access that was granted

@@ -189,7 +189,7 @@ def _split_parts(raw: bytes, start: int, end: int, line: bytes) -> list[tuple[in
     at = raw.find(line, start, end)
     while at != -1:
         after = at + len(line)
-        if at != start and raw[at - 1] != 0x0A:  # before its line is read, which may hold many of them
+        if at != start and raw[at - 1] != 0x0A:  # before reading its line, which may contain many of them
             at = raw.find(line, after, end)
             continue
         stop = raw.find(b"\n", after, end)

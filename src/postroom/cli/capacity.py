@@ -22,7 +22,7 @@ DAY_SECONDS: Final = 86400
 PEAK: Final = 3.0  # the busiest hour, as a multiple of the day's average: an assumption
 # Bytes in the database per message of 8 kB, without blobs, with ledger and events.
 MESSAGE_BYTES: Final = {ContentPolicy.METADATA: 4_200, ContentPolicy.FULL: 11_900}
-# Of a Google Cloud project, which Google does not raise.
+# The daily quota of a Google Cloud project. Google does not raise it.
 PROJECT_UNITS_A_DAY: Final = 80_000_000
 # Gmail units. A push: one history, one message, and the history once more for dropped pushes.
 UNITS_PER_MESSAGE: Final = 2 + 20 + 2
@@ -49,7 +49,7 @@ SWEEP_MINUTES: Final = {ProviderName.GMAIL: 5.0, ProviderName.OUTLOOK: 15.0}
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """`messages` a day and mailbox; `kept_days` of them are stored, and audited every `audit_days`."""
+    """`messages` per mailbox and day, kept for `kept_days` and audited every `audit_days`."""
 
     mailboxes: int
     messages: float
@@ -74,7 +74,7 @@ class Needs:
 
 
 def calculate_needs(load: Load) -> Needs:
-    """The needs of a load. Every mailbox is swept as if no push came, which is the most it can be."""
+    """Calculate the needs of a load. Assumes the most sweeps: those of mailboxes without pushes."""
     costs = COSTS[load.provider]
     messages = load.mailboxes * load.messages / DAY_SECONDS
     sweeps = load.mailboxes / (load.sweep_minutes * 60)

@@ -346,7 +346,7 @@ async def check_storage(settings: Settings, url: str) -> DoctorCheck | None:
 
 
 async def check_senders(settings: Settings, url: str) -> DoctorCheck | None:
-    """Report how many senders have used up their storage quota, if there is one. It names none of them."""
+    """Report how many senders have used up their storage quota, without naming them."""
     if settings.sender_storage_gb is None:
         return None
     async with open_process_database(settings, url, "doctor") as opened:

@@ -90,7 +90,8 @@ Examples:
 )
 def add(
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE", help="PDF, PNG, JPEG, TIFF, XML or zip files.")
+        list[Path],
+        typer.Argument(metavar="FILE", help="PDF, PNG, JPEG, TIFF, XML, text, zip, .eml or .dat files."),
     ],
     pipeline: Annotated[
         str, typer.Option(metavar="NAME", help="Pipeline that processes the files.")

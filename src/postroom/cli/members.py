@@ -57,7 +57,7 @@ def add(
 ) -> None:
     """Add a member and print a sign-in link.
 
-    It is valid once and for one hour.
+    The link works once, within one hour.
     """
 
     async def act(context: MemberCommandContext) -> str:
@@ -73,7 +73,7 @@ def add(
 
 @group.command(epilog="\b\nExamples:\n  postroom members link ann@example.org")
 def link(address: AddressArgument) -> None:
-    """Print a sign-in link for a member, valid once and for one hour."""
+    """Print a sign-in link for a member. It works once, within one hour."""
 
     async def act(context: MemberCommandContext) -> str:
         return await _create_sign_in_link(context, await _find_member(context, address))

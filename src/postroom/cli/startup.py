@@ -101,10 +101,9 @@ def database_url(settings: Settings) -> Generator[str]:
 async def retry_while_unreachable(
     settings: Settings, url: str, step: Callable[[], Awaitable[Result]]
 ) -> Result:
-    """Run a step of a process that starts, and wait while the server starts, stops or does not respond.
+    """Run a step of a starting process; repeat it while the database server is unreachable.
 
-    The server may also go away in the middle of the step, which then runs again. A wrong password, for
-    example, fails at once.
+    The server may become unreachable during the step, too. Other errors, such as a wrong password, end it.
     """
     from postroom.errors import DatabaseUnreachable
     from postroom.store import connection

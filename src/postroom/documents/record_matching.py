@@ -20,11 +20,13 @@ from postroom.documents.kinds.field_spec import FieldShape
 AMOUNT_TOLERANCE: Final = Decimal("0.01")
 DAYS_TOLERANCE: Final = 5
 MIN_AGREEMENTS: Final = 2
-MAX_ISSUER_KEY: Final = 500  # characters: an index takes no more
+MAX_ISSUER_KEY: Final = 500  # characters that fit into an index
 NUMBER_SHAPES: Final = frozenset[FieldShape]({"amount", "quantity", "price"})
 NAME_SHAPES: Final = frozenset[FieldShape]({"party", "recipient", "name"})  # the same name has many spellings
-ORDER_NUMBERS: Final = frozenset({"number", "purchase_order"})  # fields that name one order or its document
-_NO_RECORD: Final = UUID(int=0)  # a document that has none yet
+ORDER_NUMBERS: Final = frozenset(
+    {"number", "purchase_order"}
+)  # fields that identify one order or its document
+_NO_RECORD: Final = UUID(int=0)  # the document has no record yet
 # Variants of dashes and slashes, which differ between readings of the same document.
 _SAME_SEPARATORS: Final = {ord(each): "-" for each in "‐‑‒–—―−﹘﹣－"} | {  # noqa: RUF001  that they look alike is the point
     ord(each): "/"
@@ -246,7 +248,7 @@ def assign_orders(
     best = _choose_unrivalled(numbered, lambda fit: len(fit.exact))
     records, references = {fit.record for fit in best}, {fit.order.reference for fit in best}
     left = [fit for fit in fits if fit.record not in records and fit.order.reference not in references]
-    # Where several have the order number, a person decides.
+    # If several fits have the order number, a person decides.
     doubted = [fit for fit in left if fit.has_order_number]
     records, references = {fit.record for fit in doubted}, {fit.order.reference for fit in doubted}
     return best + [
@@ -257,7 +259,7 @@ def assign_orders(
 
 
 def _choose_unrivalled(fits: Sequence[OrderFit], rank: Callable[[OrderFit], int]) -> list[OrderFit]:
-    """Return the fits that no other fit of the same record or order equals or exceeds."""
+    """Return the fits that rank above every other fit of the same record or order."""
     ranks: dict[UUID | str, list[int]] = {}
     for fit in fits:
         for side in (fit.record, fit.order.reference):

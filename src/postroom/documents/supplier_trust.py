@@ -1,4 +1,4 @@
-"""Finds uncertain values that need no review: people confirmed such values of the same layout unchanged.
+"""Finds uncertain values that need no review, because people confirmed such values of the same layout.
 
 Pure: `flow.documents.supplier_trust` finds the confirmed documents, `flow.documents.route` decides. Trust
 replaces no check, control or missing value, and never leads to a record that exists already.
@@ -16,11 +16,11 @@ from postroom.documents.kinds.field_spec import FieldShape
 from postroom.documents.stored_extraction import StoredExtraction, StoredField
 
 MIN_CONFIRMED: Final = 2  # records whose values a person confirmed unchanged
-# Below these, a value needs review. Two documents prove more about a value that each of them repeats.
+# Values below these always need review. The first one is for values that all documents of a supplier repeat.
 _MIN_REPEATED_CONFIDENCE: Final = 0.5
 _MIN_CONFIDENCE: Final = 0.8
-CERTAIN_IDENTIFIER: Final = 0.9  # from here on, a VAT ID or an IBAN identifies the supplier
-# Every document of a supplier repeats these. Others, such as amounts, must be found in the same way.
+CERTAIN_IDENTIFIER: Final = 0.9  # from this confidence on, a VAT ID or an IBAN identifies the supplier
+# Equal in all documents of a supplier. Others, such as amounts, must be found in the same way.
 _REPEATED_SHAPES: Final = frozenset[FieldShape]({"party", "vat_id", "iban", "choice"})
 _ALIGNED: Final = 0.03  # of the page's width
 _IDENTIFIER_SHAPES: Final = frozenset[FieldShape]({"vat_id", "iban"})
@@ -45,7 +45,7 @@ def find_trusted_fields(
 ) -> dict[str, list[UUID]]:
     """Find the uncertain fields that are trusted, each with the records that people confirmed.
 
-    `readings` are of the supplier of the document and of its layout.
+    `readings` are those of the document's supplier and layout.
     """
     if not _is_identified(kind, extraction, readings, confirm_above):
         return {}
@@ -65,7 +65,7 @@ def find_trusted_fields(
 
 
 def is_trustworthy(shape: FieldShape, confidence: float, confirm_above: float) -> bool:
-    """Whether people's confirmations can replace the review of a value that is as uncertain.
+    """Whether earlier confirmations can replace the review of a value with this confidence.
 
     Never of a currency: "$" means another one in the next document, and no check would notice.
     """
@@ -79,7 +79,7 @@ def _is_identified(
     readings: Sequence[ConfirmedReading],
     confirm_above: float,
 ) -> bool:
-    """Whether the supplier is certain: by its name, or by a VAT ID or IBAN that the records have too."""
+    """Whether the supplier is certain: its name, or a VAT ID or IBAN that the confirmed records share."""
     for name, spec in kind.fields.items():
         read = extraction.fields.get(name)
         if read is None:

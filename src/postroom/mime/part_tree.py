@@ -16,7 +16,7 @@ from postroom.mime.headers import parse_header_lines
 MAX_DEPTH = 40
 MAX_PARTS = 10_000
 MAX_HEAD_BYTES = 1_000_000  # of the header lines of one part; providers accept less
-# Of a message's encoded multiparts in all: each is kept decoded, and they may be nested.
+# The total for a message's encoded multiparts, which are kept decoded and may be nested.
 MAX_DECODED_BYTES = 100_000_000
 _MAX_BOUNDARY_PADDING = 200  # bytes behind a boundary on its line
 _MEDIA_TYPE = re.compile(r"[!-.0-~]+/[!-.0-~]+")

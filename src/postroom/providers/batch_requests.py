@@ -27,9 +27,7 @@ from postroom.providers.transport import MAX_ATTEMPTS, ErrorMapping, HttpRespons
 # Right after a push a message may not be readable yet. If it is missing a second time, the caller decides.
 SECOND_LOOKUP_SECONDS: Final = 1.0
 _LARGE_BYTES: Final = 2**20
-_CONVERSIONS_PER_TURN: Final = (
-    5  # responses; a whole batch takes long, and what others commit would wait for it
-)
+_CONVERSIONS_PER_TURN: Final = 5  # a whole batch would block the event loop, and other commits, too long
 _MAX_THROTTLED_BATCHES: Final = 8  # consecutive batches in which all parts were throttled
 
 T = TypeVar("T")

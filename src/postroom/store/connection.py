@@ -43,7 +43,7 @@ class Connection(AsyncConnection[TupleRow]):
     """A connection. Those of a `Database` can append ledger entries, because they know `entry_macs`."""
 
     entry_macs: EntryMacs | None = None
-    # Those of a `Database`: sent after the commit, see `Notifier`.
+    # Only with a `Database`: sent after the commit, see `Notifier`.
     notifications: set[tuple[str, str]] | None = None
 
     async def notify(self, channel: LiteralString, payload: str = "") -> None:
@@ -123,10 +123,10 @@ async def connect(url: str, *, name: str = "postroom") -> Connection:
 
 
 async def _log_in(conninfo: str, name: str, *, is_last: bool = False) -> Connection | None:
-    """A new connection. None if the server rejected this one only, which the last attempt raises.
+    """Open a connection. Return None if the server rejects it but responds; the last attempt raises instead.
 
     The driver drops the server's error code, and the text may be in any language. So a wrong password looks
-    like a session that an administrator ends while it starts: only a repeated rejection counts.
+    like a session that an administrator ends during its login: only a repeated rejection counts.
     """
     try:
         return await Connection.connect(conninfo, autocommit=True, application_name=name)

@@ -33,7 +33,7 @@ class EntryMacs:
         return _key_id(key) + hmac.digest(key, data, "sha256")
 
     def load(self) -> MacKeys:
-        """The keys that are known here now, for one run: another process may store its key later."""
+        """Load all known keys once per run: another process may add its key in the meantime."""
         return MacKeys({_key_id(each): each for each in self.load_known()})
 
 

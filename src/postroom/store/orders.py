@@ -13,9 +13,8 @@ from psycopg.rows import class_row
 
 from postroom.store.database import Connection
 
-# Of one record that waits for an order, and of all.
-MAX_CANDIDATES: Final = 1_000
-MAX_PAIRS: Final = 100_000
+MAX_CANDIDATES: Final = 1_000  # open orders that one record without an order is compared with
+MAX_PAIRS: Final = 100_000  # such comparisons of all records
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ async def count_open(connection: Connection, kind: str) -> int:
 
 
 async def list_offered(connection: Connection, kind: str, own: UUID | None) -> list[Order]:
-    """Open orders, and the own one of a record in whatever state, newest first."""
+    """List the open orders and, in any state, the record's own order, newest first."""
     async with connection.cursor(row_factory=class_row(Order)) as cursor:
         await cursor.execute(
             """

@@ -2,8 +2,8 @@
 
 The owner migrates and backs up. The application role sees the rows of one organization at a time. The engine
 role sees `work` and lookup columns of all organizations. The last two cannot log in. What they may do is
-granted by the migrations. Pools log in as a role that owns and inherits nothing; each transaction assumes one
-of these two.
+granted by the migrations. Pools log in as a role that owns and inherits nothing; each transaction assumes the
+application or the engine role.
 """
 
 from typing import LiteralString

@@ -61,7 +61,7 @@ async def is_attachment_stored(connection: Connection, mailbox: MailboxId, key: 
 async def list_largest(
     connection: Connection, shared_domains: Sequence[str], *, limit: int
 ) -> list[SenderUse]:
-    """The senders with the most bytes. In these domains and those of mailboxes, each address is a sender."""
+    """List the senders with the most bytes: addresses in shared and mailboxes' domains, else domains."""
     async with connection.cursor(row_factory=class_row(SenderUse)) as cursor:
         await cursor.execute(
             """

@@ -14,7 +14,7 @@ LOCKING_FAILURE: Final = 5
 FIRST_LOCK_SECONDS: Final = 60
 LONGEST_LOCK_SECONDS: Final = 3600
 KEPT_DAYS: Final = 1
-# Of each member. More sources than this push out the oldest, so that strangers cannot fill the disk.
+# Stored per member. Further sources replace the oldest, so that strangers cannot fill the disk.
 MAX_SOURCES: Final = 1000
 
 

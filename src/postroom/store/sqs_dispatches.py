@@ -44,7 +44,7 @@ async def mark_sent(connection: Connection, subjects: Sequence[str], *, again_af
 async def claim_work(
     connection: Connection, kind: str, subject: str, *, lease_seconds: float
 ) -> Lease | None:
-    """Lease one row: a message announces it, or it was set aside. None if it is done, leased or not due."""
+    """Lease one row, announced by a message or reserved earlier. None if it is done, leased or not due."""
     cursor = await connection.execute(
         """
         UPDATE work SET state = 'leased', lease_token = %s,

@@ -105,10 +105,10 @@ async def list_layouts(connection: Connection, supplier: UUID, *, limit: int) ->
 async def list_confirmed(
     connection: Connection, supplier: UUID, layouts: Sequence[str]
 ) -> list[ConfirmedDocument]:
-    """The documents that people confirmed unchanged since trust in their layout last started again.
+    """List the documents that people confirmed unchanged since the count of their layout restarted.
 
-    It starts again with every correction, rejection, reopening, voiding, merge or split of any document of
-    the layout. Scans are left out: what one proves says nothing about the next.
+    Every correction, rejection, reopening, voiding, merge or split of a document of the layout restarts it.
+    Scans are omitted, because one scan proves nothing about the next.
     """
     async with connection.cursor(row_factory=class_row(ConfirmedDocument)) as cursor:
         await cursor.execute(

@@ -24,8 +24,8 @@ from postroom.store.connection import TransactionLimits
 from postroom.store.database import Connection, Database
 from postroom.store.notifier import WORK_CHANNEL
 
-# Work that lost this many leases in a row may be what ends its workers: it runs alone in its worker. So what
-# it loses then, no neighbour caused. After two more, unpacking is parked and a document waits for hours.
+# Work that lost this many leases in a row may have crashed its workers. It then runs alone in its worker, so
+# that no other work can be the cause. After two more, unpacking is parked and a document waits for hours.
 SUSPECT_LOST_LEASES = 2
 DEADLY_LOST_LEASES = 4
 # A busy machine may delay a healthy worker's next statement by this much.

@@ -113,7 +113,7 @@ DEFAULT: Final = Formats()
 _POINTS: Final = ("{0.day:02}.{0.month:02}.{0.year:04}", "{0.month:02}.{0.year:04}")
 _SLASHES: Final = ("{0.day:02}/{0.month:02}/{0.year:04}", "{0.month:02}/{0.year:04}")
 _HYPHENS: Final = ("{0.day:02}-{0.month:02}-{0.year:04}", "{0.month:02}-{0.year:04}")
-_NARROW_SPACE: Final = "\u202f"  # does not break
+_NARROW_SPACE: Final = "\u202f"  # non-breaking
 _APOSTROPHE: Final = "\u2019"
 # By language, or by language and region where that differs.
 _BY_LANGUAGE: Final[Mapping[str, Formats]] = MappingProxyType(

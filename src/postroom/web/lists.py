@@ -82,7 +82,7 @@ class FilterView:
 class ListTab:
     label: str
     url: str
-    count: int | None  # at most MAX_COUNTED + 1: more are not counted. None: other filters are set
+    count: int | None  # at most MAX_COUNTED + 1; None if other filters are set
     is_current: bool
 
 
@@ -112,7 +112,7 @@ class ListView:
     next_url: str | None
     is_first: bool
     exports: Sequence[tuple[str, str]]
-    problem: str | None  # why a filter has no effect
+    problem: str | None  # why a filter is ignored
 
     @property
     def path(self) -> str:

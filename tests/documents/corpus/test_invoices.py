@@ -124,7 +124,7 @@ def test_taxes_at_two_rates_are_summed(low, high, language, layout):
 
 @pytest.mark.parametrize("rates, price, language, layout", combine(RATES, ("109.89", "238.86", "529.57")))
 def test_a_part_of_an_amount_is_not_a_tax_rate(rates, price, language, layout):
-    """In "1 098,90", the 1 is none."""
+    """In "1 098,90", the 1 is not a rate."""
     items = tuple(
         Item(Decimal(50 if place == 0 else 11), Decimal(price), rate) for place, rate in enumerate(rates)
     )

@@ -147,7 +147,7 @@ class PubSub:
     ) -> None:
         """Publish an undeliverable message to the dead-letter topic, with the attributes that Pub/Sub adds.
 
-        A message never returns to a topic that it came through: it would multiply without end.
+        A message never returns to a topic that forwarded it: it would multiply endlessly.
         """
         came_through = (*message.came_through, subscription.topic)
         if subscription.dead_letter_topic in came_through:

@@ -19,7 +19,7 @@ _TAGS = re.compile(
 )
 _EVENTS = re.compile(r"""(<[^>]*?)\son\w+\s*=\s*(?:"[^"]*"|'[^']*'|[^\s>]+)""", re.IGNORECASE)
 _SCHEMES = re.compile(r"(?:javascript|vbscript):", re.IGNORECASE)
-# What is never closed is hidden to the end. Without that, each start would be searched for its end.
+# An unclosed element is hidden to the end of the text: searching for each end would take quadratic time.
 _HIDDEN = re.compile(
     r"<(style|script|head|title)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)", re.IGNORECASE | re.DOTALL
 )

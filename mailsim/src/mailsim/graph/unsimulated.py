@@ -7,7 +7,7 @@ first name of its path. Paths and methods that Graph does not have either get Gr
 _NONE: frozenset[str] = frozenset()
 _GET, _POST = frozenset({"GET"}), frozenset({"POST"})
 _EVERY_METHOD = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
-# In the place of the id of a user or group.
+# Functions whose path has them in place of a user's or group's ID.
 _DIRECTORY_FUNCTIONS = {
     "$count": _GET,
     "delta": _GET,

@@ -26,8 +26,8 @@ _MAX_NUMBERS: Final = 120  # unlabelled numbers beyond these are ignored
 _CERTAIN_SCORE: Final = 0.9  # a number with this score certainly belongs to the label
 _WEAK_SCORE: Final = 0.5  # the best score of a weak label
 _MAX_RATES: Final = 20  # exchange rates beyond these are ignored
-_MAX_TAX_ROWS: Final = 8  # with net, tax and gross amount; more of them are line items
-_MAX_PLACES: Final = 200  # of one number
+_MAX_TAX_ROWS: Final = 8  # more rows with net, tax and gross amount are line items
+_MAX_PLACES: Final = 200  # occurrences of one number
 
 
 def collect_numbers(

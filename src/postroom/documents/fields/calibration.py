@@ -1,7 +1,7 @@
 """Computes the confidence of a value from its evidence, by the weights in `calibration.json`.
 
 The weights come from `training/calibrate.py`, which reads generated documents; fixed factors then lower the
-confidence for what these documents lack. `bench/extraction.py` verifies both.
+confidence in cases that these documents do not cover. `bench/extraction.py` verifies both.
 """
 
 import json

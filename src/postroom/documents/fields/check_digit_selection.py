@@ -1,6 +1,6 @@
-"""Picks numbers with check digits: ISIN, IBAN and VAT ID. A document may also name the recipient's.
+"""Picks numbers with check digits: the ISIN, and the issuer's IBAN and VAT ID, not the recipient's.
 
-Valid before invalid, labelled before unlabelled. `issuer` knows where issuer and recipient are.
+Prefers valid to invalid and labelled to unlabelled numbers. `issuer` locates issuer and recipient.
 """
 
 import re
@@ -41,7 +41,7 @@ _VALIDATORS: Final[dict[str, Callable[[str], bool]]] = {
 def pick_by_check_digits(
     context: LabelContext, name: str, field: FieldSpec, issuer: str = ""
 ) -> FieldPick | None:
-    """Pick a number with check digits: valid before invalid, labelled before unlabelled."""
+    """Pick a number with check digits; None if the document has none, or only the recipient's."""
     values = [each for found in context.values.values() for each in found if each.shape == field.shape]
     owners: dict[ParsedValue, Owner | None] = {value: _find_owner(context, value, issuer) for value in values}
     every = [value for value in values if owners[value] != "recipient"]

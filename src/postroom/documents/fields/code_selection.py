@@ -19,9 +19,9 @@ CODE: Final = re.compile(r"[A-Za-z0-9][\w./#-]*\w|\d")  # with a digit in it or 
 _CODE_REST: Final = re.compile(r"(?: ?[/\u2013-] ?| )([A-Za-z0-9./#-]+)(?!\S)")
 _CODE_SUFFIX: Final = re.compile(r" ([A-Z]{1,2})(?=\s*$)")  # "26-0117 A"
 _CODE_CAPITALS: Final = re.compile(r"(?:^|(?<=[\s:.#°]))[A-Z]{1,4} ?$")
-# A prefix of a code: "A- 10777", "Re 10777". Capitals followed by a space are read with it.
+# A prefix that may belong to a code: "A- 10777", "Re 10777".
 _CODE_PREFIX: Final = re.compile(r"(?<!\w)[^\W\d_]{1,4}(?:[^\w\s]{1,3}[^\W\d_]{1,4}){0,3}[^\w#°º]{0,8}$")
-_NUMBER_WORDS: Final = {"ID", "N", "NO", "NR", "NUM", "REF"}  # before a code, with a point, or as here
+_NUMBER_WORDS: Final = {"ID", "N", "NO", "NR", "NUM", "REF"}  # labels of a number, not prefixes of a code
 # Words of labels, and currencies.
 _OTHER_CAPITALS: Final = {
     *("DE", "DEL", "DU", "ID", "N", "NO", "NR", "NUM", "OF", "REF", "VOM", "VON"),

@@ -1,6 +1,6 @@
 """Picks the currency of a document: beside its total, declared, or the most frequent one.
 
-A currency that is named only where amounts are converted is a guess.
+A currency that appears only in conversions is a guess.
 """
 
 import re
@@ -87,7 +87,7 @@ def _may_be_documents(context: LabelContext, value: ParsedValue, amounts: Abstra
 
 
 def _is_converted(context: LabelContext, value: ParsedValue) -> bool:
-    """Check whether a currency is on a line of a conversion, or beside an amount that such a line has."""
+    """Whether a currency is on a line with a conversion, or beside an amount that such a line repeats."""
     lines = context.document.lines
     converted = [line.index for line in lines if _CONVERTED.search(line.folded)]
     amounts = {amount for line in converted for amount in _amounts(context, line)}

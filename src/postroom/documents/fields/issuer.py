@@ -87,7 +87,7 @@ _GENERIC: Final = re.compile(
 
 _MAX_ADDRESS_LINE: Final = 25  # an addressee is in the upper part of the first page
 _MAX_TOWN_WORDS: Final = 5
-_MAX_BLOCK_HEIGHT: Final = 10.0  # of a name, an address and contact data, in heights of the name
+_MAX_BLOCK_HEIGHT: Final = 10.0  # of name, address and contact data, as a multiple of the name's height
 _ALIGNED: Final = 0.012  # of the width of the page
 _MAX_DOMAINS: Final = 50  # of web and mail addresses in the text
 
@@ -406,7 +406,7 @@ def _segments(line: TextLine) -> Iterator[_NameSegment]:
             if ":" in name:
                 continue
             form = _LEGAL_FORM.search(name)
-            # "Trading Company Ltd" has two.
+            # "Trading Company Ltd" has two legal forms; the last one ends the name.
             while form and (other := _LEGAL_FORM.match(name, form.end() + 1)):
                 form = other
             # A form in front, as in "SAS Lenoir", is the beginning of the name.

@@ -1,7 +1,7 @@
-"""Doubts the payment of a trade that the document also states in another currency, or without a label.
+"""Checks whether the payment of a trade may be another amount, in another currency or without a label.
 
-Many notes total a trade in its own currency and, further down, charge the account in another. Works on the
-fields of the offline reader and the values they came from. It yields failed checks and changes no value.
+Many notes state the total of a trade in its own currency and, further down, charge the account in another.
+Works on the fields of the offline reader and their values. It yields failed checks and changes no value.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -99,7 +99,7 @@ class DocumentKind:
     document_identity: tuple[str, ...] = ()
     compared_fields: tuple[str, ...] = ()  # besides the required ones, fields in which duplicates must agree
     excluded_titles: str = ""  # titles of similar documents that mean something else and need review
-    credit_titles: str = ""  # those of the excluded titles that credits have: their amounts are negative
+    credit_titles: str = ""  # the excluded titles of credit notes, whose amounts are negative
     revision_words: str = ""  # words in titles of documents that change or cancel another, and need review
     certain: tuple[str, ...] = ()  # fields that may be missing, but need review if they are uncertain
     controls: AccountingControls = AccountingControls()
@@ -111,7 +111,7 @@ class DocumentKind:
 
     @property
     def foreign_amounts(self) -> frozenset[str]:
-        """The price and the worth of a trade: they may be in another currency than the payment."""
+        """The price and the value of a trade, which may be in another currency than the payment."""
         worths = {relation.worth for relation in self.relations if isinstance(relation, SettlementRelation)}
         prices = {name for name, field in self.fields.items() if field.shape == "price"}
         return frozenset(worths | prices)

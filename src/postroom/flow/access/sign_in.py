@@ -21,8 +21,7 @@ from postroom.store.sessions import TokenAccount
 LINK_SECONDS: Final = 3600
 # One address may be a member of several organizations. The limit bounds the time of a sign-in.
 _MAX_ORGANIZATIONS: Final = 3
-# Of one member, in a day.
-_RECORDED_FAILURES: Final = 100
+_RECORDED_FAILURES: Final = 100  # of one member, in a day
 
 SignInMethod = Literal["link", "password", "openid"]
 

@@ -18,7 +18,7 @@
     value_checks   validate and check the values that a person enters
     record_changes reopen, correct, void, merge and split records
     record_publishing  store a version of a record and publish it
-    supplier_trust  spare reviews of values that people confirmed before, for the same supplier and layout
+    supplier_trust  lift reviews of values that people confirmed before, for the same supplier and layout
     orders         purchases and trades for which documents are expected
     order_files    read orders from a CSV file or from cells of a spreadsheet
     order_links    link records with orders that a person chooses, or that arrive later
@@ -50,7 +50,7 @@ The state of a record (`RecordState`). Every arrow is a version with a reason, a
                              merged        confirmed ──▶ voided ──┘
                      (its documents moved)   void    (its documents are skipped)
 
-A split of a document gives it a new confirmed record. Only confirmed records teach: known IBANs, usual
-amounts, corrections. A copy of a merged record leads to the record that is left; no document
-duplicates a voided one.
+A split of a document gives it a new confirmed record. Only confirmed records are learned from:
+known IBANs, usual amounts, corrections. A copy of a merged record is a duplicate of the record it was
+merged into; a copy of a voided record is not a duplicate.
 """

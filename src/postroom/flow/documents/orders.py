@@ -18,9 +18,9 @@ from postroom.store import ledger, orders, records
 from postroom.store.connection import Connection
 from postroom.store.ledger import NewLedgerEntry
 
-# Of one kind. Each document of it is compared with all of them.
+# Per kind: each document is compared with all open orders of its kind.
 MAX_OPEN_ORDERS: Final = 20_000
-MAX_REFERENCE: Final = 500  # characters: an index takes no more
+MAX_REFERENCE: Final = 500  # characters that fit into an index
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ from postroom.store.work import WorkRequest
 
 MACHINE: Final = "postroom"  # the actor, if no person confirmed
 UNKNOWN_SENDER: Final = "unknown@localhost"  # the sender, after a purge removed the name
-CERTAIN_CONFIDENCE: Final = 0.9  # from here on, a VAT ID or an IBAN identifies the supplier
+CERTAIN_CONFIDENCE: Final = 0.9  # from this confidence on, a VAT ID or an IBAN identifies the supplier
 IDENTIFIED_AT_ONCE: Final = 1000  # records of earlier versions
 
 
@@ -48,11 +48,11 @@ class RecordIdentity:
     distinguishing_fields: tuple[str, ...] = ()
     document_identity: tuple[str, ...] = ()
     compared_fields: tuple[str, ...] = ()
-    # Of the fields that are tables, the columns.
+    # The columns of each field that is a table.
     tables: Mapping[str, Mapping[str, TableColumn]] = field(
         default_factory=dict[str, Mapping[str, TableColumn]]
     )
-    # Amounts that may be in another currency than the record: the price of a trade and its product.
+    # Amounts that may be in another currency than the record: the price and the value of a trade.
     foreign_amounts: frozenset[str] = frozenset()
 
     @classmethod
@@ -302,7 +302,8 @@ async def route_document(
     kind = context.kinds[extraction.kind]
     doubts = _find_doubts(kind, pipeline, extraction, known, match)
     trusted: Mapping[str, Sequence[UUID]] = {}
-    # Only where nothing else is doubtful; and a value that no person has seen merges no documents.
+    # Only if nothing else is in doubt, and the document becomes a record of its own: a value that no person
+    # checked must not add a document to an existing record.
     if doubts and not (known.record or _find_doubts(kind, pipeline, extraction, known, match, uncertain)):
         issuer = identity.get_issuer_hashes(extraction.kind, extraction.values, doubted=unsure)
         trusted = await supplier_trust.find_trusted_fields(connection, kind, pipeline, extraction, issuer)
@@ -346,7 +347,7 @@ async def confirm_record(
     match: OrderMatch,
     trusted: Mapping[str, Sequence[UUID]] | None = None,
 ) -> UUID:
-    """Confirm the values as a record: the one that other bytes already made, or a new one.
+    """Confirm the values as a record: the existing one if another file led to it, otherwise a new one.
 
     `trusted` fields were uncertain, but people confirmed such values in these records.
     """

@@ -68,8 +68,8 @@ async def run(context: SharedStateContext, lease: Lease) -> StepResult:
             connection, context, shared, lease, message.id, foreign_id
         ):
             return StepResult()
-    # Documents that may be read now, or no longer need to be. Not in the transaction that locked the shared
-    # row: the work of a document locks its own row first, so the two could wait for each other.
+    # Wake the work of the message's queued documents, in a transaction of its own: that work locks its own
+    # row before the shared row, so waking it with the shared row locked could deadlock.
     async with context.database.transaction(lease.organization) as connection:
         waiting = await shared_messages.list_queued_documents(connection, name, message.id)
         await work.make_due(connection, WorkKind.PROCESS_DOCUMENT, waiting)

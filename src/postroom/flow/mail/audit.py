@@ -95,7 +95,7 @@ class AuditFindings:
     different: list[str] = field(default_factory=list[str])
     scopes: dict[str, str] = field(
         default_factory=dict[str, str]
-    )  # by key: where missing and different messages are
+    )  # by key: the scopes of missing and different messages
     absent: list[str] = field(default_factory=list[str])  # failures of messages that were not listed
 
     @property

@@ -5,7 +5,8 @@
     login_checks     the checks of a completed login, and the refusals that a person sees
     fixed_token      a token source with one given token
     directories      the users of a Workspace or tenant: add, preview, remove
-    directory_input  the checks of what a person enters; app_credential_input: of a credential
+    directory_input  validates what a person enters to add a directory
+    app_credential_input  validates the credential of an application
     directory_plan   who joins and leaves, and whether a listing may be applied
     directory_sync   the work that lists a directory (its states are drawn there)
     directory_user   the work that connects one user, or lets one leave

@@ -28,7 +28,7 @@ OVERLAP: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class SweepIntervals:
-    """Seconds between the sweeps of a mailbox: as a rule, and at most while its pushes are proven."""
+    """Seconds between sweeps of a mailbox: usually, and at most while its pushes are proven."""
 
     usual: float
     longest: float

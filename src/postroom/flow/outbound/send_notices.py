@@ -38,7 +38,7 @@ CHECK_SECONDS: Final = 300.0
 FIRST_WAIT_SECONDS: Final = 60.0
 MAX_CLAIMS: Final = 2
 NO_MAIL_SERVER: Final = "no mail server is configured: set POSTROOM_SMTP_URL and POSTROOM_SMTP_FROM"
-# Of one organization: the recipients of email need not have agreed.
+# Per organization, because the recipients of a test may not have asked for it.
 MAX_TESTS: Final = 10
 TEST_SECONDS: Final = 3600.0
 

@@ -17,7 +17,7 @@ from postroom.store.database import Database
 from postroom.store.mailboxes import Mailbox
 from postroom.store.sender_storage import SenderUse
 
-MAX_SENDERS: Final = 10_000  # whose use is remembered at a time
+MAX_SENDERS: Final = 10_000  # cached at a time
 REMEDY: Final = (
     "Raise POSTROOM_SENDER_STORAGE_GB or shorten the retention, then retry these failures,"
     " or run `postroom sync MAILBOX --full`."
@@ -49,7 +49,7 @@ PUBLIC_DOMAINS: Final = frozenset(
 )
 
 
-# By domain, or by address where a domain is shared.
+# Keyed by organization and domain, or address if many people share the domain.
 _Uses = dict[tuple[OrganizationId, str], StorageUse]
 
 

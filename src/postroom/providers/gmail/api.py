@@ -14,7 +14,7 @@ from postroom.providers.gmail import batch_format, wire
 from postroom.providers.rate_limit import MailboxRateLimit
 from postroom.providers.transport import MAX_RESPONSE_BYTES, HttpRequest, HttpResponse, Transport
 
-# Of a batch response. A larger one is requested, and charged, again in smaller batches.
+# The limit of a batch response. A larger one is requested, and charged, again in smaller batches.
 MAX_BATCH_BYTES: Final = 64 * 2**20
 
 T = TypeVar("T")

@@ -188,9 +188,9 @@ async def _estimate_search(connection: Connection, query: ListQuery) -> int | No
 async def count_choices(
     connection: Connection, definition: ListDefinition, choices: Sequence[FilterChoice]
 ) -> dict[str, int]:
-    """How many rows each of the tabs has, that of "" without a choice; at most MAX_COUNTED + 1.
+    """Count the rows of each tab, as if no other filter were set; at most MAX_COUNTED + 1.
 
-    Other filters are as in an unfiltered list. One statement, which compares with each value in turn.
+    The tab "" is the unfiltered list. One statement counts them all.
     """
     first = definition.sorts[0]
     unfiltered, _ = _build_conditions(ListQuery(definition, {}, first, is_descending=True))

@@ -10,7 +10,7 @@ from postroom.flow.mail.sync.sync_run import SyncRun, days_before, get_earliest_
 from postroom.store.cursors import CursorKind, CursorStart
 
 FRESH_SHARE: Final = 0.8  # of the sweep interval
-LABELS_SECONDS: Final = 3600.0  # between readings of labels, if a new one cannot hide mail
+LABELS_SECONDS: Final = 3600.0  # between reads of the labels, where one feed covers all mail
 
 
 def is_stale(sync_run: SyncRun, kind: CursorKind, scope: str = "") -> bool:
@@ -21,7 +21,7 @@ def is_stale(sync_run: SyncRun, kind: CursorKind, scope: str = "") -> bool:
 def is_tree_stale(sync_run: SyncRun) -> bool:
     """Whether the folder tree must be read again: with each sweep, because a new folder may have mail.
 
-    Where one feed covers all mail, messages name new labels, so only renamed ones wait for the next reading.
+    Where one feed covers all mail, messages name new labels, so only renamed labels wait for the next read.
     """
     seconds = _get_sweep_seconds(sync_run)
     if sync_run.has_one_feed:

@@ -46,7 +46,7 @@ ANNOUNCED_ATTEMPTS: Final = 3  # of a message that no feed or listing names
 
 @dataclass(frozen=True, slots=True)
 class LoadedHints:
-    """What pushes said, and the work row at that moment."""
+    """The hints of pushes, and the preconditions that were read before them."""
 
     hints: SyncHints
     preconditions: SyncPreconditions | None
@@ -157,7 +157,7 @@ async def _fetch_recent(sync_run: SyncRun) -> None:
 
 
 async def follow_feed(sync_run: SyncRun, scope: str) -> None:
-    """Read one feed to its end. A gone scope has none."""
+    """Read one feed to its end. A removed scope has no feed."""
     if sync_run.cursor(CursorKind.LIVE, scope) is not None:
         await _follow_feeds(sync_run, [scope])
 
@@ -196,7 +196,7 @@ async def _load_page(
 
 
 async def _commit_pages(sync_run: SyncRun, pages: dict[str, ChangePage]) -> None:
-    """Commit a round. What a feed names is not settled by a full resync, whose listing may not contain it."""
+    """Commit a round. A resync does not settle what a feed names, because its listing may lack it."""
     if not pages:
         return
     observations = [each for scope, page in pages.items() for each in to_observations(page.changes, scope)]

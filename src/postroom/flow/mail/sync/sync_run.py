@@ -44,7 +44,7 @@ class SyncContext:
     remote: Callable[[Mailbox], RemoteMailbox]
     blobs: BlobStore
     sweep_seconds: Mapping[ProviderName, float]
-    sweep_stretch: Mapping[ProviderName, float]  # how many times longer while pushes are proven
+    sweep_stretch: Mapping[ProviderName, float]  # by how much the interval may grow while pushes are proven
     backfill_days: float
     slice_seconds: float
     covers_sender: CoverageFunction
@@ -115,7 +115,7 @@ class SyncRun:
     counts: SyncCounts = field(default_factory=SyncCounts)
     hints: SyncHints = NO_HINTS  # of the pushes that this run follows
     has_open_failures: bool = True
-    # Of feeds that had nothing new: written with the next page, or with the finish.
+    # The new cursors of feeds without changes: written with the next page, or with the finish.
     unwritten: list[CursorAdvance] = field(default_factory=list[CursorAdvance])
     new_messages: dict[str, datetime | None] = field(
         default_factory=dict[str, datetime | None]
