@@ -30,7 +30,7 @@ from postroom.flow.documents import sqs_dispatch
 from postroom.logs import Log
 from postroom.model import WorkKind
 from postroom.sqs import SqsQueue
-from postroom.store import sqs_dispatches, work
+from postroom.store import work
 from postroom.store.claim_pace import ClaimPace
 from postroom.store.database import Database
 from postroom.store.group_commit import GroupCommit
@@ -278,7 +278,7 @@ class _Worker:
         del self.set_aside[kind, subject]
         try:
             async with self.database.engine() as connection:
-                lease = await sqs_dispatches.claim_work(
+                lease = await work.claim_one(
                     connection, kind, subject, lease_seconds=self.limits.lease_seconds
                 )
         except (DatabaseUnavailable, TransientError) as error:  # it is due, like any other work

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import LiteralString
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
@@ -218,6 +218,25 @@ async def claim(
     if rows and rows[0][0] is None:
         return ClaimResult([], rows[0][10])
     return ClaimResult([Lease(*row[:10]) for row in rows])
+
+
+async def claim_one(connection: Connection, kind: str, subject: str, *, lease_seconds: float) -> Lease | None:
+    """Lease the named row, if it is due; None if it is leased, done or not due."""
+    cursor = await connection.execute(
+        """
+        UPDATE work SET state = 'leased', lease_token = %s,
+            leased_until = postroom_now() + %s * interval '1 second',
+            attempts = CASE WHEN lease_token IS NULL THEN attempts + 1 ELSE attempts END,
+            lost_leases = CASE WHEN lease_token IS NULL THEN lost_leases ELSE lost_leases + 1 END,
+            dispatched_until = NULL
+        WHERE kind = %s AND subject = %s AND coalesce(leased_until, due_at) <= postroom_now()
+        RETURNING id, organization_id, kind, subject, attempts, generation, lease_token, trace, lost_leases,
+            extract(epoch FROM postroom_now() - due_at)::float8
+        """,
+        [uuid4(), lease_seconds, kind, subject],
+    )
+    row = await cursor.fetchone()
+    return Lease(*row) if row else None
 
 
 async def extend(connection: Connection, leases: Sequence[Lease], *, lease_seconds: float) -> ExtensionResult:

@@ -15,7 +15,7 @@ from typing import Final
 
 from postroom.model import WorkKind
 from postroom.sqs import QueueMessage, SqsQueue, WorkReference
-from postroom.store import sqs_dispatches
+from postroom.store import sqs_dispatches, work
 from postroom.store.database import Database
 from postroom.store.work import Lease
 
@@ -52,7 +52,7 @@ async def claim_received(
         if message.named is None or message.named.kind != WorkKind.PROCESS_DOCUMENT:
             continue  # not ours: SQS redelivers it and finally moves it to the dead-letter queue
         async with database.engine() as connection:
-            lease = await sqs_dispatches.claim_work(
+            lease = await work.claim_one(
                 connection, WorkKind.PROCESS_DOCUMENT, message.named.subject, lease_seconds=lease_seconds
             )
         if lease is None:
