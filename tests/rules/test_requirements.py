@@ -24,6 +24,21 @@ def test_every_requirement_is_explained_once():
     assert [name for name, _ in REQUIREMENTS] == expected
 
 
+def test_tests_name_only_codes_that_are_explained():
+    """As in `D1, D2: what a pipeline takes.` and `Keys rotate (C3).`"""
+    codes = r"[A-Z]\d{1,2}(?:, [A-Z]\d{1,2})*"
+    docstring = re.compile(rf'"""({codes})[:,]|\(({codes})\)\.?(?:"""|$)', re.MULTILINE)
+    used = {
+        (code, relative(path))
+        for path in list_modules("tests", "bench")
+        for groups in docstring.findall(path.read_text())
+        for code in "".join(groups).split(", ")
+    }
+    assert len(used) > 50
+    explained = {name for name, _ in REQUIREMENTS}
+    assert sorted(each for each in used if each[0] not in explained) == []
+
+
 def test_threats_are_found():
     assert len(THREATS) > 20
 

@@ -1,4 +1,4 @@
-"""D12: what people confirmed unchanged twice needs no review for the same reason; nothing else is lifted."""
+"""What people confirmed unchanged twice needs no review for the same reason; nothing else is lifted."""
 
 from datetime import timedelta
 
