@@ -1,4 +1,4 @@
-"""What every test may ask for: a fresh database, its owner, an organization, a mailbox, the clock.
+"""Fixtures for all tests: a fresh database, its owner, an organization, a mailbox, the clock.
 
 No test reaches beyond this machine: connecting to anything but loopback and local sockets raises.
 """

@@ -1,4 +1,4 @@
-"""Blobs in buckets: how they are chosen, what is missing said clearly, and errors that say who must act."""
+"""Blobs in buckets: configuration, clear errors for what is missing, and who must act on an error."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""D9: what every archive promises: nothing there is written over, and everything has its metadata."""
+"""D9: what every archive promises: nothing is overwritten, and every file has its metadata."""
 
 import asyncio
 import errno

@@ -1,4 +1,4 @@
-"""D3: what every watched folder promises: all its files, each in the version that was listed."""
+"""D3: what every watched folder promises: it lists all its files, and reads each in the listed version."""
 
 import os
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""C2: what `--app-only` is given is checked before anything is opened, and every fault says its remedy."""
+"""C2: the options of `--app-only` are checked before anything is opened, and every error names a remedy."""
 
 import pytest
 

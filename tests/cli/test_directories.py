@@ -1,4 +1,4 @@
-"""`postroom directories`: from the dry run over the first sync to the removal, and clear messages."""
+"""`postroom directories`: the dry run, the first sync, the removal, and clear messages."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Messages as bytes into typed values, held against readers that others wrote."""
+"""Messages become typed values, compared with parsers that others wrote."""
 
 import email
 import email.policy

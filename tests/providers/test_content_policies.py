@@ -1,4 +1,4 @@
-"""K2: where only metadata may be kept, no body is asked for, and none comes."""
+"""K2: with the policy `metadata`, no body is requested, and none is received."""
 
 import json
 from datetime import datetime, timedelta

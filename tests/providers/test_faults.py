@@ -1,4 +1,4 @@
-"""Y8: what goes wrong on the way costs requests and never a message."""
+"""Y8: faults between Postroom and a provider cost requests, but never a message."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What a token endpoint answers, when it is not what was asked for."""
+"""Unexpected responses of token endpoints."""
 
 from typing import Any
 

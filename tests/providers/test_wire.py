@@ -1,4 +1,4 @@
-"""What comes over the wire becomes what the domain knows. Pure: no simulator."""
+"""Wire formats become domain values. Pure: no simulator."""
 
 import base64
 import tracemalloc

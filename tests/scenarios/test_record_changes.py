@@ -1,4 +1,4 @@
-"""D8: a person can put every record right, and whatever learned from it follows."""
+"""D8: a person can correct every record, and everything learned from it follows."""
 
 import asyncio
 from functools import partial

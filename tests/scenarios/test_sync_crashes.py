@@ -1,4 +1,4 @@
-"""Worker processes that are killed in the middle, or work side by side, mirror mailboxes all the same."""
+"""Worker processes that are killed at any moment, or run side by side, still mirror mailboxes completely."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""D3, D11: files in watched folders and buckets become documents as mail does, each once, come what may."""
+"""D3, D11: files in watched folders and buckets become documents like attachments, each exactly once."""
 
 import signal
 from contextlib import asynccontextmanager

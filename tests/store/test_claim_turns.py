@@ -1,4 +1,4 @@
-"""Whose work is claimed next: organizations take turns, whatever one of them floods the table with."""
+"""Whose work is claimed next: organizations take turns, even if one of them floods the table."""
 
 import asyncio
 from contextlib import asynccontextmanager

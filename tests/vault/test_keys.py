@@ -1,4 +1,4 @@
-"""The key file: made once, owner-only, replaced whole, known to every process at once."""
+"""The key file: created once, owner-only, replaced atomically, and seen by every process at once."""
 
 import os
 import subprocess

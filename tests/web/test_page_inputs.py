@@ -1,4 +1,4 @@
-"""What people type and where they go: whatever it is, a page answers in words, and what was typed stays."""
+"""Invalid input and URLs: a page answers with a message, and keeps what was typed."""
 
 import re
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""W6: every page walked by the routes that there are: nothing of another organization is shown or changed."""
+"""W6: a walk through all routes shows and changes nothing of another organization."""
 
 import re
 from itertools import product

@@ -1,4 +1,4 @@
-"""D8: records are put right on the page of their document, through the API and with its client."""
+"""D8: records are corrected on the page of their document, through the API and with its client."""
 
 import asyncio
 import re

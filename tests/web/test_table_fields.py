@@ -1,4 +1,4 @@
-"""D8: tables that were read wrong are put right, on the page and by the API."""
+"""D8: tables that were read wrongly can be corrected, on the page and by the API."""
 
 import re
 from hashlib import sha256

@@ -1,4 +1,4 @@
-"""D3: one document however often the same bytes arrive, every arrival noted, every verdict kept."""
+"""D3: the same bytes become one document, and every arrival and verdict is recorded."""
 
 import asyncio
 from hashlib import sha256

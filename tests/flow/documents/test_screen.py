@@ -1,4 +1,4 @@
-"""D1, D2: what a pipeline takes of a mailbox's mail, each verdict with its reason."""
+"""D1, D2: which mail of a mailbox a pipeline accepts, each verdict with its reason."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Entries of versions that made no MACs stay verifiable, and none can be added later."""
+"""Entries of versions without MACs stay verifiable, and none can be added later."""
 
 import pytest
 

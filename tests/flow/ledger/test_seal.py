@@ -1,4 +1,4 @@
-"""K4: an append-only ledger whose tampering shows, whose purges do not, and whose writers never wait."""
+"""K4: the ledger is append-only: tampering is detected, purges are no tampering, and writers never wait."""
 
 import asyncio
 from contextlib import asynccontextmanager

@@ -1,4 +1,4 @@
-"""An audit finds what the mirror lacks, has too much or has otherwise; a repair is the sync's business."""
+"""An audit finds missing, extra and different messages; the sync repairs them."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""A content policy says what is asked for and what is kept; lowered it purges, raised it fills again (K2)."""
+"""A content policy decides what is requested and kept; lowering it purges, raising it refills (K2)."""
 
 import asyncio
 from datetime import timedelta

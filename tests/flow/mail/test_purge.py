@@ -1,4 +1,4 @@
-"""What was purged or was kept long enough does not come back while the provider still has it (K7)."""
+"""Purged and expired mail does not come back while the provider still has it (K7)."""
 
 from datetime import timedelta
 

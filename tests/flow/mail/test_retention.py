@@ -1,4 +1,4 @@
-"""K7: what was kept long enough goes, a person can be forgotten, and the ledger stays whole."""
+"""K7: expired data is removed, a person can be purged, and the ledger stays verifiable."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""What fails alone is recorded and tried again alone; what concerns the mailbox stops it, nothing is lost."""
+"""A failed message is recorded and retried by itself; a failed mailbox stops its sync. Nothing is lost."""
 
 import asyncio
 import random

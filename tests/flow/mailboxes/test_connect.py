@@ -1,4 +1,4 @@
-"""C1, C5, C6: mailboxes come in by consent, and nothing comes in without it."""
+"""C1, C5, C6: a mailbox is connected only with its owner's consent."""
 
 import asyncio
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""C4: tokens are refreshed before they end, once for all; every refusal has its consequence."""
+"""C4: tokens are refreshed before they expire, once for all; every refusal has its consequence."""
 
 import asyncio
 import json

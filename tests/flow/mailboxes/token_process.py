@@ -1,4 +1,4 @@
-"""A process that needs the access token of a mailbox: waits for a line, asks for it, says how it ended."""
+"""A process that needs the access token of a mailbox: waits for a line, requests it, prints the result."""
 
 import asyncio
 import json

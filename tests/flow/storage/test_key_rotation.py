@@ -1,4 +1,4 @@
-"""C3: every value is sealed again, what cannot be stays, and no old key goes before nothing needs it."""
+"""C3: every value is sealed again or kept as it is; an old key is removed only once nothing needs it."""
 
 import os
 import time

@@ -1,4 +1,4 @@
-"""Mailboxes of a simulated provider whose push subscriptions a test can watch being kept."""
+"""Mailboxes of a simulated provider whose push subscriptions a test can observe."""
 
 import asyncio
 import secrets
