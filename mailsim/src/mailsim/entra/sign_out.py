@@ -30,7 +30,7 @@ async def sign_out(entra: EntraContext, request: Request) -> Response:
 
 
 def _return_to_application(entra: EntraContext, form: dict[str, str], user: str) -> Response | None:
-    """Redirect to a URI that is registered, or that an application of the user without any accepts."""
+    """Redirect to the URI if an application accepts it: one with redirect URIs, or one that the user used."""
     uri = form.get("post_logout_redirect_uri", "")
     used = {client_id for oid, client_id in entra.directory.consents if oid == user}
     if not any(

@@ -1,7 +1,7 @@
 """The endpoints and user properties that Microsoft Graph has and mailsim does not simulate. They answer 501.
 
 Mail, `outlook`, and users and groups themselves are listed operation by operation, everything else by the
-first name of its path. Paths and methods that Graph does not have either get Graph's own error.
+first name of its path. Paths and methods that Graph lacks too get Graph's own error.
 """
 
 _NONE: frozenset[str] = frozenset()

@@ -21,7 +21,7 @@ _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})")
 _MEDIA_TYPE: Final = re.compile(r"[a-zA-Z0-9!#$&^_.+-]{1,60}/[a-zA-Z0-9!#$&^_.+-]{1,80}")
 
 
-# Some resources change all the time by themselves. `If-Match` compares only the fields that callers change.
+# Some resources change constantly without a write. `If-Match` compares only the fields that callers change.
 _CHANGEABLE_FIELDS: Final[Mapping[type, Sequence[str]]] = {
     MailboxResource: ("id", "content_policy", "connected_at", "paused_at", "disconnected_at")
 }
