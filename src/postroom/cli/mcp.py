@@ -51,5 +51,5 @@ def mcp(
         key = key_file.read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         cause = error.strerror if isinstance(error, OSError) else "it is not text"
-        raise OperatorError(f"Cannot read the key file {key_file}: {cause}.") from None
+        raise OperatorError(f"Cannot read the key file {key_file}: {cause}. Check the path.") from None
     mcp_server.serve(url or startup.web_url(settings), key, max_characters=max_characters)

@@ -82,7 +82,7 @@ async def set_policy(
         found = await mailboxes.get(connection, mailbox)
         credential = await credentials.load(connection, mailbox)
         if found is None or credential is None:
-            raise PermanentError("This mailbox is not connected.")
+            raise PermanentError("This mailbox is not connected. Connect it first.")
         login = get_provider(context.providers, found.provider).login
         by_login = credential.kind is CredentialKind.DELEGATED
         needed = login.scopes(policy) if by_login else login.app_scopes(policy)
