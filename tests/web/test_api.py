@@ -481,20 +481,3 @@ async def test_invalid_input_returns_a_problem_document(api, path, status):
     reported = answer.json()
     assert (reported["status"], reported["type"].startswith("urn:postroom:problem:")) == (status, True)
     assert reported["detail"].endswith((".", "`", "json"))
-
-
-async def test_call_is_recorded_before_it_is_executed(served, database, organization, owner):
-    header = await create_key_header(database, organization, Scope.READ, records_calls=True)
-    async with build_client(served[0], header) as caller:
-        assert (await caller.get("/messages", params={"q": "a\0b"})).status_code == 200
-        assert (await caller.get("/messages/1")).status_code == 404
-    cursor = await owner.execute(
-        """
-        SELECT payload, personal FROM ledger LEFT JOIN ledger_personal ON entry_id = ledger.id
-        WHERE event_type = 'API_CALLED' ORDER BY ledger.id
-        """
-    )
-    assert await cursor.fetchall() == [
-        ({"operation": "GET /messages", "path": {}}, {"q": "a b"}),
-        ({"operation": "GET /messages/{message}", "path": {"message": "1"}}, None),
-    ]

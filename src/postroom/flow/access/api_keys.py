@@ -53,15 +53,25 @@ async def record_call(
     *,
     path: Mapping[str, str],
     query: Mapping[str, str],
+    rejection: str | None = None,
 ) -> None:
-    """Record a call before it is executed. Queries can contain personal data, such as words to search for."""
+    """Record a call before it is executed, or why it was rejected.
+
+    Queries can contain personal data, such as words to search for, and so can the path of a rejected call,
+    which may not be valid.
+    """
+    payload = {"operation": operation, "path": dict(path)}
+    personal = dict(query)
+    if rejection is not None:
+        payload = {"operation": operation, "rejection": rejection}
+        personal |= path
     entry = NewLedgerEntry(
         "API_CALLED",
         "api_key",
         actor.removeprefix(ACTOR_PREFIX),
         actor,
-        {"operation": operation, "path": dict(path)},
-        personal=dict(query) or None,
+        payload,
+        personal=personal or None,
     )
     async with database.transaction(organization) as connection:
         await ledger.append_entries(connection, organization, [entry])

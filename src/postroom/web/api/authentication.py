@@ -43,12 +43,14 @@ class CallAllowance:
     per_minute: float
     left: float
     at: float
+    is_exceeded: bool = False
 
     def spend(self, now: float) -> float:
         """Take one call from the bucket; the seconds to wait if it is empty, else 0."""
         self.left = min(self.per_minute, self.left + (now - self.at) * self.per_minute / 60)
         self.at = now
-        if self.left < 1:
+        self.is_exceeded = self.left < 1
+        if self.is_exceeded:
             return (1 - self.left) * 60 / self.per_minute
         self.left -= 1
         return 0.0
@@ -63,8 +65,8 @@ class ApiAuthenticator:
     _cache: OrderedDict[bytes, _CachedCaller] = field(default_factory=OrderedDict[bytes, _CachedCaller])
     _allowances: OrderedDict[str, CallAllowance] = field(default_factory=OrderedDict[str, CallAllowance])
 
-    async def authenticate(self, request: Request, needed: Scope) -> ApiCaller:
-        """Identify the caller; raises ApiProblem for a bad key, a missing scope or too many calls."""
+    async def identify(self, request: Request) -> ApiCaller:
+        """Identify the caller; raises ApiProblem for a missing or invalid key or session."""
         authorization = request.headers.get("authorization")
         caller = (
             await self._find_by_key(authorization) if authorization else await self._find_by_session(request)
@@ -76,10 +78,18 @@ class ApiAuthenticator:
                 "Missing or invalid API key. Send `Authorization: Bearer pr_…`.",
                 www_authenticate=_CHALLENGE,
             )
+        return caller
+
+    def admit(self, caller: ApiCaller, needed: Scope) -> None:
+        """Raise ApiProblem after too many calls, or if the caller lacks the scope."""
         self._spend(caller)
         if needed not in caller.scopes:
             raise ApiProblem(403, "forbidden", f"The API key lacks the scope `{needed}`.")
-        return caller
+
+    def is_over_limit(self, caller: ApiCaller) -> bool:
+        """Whether the rate limit rejected the caller's last call."""
+        allowance = self._allowances.get(caller.actor)
+        return allowance is not None and allowance.is_exceeded
 
     async def _find_by_key(self, authorization: str) -> ApiCaller | None:
         scheme, _, token = authorization.partition(" ")

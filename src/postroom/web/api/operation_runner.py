@@ -55,11 +55,10 @@ class ApiHandler:
 
     async def serve(self, operation: Operation, request: Request) -> Response:
         try:
-            caller = await self.authenticator.authenticate(request, operation.scope)
-            body = await _read_body(request, operation) if operation.writes else b""
-            call = _parse_call(self.context, caller, operation, request, body)
+            caller = await self.authenticator.identify(request)
+            call, body = await self._admit(operation, request, caller)
             if caller.records_calls:
-                await _record_call(operation, call)
+                await self._record_call(operation, request, caller)
             key = request.headers.get("idempotency-key") if operation.writes else None
             if key is not None:
                 return await self._run_once(operation, call, key, body)
@@ -73,6 +72,35 @@ class ApiHandler:
             return to_problem_response(
                 ApiProblem(500, "internal-error", "Internal error. The server's log has the details.")
             )
+
+    async def _admit(
+        self, operation: Operation, request: Request, caller: ApiCaller
+    ) -> tuple[ApiCall[Any, Any, Any], bytes]:
+        """Check and parse a call. The rejection of a recorded key is recorded too."""
+        was_over_limit = self.authenticator.is_over_limit(caller)
+        try:
+            self.authenticator.admit(caller, operation.scope)
+            body = await _read_body(request, operation) if operation.writes else b""
+            return _parse_call(self.context, caller, operation, request, body), body
+        except ApiProblem as problem:
+            # Of rate-limited calls in a row only the first, or a loop would fill the ledger.
+            if caller.records_calls and not (was_over_limit and problem.status == 429):
+                await self._record_call(operation, request, caller, rejection=problem.kind)
+            raise
+
+    async def _record_call(
+        self, operation: Operation, request: Request, caller: ApiCaller, *, rejection: str | None = None
+    ) -> None:
+        """Record the call in the ledger. Without the record, it is not executed."""
+        await api_keys.record_call(
+            self.context.connect.database,
+            caller.organization,
+            caller.actor,
+            f"{operation.method} {operation.path}",
+            path=_to_recorded_values(request.path_params),
+            query=_to_recorded_values(request.query_params),
+            rejection=rejection,
+        )
 
     async def _run_once(
         self, operation: Operation, call: ApiCall[Any, Any, Any], key: str, body: bytes
@@ -131,19 +159,6 @@ def _replay_response(
         )
     headers = {"idempotent-replay": "true"}
     return Response(body, stored.status, headers, media_type="application/json" if body else None)
-
-
-async def _record_call(operation: Operation, call: ApiCall[Any, Any, Any]) -> None:
-    """Record the call in the ledger. Without the record, it is not executed."""
-    request = call.request
-    await api_keys.record_call(
-        call.context.connect.database,
-        call.caller.organization,
-        call.caller.actor,
-        f"{operation.method} {operation.path}",
-        path=_to_recorded_values(request.path_params),
-        query=_to_recorded_values(request.query_params),
-    )
 
 
 def _to_recorded_values(parameters: Mapping[str, Any]) -> dict[str, str]:
