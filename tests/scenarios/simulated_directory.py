@@ -105,13 +105,14 @@ class DirectoryWorld:
         await directories.request_sync(self.context, self.directory, confirmed_leavers=None)
         await self.work_off()
 
-    async def work_off(self, *more: WorkKind) -> None:
-        """Do the due work of directories, and of more kinds, without waiting for the times of the users."""
+    async def work_off(self, *more: WorkKind, at_once: bool = True) -> None:
+        """Do the due work of directories, and of more kinds; with `at_once`, also that of users due later."""
         kinds = [WorkKind.SYNC_DIRECTORY, WorkKind.SYNC_DIRECTORY_USER, *more]
         while True:
-            await self.owner.execute(
-                "UPDATE work SET due_at = postroom_now() WHERE kind = 'sync_directory_user'"
-            )
+            if at_once:
+                await self.owner.execute(
+                    "UPDATE work SET due_at = postroom_now() WHERE kind = 'sync_directory_user'"
+                )
             async with self.world.database.engine() as connection:
                 claim = await work.claim(connection, kinds, batch=50, lease_seconds=300)
             if not claim.leases:
@@ -125,6 +126,11 @@ class DirectoryWorld:
             async with self.world.database.engine() as connection:
                 await work.finish(connection, [FinishedWork(lease, result.again_after)])
 
+    async def pass_time(self, seconds: float) -> None:
+        """Move the clocks of Postroom and of the provider."""
+        self.simulated.sim.move_clock(seconds)
+        await self.owner.execute(f"UPDATE clock_offset SET ahead = ahead + interval '{seconds} seconds'")
+
     def count_calls(self) -> Counter[str]:
         """Requests to the provider, by endpoint."""
         meters: Any = self.simulated.sim.get("meters")
@@ -132,6 +138,11 @@ class DirectoryWorld:
         for meter in meters:
             calls.update(meter["calls"])
         return calls
+
+    def count_rejections(self) -> int:
+        """Requests that exceeded a quota."""
+        meters: Any = self.simulated.sim.get("meters")
+        return sum(meter["rejections"] for meter in meters)
 
     async def states(self) -> Counter[str]:
         async with self.world.database.transaction(self.world.organization) as connection:
