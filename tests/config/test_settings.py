@@ -27,6 +27,15 @@ def faults(**environment):
     return str(caught.value).splitlines()
 
 
+def test_bucket_endpoint_may_use_http_only_on_this_machine_or_a_private_network(monkeypatch):
+    for url in ("http://store:9000", "http://[::1]:9000", "https://s3.example.com"):
+        monkeypatch.setenv("POSTROOM_BLOBS_ENDPOINT", url)
+        assert config.load().blobs_endpoint == url
+    monkeypatch.delenv("POSTROOM_BLOBS_ENDPOINT")
+    for url in ("http://s3.example.com", "http://10.0.0.1:9000", "http://[2001:db8::1]"):
+        assert "is not an https URL" in faults(POSTROOM_BLOBS_ENDPOINT=url)[0]
+
+
 def test_without_any_variable_the_defaults_hold():
     settings = config.load()
     assert (settings.host, settings.port, settings.poll_seconds) == ("127.0.0.1", 8025, 5)

@@ -2,16 +2,19 @@
 
 import configparser
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
 import yaml
 
+import amazon
 from postroom.cli.exit_codes import ExitCode
 from postroom.config import PREFIX, Settings
 from postroom.web.app import OPEN
@@ -22,6 +25,7 @@ DEPLOY = ROOT / "deploy"
 CONTAINERFILE = (ROOT / "Containerfile").read_text().replace("\\\n", " ")
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+STORE = yaml.safe_load((DEPLOY / "compose.store.yaml").read_text())
 PORT = Settings.model_fields["port"].default
 HOME = "/var/lib/postroom"
 OWN_SERVICES = ["migrate", "web", "worker"]
@@ -168,3 +172,31 @@ def test_compose_proxy_reaches_the_web_process_and_is_trusted():
     [network] = COMPOSE["networks"]["default"]["ipam"]["config"]
     trusted = services["web"]["environment"]["POSTROOM_TRUSTED_PROXIES"]
     assert trusted == f"${{POSTROOM_TRUSTED_PROXIES:-{network['subnet']}}}"
+
+
+def test_compose_store_holds_the_blobs_of_web_and_workers(tmp_path: Path):
+    services = STORE["services"]
+    assert services["web"]["environment"] == services["worker"]["environment"]
+    bucket = services["web"]["environment"]
+    settings = {
+        name.removeprefix(PREFIX).lower(): value for name, value in bucket.items() if name.startswith(PREFIX)
+    }
+    assert Settings(home=tmp_path, **settings).blobs_endpoint == "http://store:9000"
+    assert services["store"]["environment"] == {
+        "MINIO_ROOT_USER": bucket["AWS_ACCESS_KEY_ID"],
+        "MINIO_ROOT_PASSWORD": bucket["AWS_SECRET_ACCESS_KEY"],
+    }
+
+
+def test_compose_creates_the_bucket_of_the_store_once():
+    creates = STORE["services"]["bucket"]
+    assert creates["entrypoint"] == ["python", "-c"]
+    name = creates["environment"]["POSTROOM_BLOBS"].removeprefix("s3://")
+    with amazon.server() as url:
+        store = {"POSTROOM_BLOBS_ENDPOINT": url, **amazon.CREDENTIALS}
+        for _ in range(2):
+            subprocess.run(
+                [sys.executable, "-c", *creates["command"]], env={**os.environ, **store}, check=True
+            )
+        with urllib.request.urlopen(f"{url}/moto-api/data.json") as answer:
+            assert [each["name"] for each in json.load(answer)["s3"]["FakeBucket"]] == [name]

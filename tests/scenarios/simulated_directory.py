@@ -8,9 +8,10 @@ from itertools import count
 from typing import Any
 
 from flow.simulated_world import SimulatedWorld  # pyright: ignore[reportUnknownVariableType]
+from postroom.errors import UrlUnreachable
 from postroom.flow.mailboxes import directories
 from postroom.flow.mailboxes.directories import DirectoryContext, NewDirectory
-from postroom.model import AppCredential, OrganizationId, ProviderName, Secret, WorkKind
+from postroom.model import AppCredential, OrganizationId, ProviderName, Secret, StepResult, WorkKind
 from postroom.store import directories as stored_directories
 from postroom.store import directory_users, mailboxes, work
 from postroom.store.directories import Directory, DirectorySettings, UserSelection
@@ -121,7 +122,10 @@ class DirectoryWorld:
                 await asyncio.gather(*map(self._perform, claim.leases[first : first + PARALLEL]))
 
     async def _perform(self, lease: Lease) -> None:
-        result = await self.world.engine.handlers[WorkKind(lease.kind)].step(lease)
+        try:
+            result = await self.world.engine.handlers[WorkKind(lease.kind)].step(lease)
+        except UrlUnreachable:  # a busy machine answered the handshake too late: retry, as a worker does
+            result = StepResult(again_after=0.0)
         if result is not None:
             async with self.world.database.engine() as connection:
                 await work.finish(connection, [FinishedWork(lease, result.again_after)])

@@ -13,6 +13,7 @@ from postroom.model import Secret
 Network = IPv4Network | IPv6Network
 AbsolutePath = Annotated[Path, AfterValidator(validators.validate_absolute_path)]
 WebUrl = Annotated[str, AfterValidator(validators.validate_web_url)]
+BucketEndpoint = Annotated[str, AfterValidator(validators.validate_bucket_endpoint)]
 SecretText = Annotated[Secret, BeforeValidator(validators.to_secret)]
 PostgresqlUrl = Annotated[SecretText, AfterValidator(validators.validate_postgresql_url)]
 

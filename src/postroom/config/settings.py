@@ -11,6 +11,7 @@ from postroom.config import validators
 from postroom.config.server_settings import ServerSettings, setting
 from postroom.config.setting_types import (
     AbsolutePath,
+    BucketEndpoint,
     LogFormat,
     LogLevel,
     PubSubDelivery,
@@ -28,6 +29,7 @@ def _retention(meaning: str) -> Any:
 
 
 _ENDPOINT_URL: Final = "an https URL, or http on a loopback host; change it for a simulator or a proxy only"
+_BUCKET_ENDPOINT: Final = "an https URL, or http on a loopback host or a host name without a dot"
 
 
 class Settings(ServerSettings):
@@ -152,9 +154,9 @@ class Settings(ServerSettings):
         "disk, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
     )
-    blobs_endpoint: WebUrl | None = setting(
+    blobs_endpoint: BucketEndpoint | None = setting(
         "Endpoint of an S3- or GCS-compatible server for blobs. Default: Amazon or Google",
-        _ENDPOINT_URL,
+        _BUCKET_ENDPOINT,
         None,
     )
     pipelines: AbsolutePath | None = setting(
@@ -172,9 +174,9 @@ class Settings(ServerSettings):
         "disk, none, or a bucket such as s3://my-bucket/postroom or gs://my-bucket/postroom",
         "disk",
     )
-    archive_endpoint: WebUrl | None = setting(
+    archive_endpoint: BucketEndpoint | None = setting(
         "Endpoint of an S3- or GCS-compatible server for the archive. Default: Amazon or Google",
-        _ENDPOINT_URL,
+        _BUCKET_ENDPOINT,
         None,
     )
     gcs_credentials_file: AbsolutePath | None = setting(

@@ -4,6 +4,7 @@ Each raises ValueError with the end of a sentence about the value.
 """
 
 import re
+from collections.abc import Callable
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Final
@@ -115,9 +116,18 @@ def validate_absolute_path(value: Path) -> Path:
 
 
 def validate_web_url(value: str) -> str:
+    return _validate_url(value, LOOPBACK.__contains__)
+
+
+def validate_bucket_endpoint(value: str) -> str:
+    """A web URL, or http to a name without a dot: a container on the same private network."""
+    return _validate_url(value, lambda host: host in LOOPBACK or not re.search("[.:]", host))
+
+
+def _validate_url(value: str, may_use_http: Callable[[str], bool]) -> str:
     parts = urlsplit(value)
     if parts.username is not None or parts.query or parts.fragment or not parts.hostname:
         raise ValueError("is not a plain URL (host and path, without user, query or fragment)")
-    if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
+    if parts.scheme != "https" and not (parts.scheme == "http" and may_use_http(parts.hostname)):
         raise ValueError("is not an https URL, which providers require")
     return value.rstrip("/")
