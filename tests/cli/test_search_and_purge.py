@@ -66,3 +66,5 @@ def test_person_is_purged_only_with_confirmation(run: Any, mail: Any):
     assert (removed["removed"], removed["messages"]) == (True, 1)
     assert json.loads(run("purge", "person", "jane@example.org", "--json").stdout)["messages"] == 0
     assert run("purge", "person", "jane").returncode == 1
+    done = run("purge", "person", "nobody@example.org", "--yes")
+    assert done.stdout.endswith("No table contains the address.\n"), "evidence that the search found nothing"

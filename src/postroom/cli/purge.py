@@ -75,7 +75,11 @@ def person(
     if json:
         output.print_json({"removed": yes, **asdict(counts), "left": [*map(asdict, left)]})
         return
-    verb = "deleted" if yes else "to delete"
+    _print_result(counts, left, was_deleted=yes)
+
+
+def _print_result(counts: "AddressOccurrences", left: "list[RemainingRows]", *, was_deleted: bool) -> None:
+    verb = "deleted" if was_deleted else "to delete"
     typer.echo(f"Messages {verb}, with content, attachments and events: {counts.messages}")
     typer.echo(f"Senders {verb} from arrivals of documents: {counts.arrivals}")
     typer.echo(f"Ledger entries with personal values {verb}: {counts.ledger}")
@@ -83,5 +87,7 @@ def person(
     typer.echo(f"Messages from others to this person (kept): {counts.received}")
     for remaining in left:
         typer.echo(f"Still in {remaining.table}: {remaining.rows} rows ({remaining.reason})")
-    if not yes:
+    if not was_deleted:
         typer.echo("Nothing was changed. Run the command again with --yes to delete.")
+    elif not left:
+        typer.echo("No table contains the address.")
