@@ -92,7 +92,7 @@ def to_error(response: HttpResponse) -> PostroomError | None:
         case 400:
             return OperatorError(
                 "The Pub/Sub subscription delivers by push and cannot be pulled from. Remove its endpoint"
-                " (`gcloud pubsub subscriptions update NAME --push-endpoint=`), or set"
+                " (`gcloud pubsub subscriptions modify-push-config NAME --push-endpoint=`), or set"
                 " POSTROOM_PUBSUB_DELIVERY to push."
             )
         case 429:
