@@ -1,8 +1,10 @@
 """W6: members sign in with OpenID providers: the simulated Entra, and one of our own that also lies."""
 
+import re
 import time
 from contextlib import asynccontextmanager
 from urllib.parse import parse_qs, urlsplit
+from uuid import UUID
 
 import httpx2
 import jwt
@@ -135,6 +137,40 @@ async def test_unknown_account_is_rejected(browser, provider, ann, claims):
     provider.claims = claims
     refused = await come_back(browser, provider)
     assert (refused.status_code, "not a member" in refused.text) == (403, True)
+
+
+def read_choices(answer):
+    """The forms of the page that asks for the organization."""
+    [choice, *_] = re.findall(r'name="choice" value="([^"]+)"', answer.text)
+    return choice, re.findall(r'name="organization" value="([^"]+)"', answer.text)
+
+
+async def choose(browser, choice, organization, origin=URL):
+    form = {"choice": choice, "organization": str(organization)}
+    return await browser.post("/sign-in/openid/callback", data=form, headers={"origin": origin})
+
+
+@pytest.mark.parametrize("is_member_here", [True, False])
+async def test_first_sign_in_asks_for_the_organization(
+    browser, provider, database, organization, other_organization, is_member_here
+):
+    """The other organization's admin may have added the address of a person who does not know it."""
+    added = [other_organization, organization] if is_member_here else [other_organization]
+    for each in added:
+        await members.add(database, each, "ann@example.org", role=Role.READER)
+    asked = await come_back(browser, provider, next="/health/parts")
+    assert (asked.status_code, "postroom_session" in browser.cookies) == (200, False)
+    choice, offered = read_choices(asked)
+    assert set(offered) == set(map(str, added))
+    assert (await choose(browser, choice, added[-1], origin="https://elsewhere.example")).status_code == 403
+    assert (await choose(browser, choice + "x", added[-1])).status_code == 400
+    assert (await choose(browser, choice, UUID(int=1))).status_code == 403
+    assert not any([(await members.find(database, each, "ann@example.org")).by_openid for each in added])
+    done = await choose(browser, choice, added[-1])
+    assert (done.status_code, done.headers["location"]) == (303, "/health/parts")
+    assert (await members.find(database, added[-1], "ann@example.org")).by_openid
+    assert (await come_back(browser, provider)).status_code == 303
+    assert (await choose(browser, choice, added[0])).status_code == 403
 
 
 async def test_second_account_cannot_take_over_a_member(browser, provider, ann):

@@ -45,7 +45,7 @@ def format_actor(member: MemberId) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TokenAccount:
-    """Whose session or sign-in link a token is, as people name it."""
+    """An account that someone is or may be signed in to, as people name it."""
 
     member: MemberId
     address: str
@@ -125,6 +125,20 @@ async def find_account(
         WHERE token_sha256 = %s AND kind = %s AND expires_at > postroom_now()
         """,
         [digest(token), kind],
+    )
+    row = await cursor.fetchone()
+    return TokenAccount(MemberId(row[0]), *row[1:]) if row else None
+
+
+async def find_unbound_account(connection: Connection, address: str) -> TokenAccount | None:
+    """The account of the member with this address, if no OpenID identity is bound to it."""
+    cursor = await connection.execute(
+        """
+        SELECT members.id, address, members.name, organizations.name
+        FROM members JOIN organizations ON organizations.id = members.organization_id
+        WHERE address = lower(%s COLLATE "C") AND oidc_subject IS NULL
+        """,
+        [address],
     )
     row = await cursor.fetchone()
     return TokenAccount(MemberId(row[0]), *row[1:]) if row else None

@@ -10,6 +10,7 @@ from functools import partial
 from secrets import token_urlsafe
 from typing import Final
 from urllib.parse import urlencode
+from uuid import UUID
 
 import msgspec
 from starlette.exceptions import HTTPException
@@ -21,8 +22,8 @@ from postroom.errors import LoginRejected, OperatorError, PostroomError, Transie
 from postroom.flow.access import sign_in
 from postroom.flow.access.sign_in import NewSession
 from postroom.logs import Log
-from postroom.model import Role, Secret
-from postroom.ports import IdentityProvider, IdentityRequest
+from postroom.model import OrganizationId, Role, Secret
+from postroom.ports import IdentityProvider, IdentityRequest, OpenIdIdentity
 from postroom.vault import sealed_values
 from postroom.web import cookies, csrf, forms, pages, sessions
 from postroom.web.client_address import group_address
@@ -33,6 +34,7 @@ from postroom.web.throttle import Throttle
 log = Log()
 
 _PENDING_COOKIE: Final = "postroom_openid"
+_CHOICE_FIELD: Final = "openid_choice"
 _PENDING_SECONDS: Final = 600
 _CALLBACK: Final = "/sign-in/openid/callback"
 _WRONG_CREDENTIALS: Final = (
@@ -52,6 +54,11 @@ class _PendingOpenIdSignIn(msgspec.Struct):
     next: str
 
 
+class _AccountChoice(msgspec.Struct):
+    identity: OpenIdIdentity
+    next: str
+
+
 def routes(site: SiteContext) -> list[Route]:
     throttle = Throttle(credit=30)
     return [
@@ -61,6 +68,7 @@ def routes(site: SiteContext) -> list[Route]:
         Route("/sign-in/link", partial(sign_in_with_link, site, throttle), methods=["POST"]),
         Route("/sign-in/openid", partial(redirect_to_provider, site)),
         Route(_CALLBACK, partial(sign_in_with_openid, site)),
+        Route(_CALLBACK, partial(choose_account, site), methods=["POST"]),
         member_route(site, "/sign-out", partial(sign_out, site), Role.READER, methods=["POST"]),
     ]
 
@@ -186,9 +194,42 @@ async def sign_in_with_openid(site: SiteContext, request: Request) -> Response:
     except PostroomError as error:
         return _clear_pending(site, _provider_error_page(request, site, error))
     signed_in = await sign_in.sign_in_by_identity(site.database, identity, seconds=site.session_seconds)
-    if signed_in is None:
+    if signed_in is not None:
+        return _clear_pending(site, _start_session(site, signed_in, pending.next))
+    accounts = await sign_in.list_bindable_accounts(site.database, identity)
+    if not accounts:
         return _clear_pending(site, _sign_in_page(request, site, "/", error=_UNKNOWN_ACCOUNT, status=403))
-    return _clear_pending(site, _start_session(site, signed_in, pending.next))
+    choice = msgspec.json.encode(_AccountChoice(identity, pending.next))
+    if accounts.keys() == {site.organization}:  # no one else can add members there
+        return _clear_pending(site, await _bind_account(site, request, choice, site.organization))
+    sealed = sealed_values.seal(site.sealer, _CHOICE_FIELD, choice, _PENDING_SECONDS)
+    page = pages.render_page(request, "sign_in_account.html", accounts=accounts, choice=sealed)
+    return _clear_pending(site, page)
+
+
+async def choose_account(site: SiteContext, request: Request) -> Response:
+    """Sign in to the account that a person chose at the first sign-in with an OpenID identity."""
+    form = await _read_own_form(site, request)
+    choice = sealed_values.unseal(site.sealer, _CHOICE_FIELD, form.get("choice", ""))
+    try:
+        organization = OrganizationId(UUID(form.get("organization", "")))
+    except ValueError:
+        raise HTTPException(400) from None
+    if choice is None:
+        return _sign_in_page(request, site, "/", error=_WRONG_CREDENTIALS, status=400)
+    return await _bind_account(site, request, choice, organization)
+
+
+async def _bind_account(
+    site: SiteContext, request: Request, choice: bytes, organization: OrganizationId
+) -> Response:
+    chosen = msgspec.json.decode(choice, type=_AccountChoice)
+    signed_in = await sign_in.bind_identity(
+        site.database, chosen.identity, organization, seconds=site.session_seconds
+    )
+    if signed_in is None:
+        return _sign_in_page(request, site, "/", error=_UNKNOWN_ACCOUNT, status=403)
+    return _start_session(site, signed_in, chosen.next)
 
 
 async def sign_out(site: SiteContext, request: Request) -> Response:

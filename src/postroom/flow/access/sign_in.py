@@ -118,27 +118,48 @@ def _is_recorded(failures: int) -> bool:
 async def sign_in_by_identity(
     database: Database, identity: OpenIdIdentity, *, seconds: float
 ) -> NewSession | None:
-    """Sign in the member bound to this identity.
-
-    At the first sign-in, the identity is bound to the member with its address, if that is verified.
-    """
+    """Sign in the member bound to this identity."""
     async with database.engine() as engine:
         known = await members.find_by_openid(engine, identity.issuer, identity.subject)
-        verified_address = identity.address if identity.address_verified else None
-        candidates = (
-            await members.list_organizations(engine, verified_address)
-            if verified_address and not known
-            else []
-        )
     for organization, member in known:
         async with database.transaction(organization) as connection:
             return await _start_session(connection, organization, member, "openid", seconds)
+    return None
+
+
+async def list_bindable_accounts(
+    database: Database, identity: OpenIdIdentity
+) -> dict[OrganizationId, TokenAccount]:
+    """The accounts with the verified address of an identity, if it is bound to none.
+
+    The admins of any organization can add any address, so the person must choose.
+    """
+    if not identity.address or not identity.address_verified:
+        return {}
+    async with database.engine() as engine:
+        if await members.find_by_openid(engine, identity.issuer, identity.subject):
+            return {}
+        candidates = await members.list_organizations(engine, identity.address)
+    accounts: dict[OrganizationId, TokenAccount] = {}
     for organization in candidates:
         async with database.transaction(organization) as connection:
-            found = await members.find_by_address(connection, verified_address or "")
-            if found and await members.bind_openid(connection, found.id, identity.issuer, identity.subject):
-                return await _start_session(connection, organization, found.id, "openid", seconds)
-    return None
+            account = await sessions.find_unbound_account(connection, identity.address)
+        if account is not None:
+            accounts[organization] = account
+    return accounts
+
+
+async def bind_identity(
+    database: Database, identity: OpenIdIdentity, organization: OrganizationId, *, seconds: float
+) -> NewSession | None:
+    """Bind the identity to the account that the person chose, and sign in."""
+    account = (await list_bindable_accounts(database, identity)).get(organization)
+    if account is None:
+        return None
+    async with database.transaction(organization) as connection:
+        if not await members.bind_openid(connection, account.member, identity.issuer, identity.subject):
+            return None
+        return await _start_session(connection, organization, account.member, "openid", seconds)
 
 
 async def sign_out(database: Database, token: Secret) -> None:
