@@ -106,6 +106,17 @@ async def start(connection: Connection, mailbox: MailboxId, begins: Sequence[Cur
     )
 
 
+async def is_restarted(connection: Connection, mailbox: MailboxId, cursor: Cursor) -> bool:
+    """Whether a cursor was started again since it was read."""
+    found = await connection.execute(
+        """
+        SELECT FROM cursors WHERE mailbox_id = %s AND kind = %s AND scope = %s AND started_at <> %s
+        """,
+        [mailbox, cursor.kind, cursor.scope, cursor.started_at],
+    )
+    return found.rowcount == 1
+
+
 async def advance(connection: Connection, mailbox: MailboxId, moves: Sequence[CursorAdvance]) -> None:
     """Advance cursors, in the transaction that stores the page.
 

@@ -343,3 +343,25 @@ async def test_a_full_sync_that_is_requested_during_a_sweep_is_not_lost(mirror, 
     assert mirror.remote.calls["listing"]
     await mirror.settle()
     await mirror.assert_mirrors()
+
+
+async def test_a_longer_backfill_that_is_requested_during_a_shorter_one_is_complete(mirror, move_clock):
+    """The page that was read meanwhile is none of the longer listing."""
+    for age in [*range(1, 8), *range(40, 46)]:
+        mirror.remote.deliver(age=age * DAY)
+    list_messages = mirror.remote.list_messages
+
+    async def extend(scope, **given):
+        mirror.remote.list_messages = list_messages
+        page = await list_messages(scope, **given)
+        async with mirror.database.transaction(mirror.organization) as connection:
+            await sync_requests.extend_backfill(connection, mirror.organization, mirror.mailbox, days=60)
+        return page
+
+    await mirror.sync(slice_seconds=0)
+    mirror.remote.list_messages = extend
+    with pytest.raises(TransientError, match="started again"):
+        await mirror.sync()
+    await move_clock(61)  # the lease of that run
+    await mirror.settle()
+    await mirror.assert_mirrors()

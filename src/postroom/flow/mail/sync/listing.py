@@ -239,6 +239,7 @@ class _Prefetcher:
             listed=[(scope, fetched_page.shown)] if resync or first else (),
             only_relevant_keys=first,
             completed=[(scope, position.cursor.started_at)] if done else (),
+            listing=position.cursor,
         )
 
     async def _restart_listing(self, position: _ListingPosition) -> None:

@@ -30,7 +30,7 @@ from postroom.store import (
     work,
 )
 from postroom.store.connection import Connection
-from postroom.store.cursors import CursorAdvance, CursorKind, CursorStart
+from postroom.store.cursors import Cursor, CursorAdvance, CursorKind, CursorStart
 from postroom.store.database_errors import is_unstorable_value
 from postroom.store.failures import Failure
 from postroom.store.feed import NewEvent
@@ -59,6 +59,7 @@ class CursorUpdates:
     completed: Sequence[
         tuple[str, datetime]
     ] = ()  # by scope: a listing of it is complete, and when it started
+    listing: Cursor | None = None  # the page is one of this listing
 
     @property
     def makes_progress(self) -> bool:
@@ -369,6 +370,9 @@ async def _record_failures(
 
 
 async def _update_cursors(sync_run: SyncRun, connection: Connection, cursor_updates: CursorUpdates) -> None:
+    listing = cursor_updates.listing
+    if listing is not None and await cursors.is_restarted(connection, sync_run.id, listing):
+        raise TransientError("The listing was started again during its sync.", retry_after=0)
     for scope, started_at in cursor_updates.completed:
         await failures.settle_unlisted(connection, sync_run.id, scope, listed_before=started_at)
     for scope, keys in cursor_updates.listed:
