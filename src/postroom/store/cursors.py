@@ -227,12 +227,13 @@ async def list_unlisted(
     folders: Collection[int] | None,
     limit: int,
     since: datetime | None = None,
+    created_before: datetime | None = None,
     written_before: datetime | None = None,
 ) -> list[str]:
     """Stored messages of these folders (None: all) that the listing did not show.
 
-    They may have arrived or moved meanwhile, so the caller must look up each one. `written_before`: only rows
-    last written before this time.
+    They may have arrived or moved meanwhile, so the caller must look up each one. `created_before`,
+    `written_before`: only rows that were inserted, or last written, before this time.
     """
     cursor = await connection.execute(
         """
@@ -240,6 +241,7 @@ async def list_unlisted(
         WHERE mailbox_id = %(mailbox)s AND deleted_at IS NULL AND left_at IS NULL
             AND (%(since)s::timestamptz IS NULL OR received_at >= %(since)s OR received_at IS NULL)
             AND (%(folders)s::int8[] IS NULL OR folder_id = ANY(%(folders)s::int8[]))
+            AND (%(created_before)s::timestamptz IS NULL OR created_at < %(created_before)s)
             AND (%(written_before)s::timestamptz IS NULL OR updated_at < %(written_before)s)
             AND NOT EXISTS (
                 SELECT FROM listed_messages AS listed
@@ -255,6 +257,7 @@ async def list_unlisted(
             "folders": None if folders is None else list(folders),
             "limit": limit,
             "since": since,
+            "created_before": created_before,
             "written_before": written_before,
         },
     )

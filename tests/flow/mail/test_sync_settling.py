@@ -6,6 +6,7 @@ import pytest
 
 from postroom.flow.mail import audit
 from postroom.flow.mail.audit import AuditDepth
+from postroom.model import ChangePage
 
 DAY = timedelta(days=1)
 OPEN = "SELECT subject FROM failures WHERE resolved_at IS NULL ORDER BY 1"
@@ -31,6 +32,32 @@ async def test_settling_ends_however_short_a_slice_is(folders):
     for _ in range(20):
         await folders.sync(slice_seconds=0)
     assert await folders.rows("SELECT scope FROM cursors WHERE kind = 'resync'") == []
+    await folders.assert_mirrors()
+
+
+async def test_a_message_that_came_after_a_listing_is_not_deleted_while_its_feed_is_late(folders, move_clock):
+    """A listing by date stores it, for another folder whose first listing is unfinished."""
+    for age in range(1, 12):
+        folders.remote.deliver("archive" if age % 2 else "inbox", age=age * DAY)
+    gone = folders.remote.deliver(age=9 * DAY)
+    await folders.hint(gone)
+    await folders.sync(slice_seconds=0)
+    del folders.remote.items[gone]  # before the listing reaches it, so no feed reports it
+    complete = "SELECT 1 FROM cursors WHERE kind = 'resync' AND scope = 'inbox' AND completed_at IS NOT NULL"
+    while not await folders.rows(complete):
+        await folders.sync(slice_seconds=0)
+    list_changes = folders.remote.list_changes
+
+    async def list_nothing(scope, cursor):
+        return ChangePage((), cursor, has_more=False)
+
+    folders.remote.list_changes = list_nothing
+    folders.remote.only_listed.add(folders.remote.deliver(age=DAY / 1000))
+    while await folders.rows("SELECT 1 FROM cursors WHERE kind = 'resync' AND scope = 'inbox'"):
+        await folders.sync(slice_seconds=0)
+    folders.remote.list_changes = list_changes
+    await folders.settle()
+    assert await folders.one(DELETED) == 1
     await folders.assert_mirrors()
 
 

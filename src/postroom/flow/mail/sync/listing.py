@@ -269,7 +269,7 @@ class _Prefetcher:
         """
         await self._drain()
         sync_run, scope = self.sync_run, position.cursor.scope
-        keys = await self._list_unlisted(scope)
+        keys = await self._list_unlisted(position.cursor)
         if keys and not position.feed_read:
             await live_changes.follow_feed(sync_run, scope)
             position.feed_read = True
@@ -277,7 +277,7 @@ class _Prefetcher:
             if resync is None or resync.completed_at is None or scope in sync_run.unreadable:
                 position.at_end = True
                 return
-            keys = await self._list_unlisted(scope)
+            keys = await self._list_unlisted(position.cursor)
         if not keys:
             await commit_page(sync_run, FetchedPage(), CursorUpdates(deletes=[(CursorKind.RESYNC, scope)]))
             position.at_end = True
@@ -290,8 +290,9 @@ class _Prefetcher:
         shown = [*fetched_page.shown, *(each.subject for each in failed.failures)]
         await commit_page(sync_run, fetched_page, CursorUpdates(listed=[(scope, shown)]))
 
-    async def _list_unlisted(self, scope: str) -> list[str]:
-        sync_run = self.sync_run
+    async def _list_unlisted(self, resync: Cursor) -> list[str]:
+        """Stored messages that the listing should have contained. The feed reports what came after it."""
+        sync_run, scope = self.sync_run, resync.scope
         async with sync_run.context.database.transaction(sync_run.organization) as connection:
             return await cursors.list_unlisted(
                 connection,
@@ -300,6 +301,7 @@ class _Prefetcher:
                 scope,
                 folders=sync_run.folder_ids(scope),
                 limit=STORED_PAGE,
+                created_before=resync.completed_at,
             )
 
     async def _refill(self, position: _ListingPosition) -> None:
