@@ -144,3 +144,29 @@ async def test_an_error_while_a_message_is_handled_alone_is_not_held_against_it(
     await mirror.settle()
     await mirror.assert_mirrors()
     assert await mirror.rows(OPEN) == []
+
+
+async def test_a_stored_message_that_is_parked_is_not_deleted_while_it_cannot_be_read(mirror, move_clock):
+    """A raised policy fetches it again. Only its feed may say that it is gone."""
+    key = mirror.remote.deliver()
+    await mirror.settle()
+    mirror.remote.deadly.add(key)
+    await mirror.owner.execute(
+        """
+        INSERT INTO cursors (organization_id, mailbox_id, kind, scope) VALUES (%s, %s, 'refill', '')
+        """,
+        [mirror.organization, mirror.mailbox],
+    )
+    await kill_workers(mirror, move_clock, DEADLY_LOST_LEASES)
+    await mirror.settle()
+    assert await mirror.rows(OPEN) == [(key, PARKED, FIRST_WAIT)]
+    mirror.remote.late.add(key)
+    await move_clock(FIRST_WAIT)
+    await mirror.settle()
+    assert [event[0] for event in await mirror.events(key)] == ["created"]
+    mirror.remote.late.clear()
+    mirror.remote.deadly.clear()
+    await move_clock(FIRST_WAIT)
+    await mirror.settle()
+    assert await mirror.rows(OPEN) == []
+    await mirror.assert_mirrors()

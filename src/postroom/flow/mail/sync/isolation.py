@@ -20,7 +20,7 @@ from postroom.flow.mail.sync.page_commit import CursorUpdates, commit_page
 from postroom.flow.mail.sync.page_fetch import FetchedPage, FetchOptions, Observation
 from postroom.flow.mail.sync.sync_run import SyncRun
 from postroom.logs import Log
-from postroom.store import failures, feed, ledger, suspect_messages, work
+from postroom.store import failures, feed, ledger, messages, suspect_messages, work
 from postroom.store.failures import Failure
 from postroom.store.ledger import NewLedgerEntry
 from postroom.store.suspect_messages import SuspectMessage
@@ -52,9 +52,12 @@ async def park_suspects(sync_run: SyncRun, found: Sequence[SuspectMessage]) -> N
         return
     async with work.fenced_transaction(sync_run.context.database, sync_run.lease) as connection:
         parked = await suspect_messages.count_lost_leases(connection, sync_run.id, sync_run.lease)
+        stored = await messages.find_by_keys(connection, sync_run.id, parked)
         for key, before in parked.items():
             wait = PARKED_WAITS[before] if before < len(PARKED_WAITS) else None
-            await failures.record(connection, sync_run.id, [Failure("message", key, PARKED, wait)])
+            row = stored.get(key)
+            scope = sync_run.find_scope(row.folder) if row is not None and row.is_mirrored else None
+            await failures.record(connection, sync_run.id, [Failure("message", key, PARKED, wait, scope)])
             await failures.postpone(connection, sync_run.id, key, wait)
             message = {"provider_message_id": key}
             entry = NewLedgerEntry("MESSAGE_PARKED", "mailbox", str(sync_run.id), payload=message)
