@@ -6,7 +6,8 @@ one stays. After a purge, the copy moves to the path that it has without the pur
 are removed.
 
 Each path is recorded before it is written. So a purge also finds the copy of a worker that crashed, or lost
-its lease, before it could commit.
+its lease, before it could commit; and if the path has changed by the next attempt, for example because
+retention removed the message, that copy is removed.
 """
 
 from collections.abc import Sequence
@@ -64,7 +65,7 @@ async def run(context: ArchiveContext, lease: Lease) -> StepResult:
     item = _build_item(document, arrivals, record)
     try:
         copy = await _write_and_verify(context, lease, document, item)
-        if document.archive_outdated_at is not None:
+        if not _keeps_earlier(document):
             for old in [*earlier, document.archive_path]:
                 if old is not None and old != copy.path:
                     await _remove_copy(context, document, old)
@@ -85,7 +86,9 @@ async def _commit(context: ArchiveContext, lease: Lease, document: Document, cop
         was_purged = await _is_purged(connection, document.id, copy.item)
         was_revised = await _get_record_key(connection, document.id) != copy.item.record_key
         await archive_copies.forget_paths(connection, document.id, copy.taken_paths)
-        await archive_copies.mark_archived(connection, document.id, copy.path, keep_earlier=not is_outdated)
+        await archive_copies.mark_archived(
+            connection, document.id, copy.path, keep_earlier=_keeps_earlier(document)
+        )
         if is_outdated:
             await ledger.purge_personal(connection, "document", [lease.subject])
         if was_purged:  # meanwhile, and the path names a person
@@ -95,6 +98,11 @@ async def _commit(context: ArchiveContext, lease: Lease, document: Document, cop
         await wake_shared_state(connection, document.id)
         await _publish(connection, lease, document, copy.path)
     return StepResult(again_after=0) if was_purged or was_revised else StepResult()
+
+
+def _keeps_earlier(document: Document) -> bool:
+    """Whether earlier copies stay: not if a purge made them outdated, or if none was recorded as archived."""
+    return document.archive_path is not None and document.archive_outdated_at is None
 
 
 async def _record_late_copy(context: ArchiveContext, lease: Lease, copy: WrittenCopy) -> None:
