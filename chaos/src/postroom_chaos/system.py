@@ -28,7 +28,7 @@ from postroom_chaos.small_disk import SmallDisk
 
 LEASE_SECONDS: Final = 3
 SWEEP_MINUTES: Final = {"gmail": 5, "outlook": 15}
-SWEEP_STRETCH: Final = 4  # while pushes are proven to arrive
+SWEEP_STRETCH: Final = 4  # the default, while pushes are proven; versions to upgrade from lack the setting
 ORGANIZATION: Final = UUID("00000000-0000-4000-8000-000000000001")
 HTTP_SECONDS: Final = 20.0
 READY_SECONDS: Final = 60.0
@@ -122,7 +122,6 @@ def build_environment(plan: Plan, folder: Path, home: Path, more: dict[str, str]
         "backfill_days": str(plan.backfill_days),
         "gmail_sweep_minutes": str(SWEEP_MINUTES["gmail"]),
         "outlook_sweep_minutes": str(SWEEP_MINUTES["outlook"]),
-        "sweep_stretch": str(SWEEP_STRETCH),
         "session_hours": "720",
         "keep_events_days": "365",
         "webhook_networks": "127.0.0.0/8",
