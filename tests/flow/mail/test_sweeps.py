@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from postroom.errors import NotFound
 from postroom.flow.mail import sync
 from postroom.model import ProviderName, WorkKind
 from postroom.store import work
@@ -142,7 +143,7 @@ async def test_lost_notifications_bring_the_usual_sweeps_back(pushed, move_clock
     [
         "replaced_at = postroom_now(), status = 'removed'",
         "replacement_requested_at = postroom_now()",
-        "last_notified_at = postroom_now() - interval '37 hours'",
+        "last_notified_at = postroom_now() - interval '37 hours', created_at = '2020-01-01'",
         "expires_at = postroom_now() + interval '1 minute'",
     ],
 )
@@ -150,6 +151,21 @@ async def test_a_subscription_in_doubt_brings_the_usual_sweeps_back(pushed, move
     await prove(pushed, move_clock)
     await pushed.owner.execute(f"UPDATE subscriptions SET {change}".encode())
     assert await sweep(pushed) <= USUAL
+
+
+async def test_a_folder_that_could_not_be_read_brings_the_usual_sweeps_back(pushed, move_clock):
+    await prove(pushed, move_clock)
+    list_changes = pushed.remote.list_changes
+
+    async def list_no_inbox(scope, cursor):
+        if scope in {"inbox", ""}:
+            raise NotFound("not now")
+        return await list_changes(scope, cursor)
+
+    pushed.remote.list_changes = list_no_inbox
+    assert await sweep(pushed) <= USUAL
+    pushed.remote.list_changes = list_changes
+    assert await sweep(pushed) > 0.9 * LONGEST - 1, "pushes are still proven"
 
 
 async def test_a_new_subscription_starts_without_a_proof(pushed, move_clock):
