@@ -15,8 +15,8 @@ SOURCES = [str(Path(__file__).parents[2] / folder) for folder in ("src", "mailsi
 # by days: those of files do not follow.
 HARD_SEEDS = (7, 9, 11, 15, 16, 36, 84, 107, 759, 956)
 SHORT = SeedOptions(seconds=5, small=True)
-# The last versions with schemas 48 and 51.
-EARLIER_VERSIONS = ("97d4106^", "1b0ae01^")
+# The last versions with schemas 48 and 51, and the one of the newest archive of a database.
+EARLIER_VERSIONS = ("97d4106^", "1b0ae01^", "1d7fcfa")
 
 
 @pytest.fixture

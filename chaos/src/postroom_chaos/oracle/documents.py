@@ -14,6 +14,8 @@ _DOCUMENTS = """
         archive_path, archived_at, archive_outdated_at,
         EXISTS (SELECT FROM documents AS parts WHERE parts.part_of = documents.id) AS is_split,
         (SELECT count(*) FROM arrivals WHERE arrivals.document_id = documents.id) AS arrivals,
+        EXISTS (SELECT FROM arrivals WHERE arrivals.document_id = documents.id
+            AND provider_message_id IS NOT NULL AND sender IS NULL) AS lost_sender,
         (SELECT count(*) FROM ledger WHERE ledger.organization_id = documents.organization_id
             AND entity_type = 'document' AND entity_id = documents.id::text
             AND event_type = 'DOCUMENT_TAKEN_IN') AS taken_in,
@@ -72,7 +74,8 @@ def _check_document(evidence: Evidence, document: Row) -> Iterator[Violation]:
         text = f"the ledger must have one DOCUMENT_TAKEN_IN, it has {document['taken_in']}"
         yield Violation("documents.ledger", subject, text)
     archived, archivings = document["archived_at"] is not None, document["archivings"]
-    if bool(archivings) != archived or (archivings > 1 and not _has_purges(evidence)):
+    may_move = _has_purges(evidence) or document["lost_sender"]  # by retention, while it was being archived
+    if bool(archivings) != archived or (archivings > 1 and not may_move):
         text = f"archived at {document['archived_at']}; the ledger has {archivings} DOCUMENT_ARCHIVED"
         yield Violation("documents.ledger", subject, text)
     if document["archive_outdated_at"] is not None:
