@@ -209,6 +209,20 @@ async def test_keys_change_a_value_only_while_its_field_is_edited(queue, databas
         assert complaints == []
 
 
+async def test_the_bar_says_that_a_document_was_not_saved_and_leads_to_the_problem(
+    queue, database_url, tmp_path
+):
+    _, document = await queue(2)
+    async with browsing(database_url, tmp_path, **DESKTOP) as (page, _, _):
+        await page.goto(f"/documents/{document}")
+        await has_arrived(page, document)
+        await page.keyboard.press("Control+Enter")
+        await expect(page.locator("#summary")).to_have_text("Not saved 1 problem")
+        await page.get_by_role("link", name="1 problem").click()
+        await expect(page.locator("[data-field=net]")).to_be_focused()
+        assert await is_in_view(page, "#findings-net .warn")
+
+
 async def has_arrived(page, document):
     """Wait until the document is open and has focused its first uncertain field, or the button."""
     await expect(page).to_have_url(re.compile(f"/documents/{document}(#comments)?$"))

@@ -172,6 +172,14 @@ document.getElementById("assignee")?.addEventListener("keydown", (event) => {
   event.target.form.requestSubmit();
 });
 
+document.getElementById("summary").addEventListener("click", (event) => {
+  if (!event.target.matches("[data-first-problem]")) return;
+  event.preventDefault();
+  const first = document.querySelector(".field .findings .warn")?.closest(".field");
+  if (first && findInput(first)) focusField(first);
+  else (first ?? document.getElementById("override")).scrollIntoView({ block: "nearest" });
+});
+
 // A box that opened closes when the visitor clicks elsewhere.
 document.addEventListener("click", (event) => {
   for (const box of document.querySelectorAll(".pop[open]")) if (!box.contains(event.target)) box.open = false;
