@@ -223,6 +223,28 @@ async def test_the_bar_says_that_a_document_was_not_saved_and_leads_to_the_probl
         assert await is_in_view(page, "#findings-net .warn")
 
 
+async def test_a_document_that_differs_from_a_record_opens_at_the_comparison(
+    ask, owner, organization, database_url, tmp_path
+):
+    _, recorded = await ask(number="R-1")
+    async with browsing(database_url, tmp_path, **DESKTOP) as (page, _, _):
+        await page.goto(f"/documents/{recorded}")
+        await has_arrived(page, recorded)
+        await page.keyboard.press("Control+Enter")
+        await page.wait_for_url("**/documents?*")
+        _, document = await ask(number="R-1", net="900.00", gross="919.00")
+        await owner.execute(
+            """
+            UPDATE extractions SET fields = (SELECT jsonb_object_agg(name, value || jsonb_build_object(
+                'confidence', CASE WHEN name = 'iban' THEN 0.1 ELSE 0.99 END))
+                FROM jsonb_each(fields) AS field (name, value))
+            """
+        )
+        await page.goto(f"/documents/{document}")
+        await expect(page.locator("[data-field=iban]")).to_be_focused()
+        assert await is_in_view(page, ".conflict h2")
+
+
 async def has_arrived(page, document):
     """Wait until the document is open and has focused its first uncertain field, or the button."""
     await expect(page).to_have_url(re.compile(f"/documents/{document}(#comments)?$"))

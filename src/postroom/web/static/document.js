@@ -191,5 +191,7 @@ if (root.hasAttribute("data-open") && matchMedia("(hover: hover)").matches) {
   const first = wrong ? wrong.closest(".field") : toCheck()[0];
   if (first && findInput(first)) focusField(first);
   else (wrong ?? document.getElementById("confirm"))?.focus();
+  // The record that a document differs from comes before its fields, and decides what to do with them.
+  if (document.querySelector(".conflict")) document.querySelector(".fields-pane").scrollTop = 0;
 }
 showKeys();
