@@ -111,6 +111,16 @@ async def test_a_list_cuts_no_text_that_has_room(width, notes, owner, database_u
         assert await page.locator(".list tbody .plain-text .cut").evaluate_all(cut) == []
 
 
+async def test_a_phone_sorts_a_list_and_selects_all_its_rows(notes, owner, database_url, tmp_path):
+    async with browsing(database_url, tmp_path, viewport={"width": 390, "height": 844}) as (page, _, _):
+        await page.goto("/documents")
+        await page.get_by_role("link", name="Amount").click()
+        await expect(page).to_have_url(re.compile(r"sort=-amount"))
+        await page.get_by_label("Select all rows of this page").check()
+        await expect(page.locator("[data-select]:checked")).to_have_count(4)
+        assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 async def test_the_title_of_a_list_counts_rows_that_arrive(notes, owner, database_url, tmp_path):
     async with browsing(database_url, tmp_path) as (page, _, _):
         await page.goto("/documents")
