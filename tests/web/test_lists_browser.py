@@ -109,6 +109,7 @@ async def test_a_list_cuts_no_text_that_has_room(width, notes, owner, database_u
         """
         assert await page.locator(".list tbody :is(th, td), .list tbody th .cut").evaluate_all(cut) == []
         assert await page.locator(".list tbody .plain-text .cut").evaluate_all(cut) == []
+        assert await page.locator(".list tbody .second").evaluate_all(cut) == []
 
 
 async def test_a_phone_sorts_a_list_and_selects_all_its_rows(notes, owner, database_url, tmp_path):

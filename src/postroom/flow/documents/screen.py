@@ -154,7 +154,7 @@ def _screen_by_content(file: AttachmentFacts, suffix: str) -> ScreeningVerdict:
         return ScreeningVerdict(ScreeningAction.TAKE, "it may be an electronic invoice")
     if claimed in READABLE:
         return _ignore(f"it is named as {claimed.upper()}, but its content is not")
-    return _ignore("it is not a PDF, PNG, JPEG or TIFF file")
+    return _ignore("it is not a PDF, PNG, JPEG, TIFF, XML, zip or message file")
 
 
 def _is_decoration(file: AttachmentFacts, found: str) -> bool:

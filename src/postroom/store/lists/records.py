@@ -106,7 +106,7 @@ RECORDS: Final = ListDefinition(
         ListSort("amount", "amount_key", "number", is_descending=True),
     ),
     totals=ListTotals(
-        "CASE WHEN kind <> 'contract-note' THEN 'Confirmed' WHEN fields->>'direction' = 'buy' THEN 'Bought'"
+        "CASE WHEN kind <> 'contract-note' THEN 'Invoices' WHEN fields->>'direction' = 'buy' THEN 'Bought'"
         " WHEN fields->>'direction' = 'sell' THEN 'Sold' ELSE 'Trades' END",
         "amount",
         "currency",
