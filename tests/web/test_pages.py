@@ -294,7 +294,9 @@ async def test_probes_answer_under_any_host_name(browser):
 
 
 async def test_missing_worker_is_reported(browser, database_url, organization):
-    assert "No worker is running" in (await browser.get("/health")).text
+    health = (await browser.get("/health")).text
+    assert "No worker is running" in health
+    assert "Start one with <code>postroom work</code>" in health
     async with databases.open_pools(database_url, name=process_name("worker")) as other:
         transport = httpx2.ASGITransport(app.create(build_site(other, organization)))
         async with httpx2.AsyncClient(
