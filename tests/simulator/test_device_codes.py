@@ -112,6 +112,18 @@ def test_google_polls_are_answered_with_the_documented_errors(
     assert "unknown, used or expired" in http.get("/device", params={"user_code": late["user_code"]}).text
 
 
+def test_a_google_device_is_granted_the_long_names_of_its_scopes(
+    sim: Simulation, http: httpx2.Client, address: str
+):
+    """Google's guide, step 5: the response to `email profile` names these three."""
+    sim.create("gmail", address)
+    started = start_google(sim, http, "email profile")
+    sim.post(f"device-codes/{started['user_code']}", address=address)
+    _, tokens = poll_google(sim, http, started["device_code"])
+    userinfo = "https://www.googleapis.com/auth/userinfo"
+    assert sorted(tokens["scope"].split()) == [f"{userinfo}.email", f"{userinfo}.profile", "openid"]
+
+
 def test_google_devices_may_not_ask_for_mail(sim: Simulation, http: httpx2.Client):
     """Google's guide, section "Allowed scopes": identity, some of Drive and of YouTube."""
     form = {

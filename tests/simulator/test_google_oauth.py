@@ -125,6 +125,16 @@ def test_a_code_can_be_exchanged_once(oauth, person):
     assert oauth.profile(body["access_token"]) == 200
 
 
+def test_identity_is_granted_with_openid(oauth):
+    """Clients of Google report it: "Scope has changed from … to openid …".
+
+    https://github.com/requests/requests-oauthlib/issues/387
+    """
+    body = oauth.connect(scope=f"email {READONLY}")
+    assert sorted(body["scope"].split()) == sorted([EMAIL, READONLY, "openid"])
+    assert body["id_token"]
+
+
 def test_id_token_userinfo_and_tokeninfo_agree(oauth, browser, person):
     body = oauth.connect(scope=f"openid email profile {READONLY}")
     assert EMAIL in body["scope"].split()

@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from mailsim.google.clients import GoogleClient, is_redirect_allowed
 from mailsim.google.context import GoogleContext
-from mailsim.google.grants import IDENTITY_SCOPES, AuthorizedRequest, GoogleAccount
+from mailsim.google.grants import IDENTITY_SCOPES, AuthorizedRequest, GoogleAccount, parse_scopes
 
 MAX_FORM = 64 * 1024
 _AUTH = "https://www.googleapis.com/auth/"
@@ -37,7 +37,6 @@ SCOPE_DESCRIPTIONS = {
     f"{_AUTH}gmail.settings.sharing": "Manage who may send on your behalf",
     f"{_AUTH}pubsub": "See and manage Pub/Sub topics and subscriptions",
 }
-_LONG_SCOPES = {"email": f"{_AUTH}userinfo.email", "profile": f"{_AUTH}userinfo.profile"}
 # User agents of embedded browsers, which Google blocks.
 _EMBEDDED = ("; wv)", "GSA/", "FBAN/", "FBAV/", "Instagram ")
 
@@ -122,7 +121,7 @@ def _parse_request(google: GoogleContext, request: Request, form: dict[str, str]
     return _ConsentRequest(
         client=client,
         redirect_uri=uri,
-        scopes=_parse_scopes(form.get("scope", "")),
+        scopes=_check_scopes(form.get("scope", "")),
         state=form.get("state", ""),
         prompt=frozenset(form.get("prompt", "").split()),
         login_hint=form.get("login_hint", ""),
@@ -145,8 +144,8 @@ def _find_client(google: GoogleContext, form: dict[str, str]) -> GoogleClient:
     return client
 
 
-def _parse_scopes(text: str) -> tuple[str, ...]:
-    asked = tuple(dict.fromkeys(_LONG_SCOPES.get(scope, scope) for scope in text.split()))
+def _check_scopes(text: str) -> tuple[str, ...]:
+    asked = parse_scopes(text)
     if not asked:
         raise ConsentPageError(400, "invalid_request", "Missing required parameter: scope")
     unknown = [scope for scope in asked if scope not in SCOPE_DESCRIPTIONS and not _is_other_api_scope(scope)]

@@ -21,7 +21,13 @@ from mailsim.google.consent_page import (
     render_scope,
 )
 from mailsim.google.context import GoogleContext
-from mailsim.google.grants import IDENTITY_SCOPES, AuthorizedRequest, IssuedTokens, OAuthError
+from mailsim.google.grants import (
+    IDENTITY_SCOPES,
+    AuthorizedRequest,
+    IssuedTokens,
+    OAuthError,
+    parse_scopes,
+)
 
 DEVICE_GRANT = "urn:ietf:params:oauth:grant-type:device_code"
 DEVICE_SECONDS = 1800
@@ -37,7 +43,7 @@ _ALLOWED = IDENTITY_SCOPES | {
 
 def start_sign_in(google: GoogleContext, form: Mapping[str, str], base_url: str) -> dict[str, str | int]:
     """Return the response of the device endpoint. With `auto_consent`, the first account approves at once."""
-    client_id, scopes = form.get("client_id", ""), tuple(form.get("scope", "").split())
+    client_id, scopes = form.get("client_id", ""), parse_scopes(form.get("scope", ""))
     if not client_id:
         raise OAuthError(400, "invalid_request", "Missing required parameter: client_id")
     client = google.find_client(client_id)

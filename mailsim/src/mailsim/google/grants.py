@@ -29,12 +29,24 @@ IDENTITY_SCOPES = frozenset(
         "https://www.googleapis.com/auth/userinfo.profile",
     }
 )
+_LONG_NAMES = {
+    "email": "https://www.googleapis.com/auth/userinfo.email",
+    "profile": "https://www.googleapis.com/auth/userinfo.profile",
+}
 # States of an account that make requests fail, set by an administrator or by Google.
 AccountProblem = Literal[
     "invalid_rapt", "admin_policy_enforced", "account_deleted", "domain_policy", "mail_disabled", "suspended"
 ]
 ACCOUNT_PROBLEMS: tuple[str, ...] = get_args(AccountProblem)
 _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+def parse_scopes(text: str) -> tuple[str, ...]:
+    """Return the scopes of a request as Google grants them: by their long names, identity with `openid`."""
+    scopes = dict.fromkeys(_LONG_NAMES.get(scope, scope) for scope in text.split())
+    if scopes.keys() & IDENTITY_SCOPES:
+        scopes.setdefault("openid")
+    return tuple(scopes)
 
 
 class OAuthError(Exception):
