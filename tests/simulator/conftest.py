@@ -2,8 +2,10 @@
 
 from collections.abc import Callable, Generator
 from contextlib import ExitStack
+from inspect import signature
 from itertools import count
 
+import httpx2
 import pytest
 
 from simulator import conformance
@@ -12,6 +14,9 @@ from simulator.google_user import GoogleUsers
 from simulator.microsoft_user import MicrosoftUsers
 
 _numbers = count(1)
+# The default of 5 seconds is too short on a machine under load.
+for _part in ("connect", "read", "write", "pool"):
+    setattr(signature(httpx2.Client).parameters["timeout"].default, _part, 60)
 
 
 @pytest.fixture
