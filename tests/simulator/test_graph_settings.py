@@ -34,6 +34,18 @@ def test_changed_settings_are_kept(user):
     assert settings["workingHours"]["endTime"] == "17:00:00.0000000"
 
 
+def test_another_language_does_not_keep_the_name_of_the_former(user):
+    """Follows "localeInfo resource type", https://learn.microsoft.com/graph/api/resources/localeinfo"""
+    assert user.get("mailboxSettings/language")["displayName"] == "English (United States)"
+    language = {"locale": "de-DE"}
+    assert user.request("PATCH", "mailboxSettings", json={"language": language}).status_code == 200
+    shown = user.get("mailboxSettings/language")
+    assert (shown["locale"], shown["displayName"]) == ("de-DE", None)
+    language["displayName"] = "German (Germany)"
+    user.request("PATCH", "mailboxSettings", json={"language": language})
+    assert user.get("mailboxSettings/language")["displayName"] == "German (Germany)"
+
+
 @pytest.mark.parametrize(
     "body",
     [

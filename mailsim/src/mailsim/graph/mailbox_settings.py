@@ -111,6 +111,9 @@ async def update(call: GraphCall) -> GraphResponse:
     """Change the given settings and return them."""
     changes = {name: value for name, value in call.json().items() if not name.startswith("@odata.")}
     _check(changes, _WRITABLE)
+    if "locale" in changes.get("language", ()):
+        # The name of another locale is not known here; the former one would be wrong.
+        changes["language"] = {"displayName": None, **changes["language"]}
     profile = call.graph.profile(call.mailbox)
     profile.settings = _merge(profile.settings, changes)
     settings = _get_settings(call)
