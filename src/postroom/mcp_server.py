@@ -105,7 +105,7 @@ class _Tools:
         def read() -> object:
             found = self.postroom.message(message_id)
             text = (found.content.body_plain if found.content else None) or ""
-            end = offset + self.max_characters // 2
+            end = offset + count_shown(text[offset:], self.max_characters)
             return {
                 "next_offset": end if end < len(text) else None,  # first, since the end may be cut
                 "text": text[offset:end],
@@ -158,6 +158,13 @@ class _Tools:
         except ApiError as error:
             raise ToolError(f"{error.kind}: {error.detail}") from None
         return mark_untrusted(encode_rows(found, self.max_characters))
+
+
+def count_shown(text: str, max_characters: int) -> int:
+    """How many characters of a text fit into a result. JSON may need six for one."""
+    half = text[: max_characters // 2]
+    fits = len(msgspec.json.encode(half).decode()) <= max_characters * 3 // 4
+    return len(half) if fits else max_characters // 12
 
 
 def mark_untrusted(text: str) -> str:

@@ -148,6 +148,14 @@ async def test_hostile_messages_stay_between_the_tags_and_cause_no_write(connect
     assert set(await list_calls(owner)) == {"GET /key", "GET /messages/{message}"}
 
 
+@pytest.mark.parametrize("character", ["a", "\n", "\x01"], ids=["plain", "line break", "control character"])
+def test_no_part_of_a_long_text_is_cut_and_skipped(character):
+    shown, limit = mcp_server.count_shown(character * 100_000, 20_000), 20_000
+    row = {"next_offset": shown, "text": character * shown, "message": {"subject": "s" * 900}}
+    assert mcp_server.encode_rows([row], limit) == msgspec.json.encode(row).decode()
+    assert shown >= 20_000 // 12
+
+
 async def test_key_whose_calls_are_not_recorded_is_refused(postroom_mcp, database, organization, tmp_path):
     async with open_api_application(database, organization, tmp_path) as (made, _), serve(made) as url:
         header = await create_key_header(database, organization, Scope.READ)
