@@ -1,7 +1,7 @@
 """Document pages: one document with its fields, and the decisions of its review.
 
 The list is in `business_lists`, the fields are in `field_views`, what surrounds a review in `review_view`,
-the record in `records`, images in `document_viewer`. The decisions are in `flow.documents.review`.
+the record in `record_changes`, images in `document_viewer`. The decisions are in `flow.documents.review`.
 """
 
 import re
@@ -30,11 +30,10 @@ from postroom.store.documents import Document
 from postroom.store.records import ExtractionRow, RecordState
 from postroom.store.reviews import Correction, Review
 from postroom.store.views import actor_names
-from postroom.web import field_labels, field_views, forms, pages, review_view
-from postroom.web import records as record_pages
+from postroom.web import field_labels, field_views, forms, pages, record_changes, review_view
 from postroom.web.document_context import DocumentPagesContext, get_document
 from postroom.web.field_views import RejectedDecision
-from postroom.web.records import RecordView
+from postroom.web.record_changes import RecordView
 from postroom.web.review_view import ReviewPanel
 from postroom.web.sessions import get_visitor, member_route
 
@@ -86,7 +85,7 @@ def routes(context: DocumentPagesContext) -> list[Route]:
 
 async def redirect_to_document(context: DocumentPagesContext, request: Request) -> Response:
     """Show the document when the URL of a decision is opened with GET, for example by a reload."""
-    if request.path_params["action"] not in ACTIONS | record_pages.ACTIONS:
+    if request.path_params["action"] not in ACTIONS | record_changes.ACTIONS:
         raise HTTPException(404)
     async with context.site.database.transaction(get_visitor(request).organization) as connection:
         document = await get_document(connection, request.path_params["document"])
@@ -135,13 +134,13 @@ async def _load_page(
 ) -> dict[str, Any]:
     extraction = await records.get_newest_extraction(connection, document.id)
     history = await reviews.list_by_document(connection, document.id)
-    view = await record_pages.load_view(connection, document)
+    view = await record_changes.load_view(connection, document)
     panel = await review_view.load_panel(connection, get_visitor(request), document)
     open_review = next((review for review in history if review.decision is None), None)
     correcting = _is_correcting(request, view)
     choices = shown = conflict = None
     if extraction and (open_review or correcting):
-        choices = await record_pages.load_choices(connection, context.review, document, extraction)
+        choices = await record_changes.load_choices(connection, context.review, document, extraction)
         shown = await get_form_fields(connection, document, extraction)
     corrections = await reviews.get_corrections(connection, document.id)
     values = _get_shown_values(extraction, corrections, shown, rejected)
@@ -199,7 +198,7 @@ async def get_form_fields(
     if extraction is None:
         return {}
     known = await value_checks.get_known_values(connection, document, extraction)
-    return record_pages.overlay_values(extraction.fields, known)
+    return record_changes.overlay_values(extraction.fields, known)
 
 
 def _get_shown_values(
@@ -247,7 +246,7 @@ async def decide(context: DocumentPagesContext, request: Request) -> Response:
                         actor=visitor.actor,
                         corrections=await _read_corrections(connection, document, form),
                         override=form.get("override", "").splitlines(),
-                        order=record_pages.parse_order(form),
+                        order=record_changes.parse_order(form),
                         replaces=await _find_replaced(connection, document, form),
                     )
                 case "reject":
@@ -277,9 +276,9 @@ async def change_record(context: DocumentPagesContext, request: Request) -> Resp
     try:
         async with context.site.database.transaction(get_visitor(request).organization) as connection:
             document = await get_document(connection, document_id)
-            change = record_pages.build_change(request, document, form)
+            change = record_changes.build_change(request, document, form)
             corrections = await _read_corrections(connection, document_id, form)
-            await record_pages.change_record(
+            await record_changes.change_record(
                 connection, context.review, change, document, request.path_params["action"], form, corrections
             )
     except PermanentError as error:
@@ -333,5 +332,5 @@ async def _find_replaced(connection: Connection, document: UUID, form: Mapping[s
     name = form.get("replaced_record") or form.get("replaces", "")
     found = await documents.get(connection, document)
     return (
-        await record_pages.find_record(connection, name, found.pipeline) if name.strip() and found else None
+        await record_changes.find_record(connection, name, found.pipeline) if name.strip() and found else None
     )

@@ -30,7 +30,7 @@ from postroom.store.lists.list_definition import FilterChoice
 from postroom.store.orders import Order
 from postroom.store.records import Record
 from postroom.store.views import actor_names, admin
-from postroom.web import field_labels, forms, pages, record_pages
+from postroom.web import field_labels, forms, pages, record_page
 from postroom.web.document_context import DocumentPagesContext, parse_uuid
 from postroom.web.ledger import EVENT_NAMES
 from postroom.web.sessions import get_visitor, member_route
@@ -182,7 +182,7 @@ async def _load_page(connection: Connection, context: DocumentPagesContext, orde
     )
     actors = [entry.actor_id for entry in entries]
     return {
-        "fields": record_pages.list_values(context, order.kind, order.fields),
+        "fields": record_page.list_values(context, order.kind, order.fields),
         "record": record,
         "compared": _compare(order, record, identity) if record and identity else (),
         "candidates": sorted(candidates, key=lambda each: (not each.fits, -each.agreements)),

@@ -1,6 +1,6 @@
 """The page of a record: its values, checks, documents, versions, ledger entries and webhooks.
 
-It is changed on the page of its document, see `records`.
+It is changed on the page of its document, see `record_changes`.
 """
 
 from collections.abc import Mapping, Sequence
