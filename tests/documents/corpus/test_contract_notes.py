@@ -44,7 +44,7 @@ def test_an_amount_charged_in_another_currency_is_the_payment(rate, side, langua
 
 @pytest.mark.parametrize("share, language", choose(list(product((1, 2, 3, 5), LANGUAGES))))
 def test_a_payment_without_a_label_is_for_a_person(share, language):
-    """The worth in another currency is printed beside it; the payment is stated nowhere."""
+    """The gross amount in another currency is printed beside it; the payment is stated nowhere."""
     page, rate = NotePage(language, quantity=Decimal(100 * share)), Decimal("1.2958")
     worth = (page.gross / rate).quantize(Decimal("0.01"))
     words, lines = NOTE_WORDS[language], page.write().splitlines()

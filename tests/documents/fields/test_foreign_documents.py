@@ -146,7 +146,7 @@ def test_one_of_two_vat_ids_is_uncertain():
     ],
     ids=["columns", "rows", "a weak label and dashes"],
 )
-def test_without_fees_the_worth_is_paid(amounts):
+def test_without_fees_the_gross_amount_is_paid(amounts):
     field = read(FREE.format(amounts=amounts), CONTRACT_NOTE)["net"]
     assert (field.value, field.confidence >= 0.95) == (Decimal("2000.00"), True)
 

@@ -119,8 +119,8 @@ def _unresolved_by_arithmetic(
             case SumRelation(one, other, result) if agreed(one, other, result):
                 names = {one, other, result}
                 both = all(name in left or not fields[name].value for name in names)
-            case SettlementRelation(worth, paid) if worth in fields and agreed(paid):
-                names = {worth, paid}
+            case SettlementRelation(gross, paid) if gross in fields and agreed(paid):
+                names = {gross, paid}
                 both = names <= left
             case _:
                 continue

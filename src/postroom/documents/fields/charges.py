@@ -1,4 +1,4 @@
-"""Adds up fees, taxes and accrued interest, and proves the sums by the difference of payment and worth.
+"""Adds up fees, taxes and accrued interest, and proves the sums by payment minus gross amount.
 
 Labels alone do not prove charges: documents repeat them in another currency, list them beside their sum, or
 name charges that are not part of this payment.
@@ -55,17 +55,17 @@ def sum_charges(
     rates: Sequence[float],
 ) -> dict[str, ChargeSum]:
     """Sum the charges of each field, proven by the payment if possible, else by their labels."""
-    worth, paid = (
-        (solved.chosen.get(relation.worth), solved.chosen.get(relation.paid)) if relation else (None, None)
+    gross, paid = (
+        (solved.chosen.get(relation.gross), solved.chosen.get(relation.paid)) if relation else (None, None)
     )
-    if relation and worth and paid:
+    if relation and gross and paid:
         payment = paid.place(relation.paid)
         lines = _alternatives(fits, payment.currency)
         starts = (
-            [] if _has_foreign_charges(fits, payment.currency) else _conversions(worth, all_numbers, rates)
+            [] if _has_foreign_charges(fits, payment.currency) else _conversions(gross, all_numbers, rates)
         )
-        for start in [worth, *starts]:
-            known = abs(start.place(relation.worth).number)
+        for start in [gross, *starts]:
+            known = abs(start.place(relation.gross).number)
             if proven := _explain(lines, abs(payment.number) - known):
                 return _to_sums(proven)
     return _sum_labelled(fits)
@@ -81,15 +81,15 @@ def _has_foreign_charges(fits: Mapping[str, Sequence[FieldCandidate]], currency:
 
 
 def _conversions(
-    worth: DistinctNumber, all_numbers: Sequence[DistinctNumber], rates: Sequence[float]
+    gross: DistinctNumber, all_numbers: Sequence[DistinctNumber], rates: Sequence[float]
 ) -> list[DistinctNumber]:
-    """Return the amounts that are the worth at one of the exchange rates."""
-    sizes = [size for rate in rates if rate != 1 for size in (worth.size * rate, worth.size / rate)]
+    """Return the amounts that are the gross amount at one of the exchange rates."""
+    sizes = [size for rate in rates if rate != 1 for size in (gross.size * rate, gross.size / rate)]
     return [
         each
         for each in all_numbers
         if each.is_money
-        and each is not worth
+        and each is not gross
         and any(abs(each.size - size) <= 0.011 + 0.00003 * size for size in sizes)
     ]
 
@@ -131,7 +131,7 @@ def _alternatives(
 
 
 def _explain(lines: Sequence[Sequence[tuple[str, FieldCandidate]]], difference: Decimal) -> list[_Choice]:
-    """Return the choices, at most one amount of each line, that lead from the worth to the payment."""
+    """Return the choices, at most one amount of each line, that lead from the gross amount to the payment."""
     every = [each for here in lines for each in here]
     if not difference:
         none = _Choice(1.0, tuple((name, each, Decimal(0)) for name, each in every))

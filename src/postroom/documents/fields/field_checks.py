@@ -135,12 +135,12 @@ def _check_relations(
                     passed=found.passed or {left, right, result} <= proven,
                     fields=(left, right, result),
                 )
-            # If every step from the worth to the payment was confirmed, nothing is left to check.
-            case SettlementRelation(worth, paid, _, direction) if (
-                _are_known(values, worth, paid, direction) and paid not in proven
+            # If every step from the gross amount to the payment was confirmed, nothing is left to check.
+            case SettlementRelation(gross, paid, _, direction) if (
+                _are_known(values, gross, paid, direction) and paid not in proven
             ):
-                for check in _check_settlement(values[worth], values[paid], values[direction]):
-                    yield replace(check, fields=(worth, paid, direction))
+                for check in _check_settlement(values[gross], values[paid], values[direction]):
+                    yield replace(check, fields=(gross, paid, direction))
             case BalanceRelation(total, _, payable) if _are_known(values, total, payable):
                 yield _check_balance(relation, values)
             case _:
@@ -185,16 +185,16 @@ def _rounding_error(number: Decimal) -> Decimal:
 _FACTORS: Final = (Decimal(1), Decimal("0.01"), Decimal(100))
 
 
-def _check_settlement(worth: Decimal, paid: Decimal, direction: str) -> Iterator[FieldCheck]:
+def _check_settlement(gross: Decimal, paid: Decimal, direction: str) -> Iterator[FieldCheck]:
     """Fees are added to a purchase and deducted from a sale.
 
     Only if the currency is clearly the same.
     """
-    if worth and Decimal("0.9") <= paid / worth <= Decimal("1.1") and paid != worth:
+    if gross and Decimal("0.9") <= paid / gross <= Decimal("1.1") and paid != gross:
         yield FieldCheck(
             "fees are added to a purchase, deducted from a sale",
-            (paid > worth) == (direction == "buy"),
-            f"{direction}: gross {worth}, net {paid}",
+            (paid > gross) == (direction == "buy"),
+            f"{direction}: gross {gross}, net {paid}",
         )
 
 

@@ -178,14 +178,14 @@ def _infer_choices(
     for relation in kind.relations:
         if not isinstance(relation, SettlementRelation):
             continue
-        worth, paid = solved.chosen.get(relation.worth), solved.chosen.get(relation.paid)
+        gross, paid = solved.chosen.get(relation.gross), solved.chosen.get(relation.paid)
         if paid is None:
             continue
-        # With an exchange rate, payment and worth are in different currencies.
+        # With an exchange rate, payment and gross amount are in different currencies.
         comparable = (
-            worth and not converted and relation.paid in solved.agreed and _may_share_currency(worth, paid)
+            gross and not converted and relation.paid in solved.agreed and _may_share_currency(gross, paid)
         )
-        if (side := _infer_direction(worth if comparable else None, paid)) is None:
+        if (side := _infer_direction(gross if comparable else None, paid)) is None:
             continue
         place = paid.place(relation.paid)
         choice, words = side
@@ -202,11 +202,11 @@ def _may_share_currency(one: DistinctNumber, other: DistinctNumber) -> bool:
     return not first or not second or bool(first & second)
 
 
-def _infer_direction(worth: DistinctNumber | None, paid: DistinctNumber) -> tuple[str, str] | None:
+def _infer_direction(gross: DistinctNumber | None, paid: DistinctNumber) -> tuple[str, str] | None:
     if any(place.number < 0 for place in paid.places):
         return "buy", "the payment has a minus sign"
-    if worth and paid.size != worth.size and 0.9 <= paid.size / worth.size <= 1.1:
-        added = paid.size > worth.size
+    if gross and paid.size != gross.size and 0.9 <= paid.size / gross.size <= 1.1:
+        added = paid.size > gross.size
         return ("buy", "fees were added") if added else ("sell", "fees were deducted")
     return None
 
@@ -229,7 +229,7 @@ def _add_summed_taxes(context: LabelContext, numbers: Mapping[str, FieldValue]) 
 
 
 def _relation_fields(relation: Relation) -> tuple[str, ...]:
-    parts = (getattr(relation, name, None) for name in ("left", "right", "result", "worth", "paid"))
+    parts = (getattr(relation, name, None) for name in ("left", "right", "result", "gross", "paid"))
     return tuple(part for part in parts if isinstance(part, str))
 
 
@@ -320,7 +320,7 @@ def _charge_fields(
     every: Sequence[DistinctNumber],
     rates: Sequence[float],
 ) -> dict[str, FieldValue]:
-    """Read the charges between the worth and the payment, as sums."""
+    """Read the charges between the gross amount and the payment, as sums."""
     relation = next((each for each in kind.relations if isinstance(each, SettlementRelation)), None)
     summed = {name: fits[name] for name, field in kind.fields.items() if field.is_summed}
     found: dict[str, FieldValue] = {}

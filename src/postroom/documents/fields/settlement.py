@@ -1,4 +1,4 @@
-"""Finds the amounts that lead from the value of a trade to the amount paid, line by line.
+"""Finds the amounts that lead from the gross amount of a trade to the amount paid, line by line.
 
 This needs no labels: the amounts between the two are added, subtracted or converted, or the result does not
 match. Works on the numbers of `amount_solver` and does not choose.
@@ -10,7 +10,7 @@ from typing import Final
 
 from postroom.documents.fields.value_parsing import ParsedValue
 
-_MAX_LINES_BELOW: Final = 30  # below the line of the worth
+_MAX_LINES_BELOW: Final = 30  # below the line of the gross amount
 _MAX_FEE_SHARE: Final = 0.6  # a larger share is neither a fee nor a tax
 _CENT_TOLERANCE: Final = 0.011
 _MAX_ROWS: Final = 10
@@ -46,24 +46,24 @@ def find_amounts(values: Sequence[ParsedValue]) -> list[ParsedValue]:
     return sorted(found, key=lambda each: (each.line, each.start))
 
 
-def find_row_total(worth: ParsedValue, amounts: Sequence[ParsedValue]) -> Iterator[SettlementStep]:
-    """Yield the last amount in the line of the worth if the amounts between add up to it."""
+def find_row_total(gross: ParsedValue, amounts: Sequence[ParsedValue]) -> Iterator[SettlementStep]:
+    """Yield the last amount in the line of the gross amount if the amounts between add up to it."""
     row = [
-        abs(float(each.number)) for each in amounts if each.line == worth.line and each.start > worth.start
+        abs(float(each.number)) for each in amounts if each.line == gross.line and each.start > gross.start
     ]
     if len(row) > 1 and any(
-        row[-1] > 0 and abs(abs(float(worth.number)) + sign * sum(row[:-1]) - row[-1]) <= _CENT_TOLERANCE
+        row[-1] > 0 and abs(abs(float(gross.number)) + sign * sum(row[:-1]) - row[-1]) <= _CENT_TOLERANCE
         for sign in (1, -1)
     ):
-        words = " and ".join(f"{each:.2f}" for each in (abs(float(worth.number)), *row[:-1]))
+        words = " and ".join(f"{each:.2f}" for each in (abs(float(gross.number)), *row[:-1]))
         yield SettlementStep(row[-1], changed=False, words=f"{words} add up to {row[-1]:.2f}")
 
 
 def find_column_totals(
-    worth: float, below: Mapping[int, ParsedValue], rates: Sequence[float]
+    gross: float, below: Mapping[int, ParsedValue], rates: Sequence[float]
 ) -> Iterator[SettlementStep]:
-    """Yield sums of the rows above, one of which is the worth or its conversion."""
-    same = {worth, *(worth * rate for rate in rates), *(worth / rate for rate in rates)}
+    """Yield sums of the rows above, one of which is the gross amount or its conversion."""
+    same = {gross, *(gross * rate for rate in rates), *(gross / rate for rate in rates)}
     rows = [float(below[line].number) for line in sorted(below)]
     stated = [
         any(abs(abs(amount) - each) <= _CENT_TOLERANCE + 0.00003 * each for each in same) for amount in rows
@@ -76,7 +76,7 @@ def find_column_totals(
             here = stated[place]
             is_stated, changed = (
                 is_stated or here,
-                changed or (here and abs(abs(amount) - worth) > _CENT_TOLERANCE),
+                changed or (here and abs(abs(amount) - gross) > _CENT_TOLERANCE),
             )
             if end - place > 1 and is_stated and wanted > 1 and abs(abs(total) - wanted) <= _CENT_TOLERANCE:
                 yield SettlementStep(
@@ -85,22 +85,22 @@ def find_column_totals(
 
 
 def find_running_totals(
-    worth: ParsedValue,
+    gross: ParsedValue,
     below: Mapping[int, ParsedValue],
     rates: Sequence[float],
     interest: frozenset[int],
     *,
     head: float = 0.0,
 ) -> Iterator[SettlementStep]:
-    """Yield every amount below the worth that a running total reaches.
+    """Yield every amount below the gross amount that a running total reaches.
 
-    Amounts on the lines of `interest` are always added, and so is `head`, which is above the worth.
+    Amounts on the lines of `interest` are always added, and so is `head`, which is above the gross amount.
     """
-    start = float(worth.number)
+    start = float(gross.number)
     start += head if start >= 0 else -head
     for as_written, sign in ((True, 1), (True, -1), (False, 1), (False, -1)):
         sum_ = _RunningTotal(as_written, sign, start if as_written else abs(start))
-        for line in range(worth.line + 1, worth.line + _MAX_LINES_BELOW):
+        for line in range(gross.line + 1, gross.line + _MAX_LINES_BELOW):
             if line not in below:
                 continue
             amount = float(below[line].number)

@@ -1,4 +1,4 @@
-"""Assigns the amount paid: which amount the worth, fees, taxes and exchange rates lead to.
+"""Assigns the amount paid: which amount the gross amount, fees, taxes and exchange rates lead to.
 
 `settlement` follows the lines of the document; `amount_solver` combines the result with the other amounts.
 """
@@ -14,7 +14,7 @@ from postroom.documents.kinds.document_kind import SettlementRelation
 _LIKELY_SCORE: Final = 0.6  # a number with this score probably belongs to the label
 _CERTAIN_SCORE: Final = 0.9  # a number with this score certainly belongs to the label
 _WEAK_SCORE: Final = 0.5  # the best score of a weak label
-_MAX_FEE_SHARE: Final = 0.5  # fees and taxes are a smaller share of the worth
+_MAX_FEE_SHARE: Final = 0.5  # fees and taxes are a smaller share of the gross amount
 _MAX_FEES: Final = 7  # every combination of this many fees and taxes is tried
 
 
@@ -43,40 +43,40 @@ def solve_settlement(
 ) -> list[Solution]:
     relation, money = amounts.relation, amounts.money
     ways = [Solution({}, 0.0)]
-    worth = way.chosen.get(relation.worth)
+    gross = way.chosen.get(relation.gross)
     rates = [rate for rate in rates if rate != 1]
     towards = direction.get("buy", 0.0) - direction.get("sell", 0.0)
-    extras = [each for each in amounts.extras if worth and each.size < _MAX_FEE_SHARE * worth.size]
+    extras = [each for each in amounts.extras if gross and each.size < _MAX_FEE_SHARE * gross.size]
     reached = (
-        _reachable_amounts(amounts, worth, [*rates, *_unlabelled_rates(all_numbers, way)], towards)
-        if worth
+        _reachable_amounts(amounts, gross, [*rates, *_unlabelled_rates(all_numbers, way)], towards)
+        if gross
         else {}
     )
     last = max((each.place(relation.paid).line for each in money), default=0) or 1
-    factors = [each for name, each in way.chosen.items() if name in way.agreed and each is not worth]
+    factors = [each for name, each in way.chosen.items() if name in way.agreed and each is not gross]
     for paid in (each for each in money if each not in factors):
         label = paid.score(relation.paid)
         best, how = reached.get(paid.size, (0.0, ""))
-        best *= min(label / 0.8, 1.0) if paid is worth else 0.5 + min(label, 0.5)
+        best *= min(label / 0.8, 1.0) if paid is gross else 0.5 + min(label, 0.5)
         if label + best > 0:
-            proven = best >= 0.85 or (best >= 0.4 and relation.worth in way.agreed)
-            if paid is worth:
-                # If a fee is charged, the worth is not the amount paid.
+            proven = best >= 0.85 or (best >= 0.4 and relation.gross in way.agreed)
+            if paid is gross:
+                # If a fee is charged, the gross amount is not the amount paid.
                 is_stated = label > _WEAK_SCORE or (label == _WEAK_SCORE and len(paid.places) > 1)
-                proven = is_stated and relation.worth in way.agreed and not extras
+                proven = is_stated and relation.gross in way.agreed and not extras
             agreed = (relation.paid,) if proven else ()
             score = label + best + 0.1 * paid.place(relation.paid).line / last
-            score -= 0.0 if worth is None or _is_plausible_payment(worth, paid, rates) else 0.6
+            score -= 0.0 if gross is None or _is_plausible_payment(gross, paid, rates) else 0.6
             if label >= _WEAK_SCORE and (
                 _is_converted_below(relation, paid, money, rates)
                 or _has_stronger_label_below(relation, paid, money)
             ):
                 score -= 0.8
             ways.append(Solution({relation.paid: paid}, score, agreed, {relation.paid: how} if how else {}))
-    if worth and relation.worth in way.agreed:
-        # Without any other candidate, the worth was paid.
+    if gross and relation.gross in way.agreed:
+        # Without any other candidate, the gross amount was paid.
         ways.append(
-            Solution({relation.paid: worth}, 0.2, (), {relation.paid: "no other amount is labelled as paid"})
+            Solution({relation.paid: gross}, 0.2, (), {relation.paid: "no other amount is labelled as paid"})
         )
     return sorted(ways, key=lambda each: -each.score)[:6]
 
@@ -150,9 +150,9 @@ class _Conversions:
         return None if place is None else self._rates[place]
 
 
-def _is_plausible_payment(worth: DistinctNumber, paid: DistinctNumber, rates: Sequence[float]) -> bool:
+def _is_plausible_payment(gross: DistinctNumber, paid: DistinctNumber, rates: Sequence[float]) -> bool:
     """Check that fees and taxes would be a small share of the payment, in any currency."""
-    same = [worth.size, *(worth.size * rate for rate in rates), *(worth.size / rate for rate in rates)]
+    same = [gross.size, *(gross.size * rate for rate in rates), *(gross.size / rate for rate in rates)]
     return any(0.6 * each - 30 <= paid.size <= 1.5 * each + 100 for each in same)
 
 
@@ -166,14 +166,14 @@ def _fees_and_taxes(relation: SettlementRelation, money: Sequence[DistinctNumber
 
 def _reachable_amounts(
     amounts: SettlementAmounts,
-    worth: DistinctNumber,
+    gross: DistinctNumber,
     rates: Sequence[float],
     towards: float,
 ) -> dict[float, tuple[float, str]]:
     """Return the amounts that fees, taxes and conversion lead to, each with its weight and explanation."""
     paid = amounts.relation.paid
-    found: dict[float, tuple[float, str]] = {worth.size: (0.45, "equal to the gross amount")}
-    bases = [worth]
+    found: dict[float, tuple[float, str]] = {gross.size: (0.45, "equal to the gross amount")}
+    bases = [gross]
     for _ in range(3):
         nexts: list[DistinctNumber] = []
         for base in bases:
@@ -190,22 +190,22 @@ def _reachable_amounts(
                     found[amount.size] = (found[base.size][0] * 0.3 + explanation[0], explanation[1])
                     nexts.append(amount)
         bases = nexts
-    for step in _settlement_steps(amounts, worth, rates):
-        right_side = step.changed or (step.size - worth.size) * towards >= 0
+    for step in _settlement_steps(amounts, gross, rates):
+        right_side = step.changed or (step.size - gross.size) * towards >= 0
         explanation = (1.15 if step.changed else 0.95 if right_side else 0.5, step.words)
         found[step.size] = max(found.get(step.size, explanation), explanation)
     return found
 
 
 def _settlement_steps(
-    amounts: SettlementAmounts, worth: DistinctNumber, rates: Sequence[float]
+    amounts: SettlementAmounts, gross: DistinctNumber, rates: Sequence[float]
 ) -> Iterator[settlement.SettlementStep]:
     below = amounts.by_line
-    yield from settlement.find_column_totals(worth.size, below, rates)
+    yield from settlement.find_column_totals(gross.size, below, rates)
     interest = frozenset(
         each.place("accrued_interest").line for each in amounts.money if each.score("accrued_interest") >= 0.5
     )
-    starts = {worth.place(amounts.relation.worth), *worth.places}
+    starts = {gross.place(amounts.relation.gross), *gross.places}
     for start in sorted(starts, key=lambda each: each.line)[:3]:
         before = sum(
             abs(float(below[line].number)) for line in interest if line < start.line and line in below

@@ -1,4 +1,4 @@
-"""DocumentKind: what a kind declares, which is its fields, titles, and relations between its values.
+"""DocumentKind: the declaration of a kind: its fields, titles, and relations between its values.
 
 The kinds themselves are in `invoice` and `contract_note`.
 """
@@ -39,16 +39,16 @@ class SumRelation:
 
 @dataclass(frozen=True, slots=True)
 class SettlementRelation:
-    """paid = worth + extras for a purchase, worth - extras for a sale."""
+    """paid = gross + extras for a purchase, gross - extras for a sale."""
 
-    worth: str
+    gross: str
     paid: str
     extras: tuple[str, ...]
     direction: str
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self.worth, self.paid, *self.extras
+        return self.gross, self.paid, *self.extras
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +111,12 @@ class DocumentKind:
 
     @property
     def foreign_amounts(self) -> frozenset[str]:
-        """The price and the value of a trade, which may be in another currency than the payment."""
-        worths = {relation.worth for relation in self.relations if isinstance(relation, SettlementRelation)}
+        """The price and the gross amount of a trade, which may be in another currency than the payment."""
+        gross_amounts = {
+            relation.gross for relation in self.relations if isinstance(relation, SettlementRelation)
+        }
         prices = {name for name, field in self.fields.items() if field.shape == "price"}
-        return frozenset(worths | prices)
+        return frozenset(gross_amounts | prices)
 
 
 def _find_field_spec(hint: Any, name_: str) -> FieldSpec:

@@ -52,7 +52,7 @@ class RecordIdentity:
     tables: Mapping[str, Mapping[str, TableColumn]] = field(
         default_factory=dict[str, Mapping[str, TableColumn]]
     )
-    # Amounts that may be in another currency than the record: the price and the value of a trade.
+    # Amounts that may be in another currency than the record: the price and the gross amount of a trade.
     foreign_amounts: frozenset[str] = frozenset()
 
     @classmethod
