@@ -1,4 +1,4 @@
-"""Checks of `doctor` and `subscriptions check`: how each provider notifies this Postroom, and why so.
+"""Checks of `doctor` and `subscriptions check`: how each provider notifies this Postroom, and why.
 
 They read the settings only.
 """

@@ -1,4 +1,4 @@
-"""Text for spreadsheets: none of it may be run as a formula."""
+"""Escapes text for spreadsheets, so that none of it is run as a formula."""
 
 from typing import Any
 

@@ -1,7 +1,7 @@
 """Trust: after two documents that people confirmed unchanged, the next needs no review for the same reason.
 
 It applies to uncertain values of the same supplier and layout, see `documents.supplier_trust`; `route` asks
-for it last. A correction or a change of a record starts it again. A person can switch it off per supplier.
+for it last. A correction or a change of a record restarts the count. A person can switch it off per supplier.
 """
 
 from collections.abc import Sequence

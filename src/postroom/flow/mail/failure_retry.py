@@ -1,4 +1,4 @@
-"""Retry a failed message or attachment when a person asks for it. Syncs retry the others by themselves."""
+"""Retry a failed message or attachment when a person asks for it. Syncs retry the others automatically."""
 
 from postroom.model import OrganizationId, WorkKind
 from postroom.store import failures, work
