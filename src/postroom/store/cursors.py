@@ -80,8 +80,7 @@ async def start(connection: Connection, mailbox: MailboxId, begins: Sequence[Cur
     rows = sorted(begins, key=lambda row: (row.kind, row.scope))
     if not rows:
         return
-    restarted = {row.scope for row in rows if _is_full_listing(row.kind) and not row.completed}
-    await delete_listed(connection, mailbox, "resync", restarted)
+    await _forget_listed(connection, mailbox, [row for row in rows if not row.completed])
     await connection.execute(
         """
         INSERT INTO cursors AS stored
@@ -102,6 +101,24 @@ async def start(connection: Connection, mailbox: MailboxId, begins: Sequence[Cur
             [row.value for row in rows],
             [row.since for row in rows],
             [row.completed for row in rows],
+        ],
+    )
+
+
+async def _forget_listed(connection: Connection, mailbox: MailboxId, begins: Sequence[CursorStart]) -> None:
+    """Forget what listings that start again have named, but not what a complete one is still settled by."""
+    await connection.execute(
+        """
+        DELETE FROM listed_messages AS listed
+        WHERE mailbox_id = %b AND kind = 'resync' AND (scope = ANY(%b::text[]) OR scope = ANY(%b::text[])
+            AND NOT EXISTS (
+                SELECT FROM cursors WHERE cursors.mailbox_id = listed.mailbox_id AND cursors.kind = 'resync'
+                    AND cursors.scope = listed.scope AND completed_at IS NOT NULL))
+        """,
+        [
+            mailbox,
+            [row.scope for row in begins if row.kind is CursorKind.RESYNC],
+            [row.scope for row in begins if row.kind is CursorKind.BACKFILL],
         ],
     )
 

@@ -6,6 +6,7 @@ import pytest
 
 from postroom.flow.mail import audit
 from postroom.flow.mail.audit import AuditDepth
+from postroom.flow.mail.sync import sync_requests
 from postroom.model import ChangePage
 
 DAY = timedelta(days=1)
@@ -132,3 +133,23 @@ async def test_a_repair_does_not_delete_a_message_that_its_feed_names_since_the_
     await folders.settle()
     await folders.assert_mirrors()
     assert await folders.rows(OPEN) == []
+
+
+async def test_a_longer_backfill_keeps_what_a_complete_listing_named(folders):
+    """Until its end is settled, what it named is not looked up: a lookup may be a 404."""
+    for age in range(1, 8):
+        folders.remote.deliver("archive" if age % 2 else "inbox", age=age * DAY)
+    gone = folders.remote.deliver(age=9 * DAY)
+    await folders.hint(gone)
+    await folders.sync(slice_seconds=0)
+    del folders.remote.items[gone]  # before the listing reaches it, so no feed reports it
+    while not await folders.rows("SELECT FROM messages WHERE deleted_at IS NOT NULL"):
+        await folders.sync(slice_seconds=0)
+        folders.remote.only_listed.add(folders.remote.deliver(age=DAY / 1000))
+    assert await folders.one("SELECT count(*) FROM cursors WHERE kind = 'resync' AND scope = 'inbox'") == 1
+    async with folders.database.transaction(folders.organization) as connection:
+        await sync_requests.extend_backfill(connection, folders.organization, folders.mailbox, days=60)
+    await folders.settle()
+    assert await folders.one(DELETED) == 1
+    await folders.assert_mirrors()
+    assert await folders.rows("SELECT * FROM listed_messages") == []
