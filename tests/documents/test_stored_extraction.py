@@ -46,6 +46,25 @@ def test_corrected_values_are_checked_like_read_values():
     ]
 
 
+@pytest.mark.parametrize("net_at_rate", [None, "-100.00"])
+def test_taxes_by_rate_must_add_up_to_corrected_totals(net_at_rate):
+    rows = [{"rate": "19", "net": net_at_rate, "vat": "19.00"}]
+    given = {"net": "100.00", "vat": "19.00", "gross": "119.00", "vat_rates": rows}
+    right = {"net": "-100.00", "vat": "-19.00", "gross": "-119.00"}
+    found = {each.name: each for each in stored_extraction.check_corrected(INVOICE, (), given, right)}
+    assert found["vat_rates add up to vat"].needs_override
+    assert found["net + vat = gross"].passed
+    right["vat_rates"] = [{"rate": "19", "net": net_at_rate, "vat": "-19.00"}]
+    found = stored_extraction.check_corrected(INVOICE, (), given, right)
+    assert all(each.passed for each in found)
+
+
+def test_rows_of_another_form_are_not_checked():
+    given = {"vat": "19.00", "vat_rates": [{"percent": "19"}]}
+    found = stored_extraction.check_corrected(INVOICE, (), given, {"vat": "18.00"})
+    assert all(each.passed for each in found)
+
+
 def test_other_values_keep_their_checks():
     given = read(iban=WRONG)
     assert stored_extraction.apply_corrections(given, {"iban": {"another": RIGHT}}, INVOICE) == given

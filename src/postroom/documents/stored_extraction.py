@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast, get_type_hints
 
 import msgspec
 
@@ -203,20 +203,30 @@ def check_corrected(
 
 
 def _check_values(kind: DocumentKind, values: Mapping[str, Any]) -> "tuple[FieldCheck, ...]":
+    hints = get_type_hints(kind.model)
     fields = {
         name: FieldValue(typed, 1.0, "")
         for name, spec in kind.fields.items()
-        if (typed := _to_typed(values.get(name), spec.shape)) is not None
+        if (typed := _to_typed(values.get(name), spec.shape, hints[name])) is not None
     }
     return check_fields(kind, fields)
 
 
-def _to_typed(value: Any, shape: FieldShape) -> Any:
-    """Return a stored value with its type; None if there is none, or for a table."""
-    if value is None or isinstance(value, list):
+def _to_typed(value: Any, shape: FieldShape, hint: Any) -> Any:
+    """Return a stored value with its type; None if there is none."""
+    if isinstance(value, list):
+        return _to_rows(cast("list[Any]", value), hint)
+    if value is None:
         return None
     if shape in record_matching.NUMBER_SHAPES:
         return record_matching.to_decimal(value)
     if shape == "date":
         return record_matching.to_date(value)
     return value
+
+
+def _to_rows(value: list[Any], hint: Any) -> Any:
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError:  # rows of an earlier version of the kind
+        return None

@@ -41,6 +41,7 @@ def check_fields(kind: DocumentKind, fields: Mapping[str, FieldValue]) -> tuple[
     proven = {name for name, field in fields.items() if field.signals and field.signals.agreed}
     return (
         *_check_relations(kind, known, proven),
+        *_check_tables(kind, known),
         *_check_all_check_digits(kind, known),
         *_check_date_order(known),
         *_check_readings(kind, fields),
@@ -145,6 +146,20 @@ def _check_relations(
                 yield _check_balance(relation, values)
             case _:
                 pass
+
+
+def _check_tables(kind: DocumentKind, values: Mapping[str, Any]) -> Iterator[FieldCheck]:
+    for each in kind.table_sums:
+        rows, total = values.get(each.table), values.get(each.total)
+        cells = [getattr(row, each.column) for row in rows or ()]
+        if total is None or not cells or None in cells:
+            continue
+        found = sum(cells, Decimal(0))
+        passed = abs(found - total) <= _CENT_TOLERANCE * len(cells)
+        words = f"the sum of {each.column} in {each.table} is {found}, {each.total} is {total}"
+        yield FieldCheck(
+            f"{each.table} add up to {each.total}", passed, words, fields=(each.table, each.total)
+        )
 
 
 def _check_balance(relation: BalanceRelation, values: Mapping[str, Any]) -> FieldCheck:

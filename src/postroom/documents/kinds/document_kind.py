@@ -68,6 +68,15 @@ Relation = ProductRelation | SumRelation | SettlementRelation | BalanceRelation
 
 
 @dataclass(frozen=True, slots=True)
+class TableSum:
+    """The values of a column add up to a field."""
+
+    table: str
+    column: str
+    total: str
+
+
+@dataclass(frozen=True, slots=True)
 class AccountingControls:
     """Fields that are compared with the document's receipt, its issuer's records and our names."""
 
@@ -91,6 +100,7 @@ class DocumentKind:
     identity: tuple[str, ...]  # fields that identify a record
     key: tuple[str, ...]  # fields of the record's key in archive paths; `username` is the mailbox owner's
     relations: tuple[Relation, ...] = ()
+    table_sums: tuple[TableSum, ...] = ()
     ignored_labels: str = ""  # labels of values that belong to no field
     # For a field of the identity, other fields that identify the same, if read with certainty.
     identity_alternatives: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])

@@ -14,6 +14,7 @@ from postroom.documents.kinds.document_kind import (
     BalanceRelation,
     DocumentKind,
     SumRelation,
+    TableSum,
 )
 
 
@@ -333,6 +334,7 @@ INVOICE: Final = DocumentKind(
     identity_alternatives={"supplier": ("vat_id", "iban")},
     key=("supplier", "number"),
     relations=(SumRelation("net", "vat", "gross"), BalanceRelation("gross", "prepaid", "payable")),
+    table_sums=(TableSum("vat_rates", "vat", "vat"), TableSum("vat_rates", "net", "net")),
     ignored_labels="Kundennummer, Kunden-Nr, Kunden Nr, Kd-Nr, Kunde, Customer number, Customer no, "
     "Customer ID, Customer, Client number, Account number, N° client, N° de client, Code client, "
     "Numéro client, "
