@@ -274,3 +274,39 @@ def test_a_deposit_with_a_minus_is_positive(notation: str, language: str, layout
     assert page.show(page.prepaid) in text
     found = judge(read_text(text.replace(page.show(page.prepaid), shown)))
     assert found.recorded.get("prepaid", page.prepaid) == page.prepaid
+
+
+FORWARD = {
+    "en": ("Previous balance", "Brought forward"),
+    "de": ("Saldovortrag", "Übertrag"),
+    "fr": ("Solde précédent", "Report"),
+    "es": ("Saldo anterior", "Saldo pendiente anterior"),
+    "it": ("Saldo precedente", "Riporto"),
+}
+
+
+@pytest.mark.parametrize("variant, balance, language, layout", combine((0, 1), ("12.78", "4.60", "31.25")))
+def test_a_balance_brought_forward_is_no_tax(variant: int, balance: str, language: str, layout: str) -> None:
+    page, words = InvoicePage(language, layout), INVOICE_WORDS[language]
+    due = page.show(page.net + Decimal(balance))
+    tax = words["vat"].format(rate="20")
+    lines = [line for line in page.write().splitlines() if not line.startswith(tax)]
+    at = next(number for number, line in enumerate(lines) if line.startswith(words["gross"]))
+    lines[at : at + 1] = [
+        f"{FORWARD[language][variant]:<40}{page.show(Decimal(balance))}",
+        f"{words['gross']:<40}{due}",
+    ]
+    found = judge(read_text("\n".join(lines)))
+    assert not found.is_confirmed or "vat" not in found.recorded
+
+
+@pytest.mark.parametrize("house, street, language, layout", combine((9, 12, 140), ("Corso Italia", "Quai")))
+def test_a_number_below_a_name_with_po_is_no_order(
+    house: int, street: str, language: str, layout: str
+) -> None:
+    head = [(50, 800, "Elettrica Po S.p.A."), (50, 785, f"{street} {house}"), (50, 770, "10121 Torino")]
+    lines = InvoicePage(language, layout).write().splitlines()[1:]
+    shown = [(50, 730 - 14 * place, line) for place, line in enumerate(lines) if line.strip()]
+    found = judge(pdf.read(sample_files.pdf([*head, *shown]), FileLimits()).reading)
+    assert found.kind == "invoice"
+    assert "purchase_order" not in found.recorded

@@ -18,6 +18,7 @@ from postroom.documents.kinds.document_kind import BalanceRelation, DocumentKind
 _ROUNDING_WORDS: Final = re.compile(
     r"\b(?:round(?:ing|ed)|rundung\w{0,20}|gerundet|arrondi|arrotondamento|redondeo|afronding|avrunding)\b"
 )
+_TAX_TOLERANCE: Final = Decimal("0.10")  # taxes of several items are rounded one by one
 _MAX_TAX_SHARE: Final = Decimal("0.3")  # of the net amount
 _UNLABELLED_DEPOSIT: Final = 0.9  # the highest confidence
 _MAX_CASH_ROUNDING: Final = Decimal("0.02")  # to the next five cents
@@ -67,6 +68,24 @@ def check_total(
             net, vat = min(larger)
             words = f"{net} + {vat} = {net + vat} may be the total, of which {parts[2]} is a part"
             yield FieldCheck(f"{relation.result} is the total", False, words, fields=names, is_doubt=True)
+
+
+def check_tax(
+    kind: DocumentKind, fields: Mapping[str, FieldValue], found: Sequence[ParsedValue]
+) -> Iterator[FieldCheck]:
+    """Yield a failed check for a tax without a label or a rate: a balance brought forward adds up as well."""
+    rates = {abs(value.number) for value in found if value.shape == "number" and value.percent}
+    for relation in kind.relations:
+        if not isinstance(relation, SumRelation):
+            continue
+        net, tax = fields.get(relation.left), fields.get(relation.right)
+        if net is None or tax is None or not tax.value or not tax.signals or tax.signals.label > 0:
+            continue
+        if not any(abs(abs(net.value) * rate / 100 - abs(tax.value)) <= _TAX_TOLERANCE for rate in rates):
+            words = f"{tax.value} has no label, and no rate explains it"
+            yield FieldCheck(
+                f"{relation.right} is a tax", False, words, fields=(relation.right,), is_doubt=True
+            )
 
 
 def check_balance(

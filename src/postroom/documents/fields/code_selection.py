@@ -29,6 +29,7 @@ _OTHER_CAPITALS: Final = {
 }
 _JOINTS: Final = frozenset("-/_")
 _MAX_LABEL_IN_CODE: Final = 4
+_MAX_LABEL_IN_NAME: Final = 2
 _MAX_GAP: Final = 1.2  # characters: what is farther away belongs to another column
 _WORD: Final = re.compile(r"\S+")
 _DIGIT: Final = re.compile(r"\d")
@@ -159,6 +160,8 @@ def _codes_for_label(
         if near == 1.0:
             return
     above = line.box(hit.start, hit.end)
+    if _is_part_of_name(line, hit):
+        return
     for step in (1, 2, 3):
         index = hit.line + step
         if index >= len(context.document.lines) or context.document.lines[index].page != line.page:
@@ -174,6 +177,12 @@ def _codes_for_label(
                 score = worth * (0.85, 0.6, 0.4)[step - 1] * (1.0 if context.document.has_layout else 0.6)
                 yield score, found.group(), below, *found.span(), f"below “{label}”"
                 return
+
+
+def _is_part_of_name(line: TextLine, hit: LabelHit) -> bool:
+    """Whether a short label is a word of a name: "Elettrica Po S.p.A.", above "Corso Italia 9"."""
+    label = line.text[hit.start : hit.end]
+    return len(label) <= _MAX_LABEL_IN_NAME and label.istitle() and line.text[: hit.start].endswith(" ")
 
 
 def _code_right_of(

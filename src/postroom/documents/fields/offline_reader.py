@@ -88,6 +88,7 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
         *payment_doubt.check_payments(kind, read, found, document),
         *balance.check_total(kind, read, found),
         *balance.check_balance(kind, read, found),
+        *balance.check_tax(kind, read, found),
         *choice_fields.check_choices(document, sides),
     )
     return FieldExtraction(read, checks)
