@@ -56,7 +56,7 @@ def run(
     ] = None,
     *,
     small: Annotated[
-        bool, typer.Option("--small", help="Two mailboxes and two workers, for a short run.")
+        bool, typer.Option("--small", help="Two mailboxes, two workers and fewer disturbances.")
     ] = False,
     keep_all: Annotated[bool, typer.Option("--keep-all", help="Keep the evidence of every seed.")] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Print the plan of the seed and run nothing.")] = False,

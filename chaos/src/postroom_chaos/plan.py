@@ -32,7 +32,7 @@ class WorldSize:
 
 
 FULL: Final = WorldSize(("gmail", "outlook", "gmail", "outlook"), (5, 30), 3, (8, 13))
-SMALL: Final = WorldSize(("gmail", "outlook"), (3, 8), 2, (9, 12))  # for many runs in a short time
+SMALL: Final = WorldSize(("gmail", "outlook"), (3, 8), 2, (3, 5))  # for many runs in a short time
 
 
 @dataclass(frozen=True, slots=True)
