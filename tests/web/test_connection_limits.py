@@ -114,6 +114,25 @@ async def test_half_sent_headers_are_dropped_after_a_deadline(sent):
         assert await ask(other) == 200, "an idle connection is not half a request"
 
 
+async def test_pipelined_requests_beyond_the_limit_are_dropped():
+    answering = asyncio.Event()
+
+    async def wait(scope, receive, send):
+        await answering.wait()
+        await respond(scope, receive, send)
+
+    async with serve(build_limits(), wait) as connect:
+        greedy, other = await connect(), await connect()
+        try:
+            greedy[1].write(GET * 5000)
+            assert (await read_end(greedy))[:12] in (b"HTTP/1.1 429", b"")
+        finally:
+            answering.set()
+        other[1].write(GET * connection_limits.MAX_PIPELINED)
+        for _ in range(connection_limits.MAX_PIPELINED):
+            assert (await other[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+
+
 async def test_headers_that_drip_do_not_extend_their_deadline():
     async with serve(build_limits(header_seconds=0.3)) as connect:
         assert (await drip(await connect(), GET[:-2] + b"X: " + b"x" * 6000))[:12] in (b"HTTP/1.1 408", b"")

@@ -22,6 +22,9 @@ from postroom.web.client_address import group_address, parse_address
 
 MAX_PER_CLIENT: Final = 256
 MAX_HEADER_BYTES: Final = 64 * 1024
+# Requests of a connection that wait for the response to an earlier one. They arrive within one read of the
+# socket, which holds thousands, and each takes kilobytes of memory.
+MAX_PIPELINED: Final = 32
 HEADER_SECONDS: Final = 10.0
 # In each period a body must become complete or bring this many bytes, unless we are the slow side.
 BODY_SECONDS: Final = 20.0
@@ -101,6 +104,10 @@ class ConnectionLimits:
             self._logged_at[reason] = now
 
 
+class _TooManyPipelined(Exception):
+    """Stops the parser. Raised and caught while one piece of data is parsed."""
+
+
 class _Phase(Enum):
     IDLE = auto()
     HEADERS = auto()
@@ -154,6 +161,9 @@ class LimitedProtocol(HttpToolsProtocol):
             self._watch()
 
     def on_message_begin(self) -> None:
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self.drop(b"429 Too Many Requests", "too many pipelined")
+            raise _TooManyPipelined
         self._unwatch()
         self.phase, self.header_bytes = _Phase.HEADERS, 0
         super().on_message_begin()
