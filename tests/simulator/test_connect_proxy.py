@@ -1,10 +1,12 @@
 """The HTTPS proxy leads the providers' host names to the simulator, and connects to nothing else."""
 
+import json
 import signal
 import socket
 import ssl
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import resources
 from urllib.parse import urlsplit
 
 import httpx2
@@ -35,6 +37,13 @@ def test_a_provider_name_leads_to_the_simulator(sim: Simulation, name: str):
     with httpx2.Client(proxy=sim.proxy, verify=trusting, trust_env=False) as client:
         answer = client.get(f"https://{host}/v1.0/me")
         assert answer.json()["error"]["code"] == "InvalidAuthenticationToken"
+
+
+@pytest.mark.parametrize("api", ["gmail.v1", "pubsub.v1", "admin.directory_v1", "people.v1"])
+def test_the_hosts_of_googles_discovery_documents_lead_to_the_simulator(api: str):
+    """google-api-python-client calls the `rootUrl` of an API's discovery document."""
+    document = resources.files("googleapiclient.discovery_cache.documents") / f"{api}.json"
+    assert urlsplit(json.loads(document.read_text("utf-8"))["rootUrl"]).hostname in NAMES
 
 
 def test_links_keep_the_host_name_that_the_program_used(

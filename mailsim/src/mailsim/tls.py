@@ -25,6 +25,8 @@ NAMES = (
     "oauth2.googleapis.com",
     "openidconnect.googleapis.com",
     "pubsub.googleapis.com",
+    "admin.googleapis.com",
+    "people.googleapis.com",
     "accounts.google.com",
 )
 
