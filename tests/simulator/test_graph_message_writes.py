@@ -231,6 +231,19 @@ def test_drafts_accept_the_documented_properties_in_updates(user):
     user.expect_error(400, path, "PATCH", json={"internetMessageId": "no brackets"})
 
 
+def test_names_of_properties_are_case_sensitive(user):
+    """Nothing is dropped: https://github.com/microsoftgraph/microsoft-graph-docs/issues/37"""
+    for path in ("messages", "sendMail", "messages/{}"):
+        body = {**_to("a@example.com"), "Subject": "Dropped"}
+        if path == "sendMail":
+            body = {"message": body}
+        draft = user.post("messages", {})["id"]
+        method = "PATCH" if "{" in path else "POST"
+        error = user.expect_error(400, path.format(draft), method, json=body)
+        assert error["code"] == "RequestBodyRead"
+        assert "'Subject' does not exist" in error["message"]
+
+
 def test_sending_as_someone_else_is_denied(sim, microsoft, user):
     """Follows "Send Outlook messages from another user",
     https://learn.microsoft.com/graph/outlook-send-mail-from-other-user

@@ -56,11 +56,13 @@ class EntityType:
         return make_error(written, self.name)
 
     def check_written(self, written: str) -> None:
-        """Raise for a name in a request's JSON that this type lacks, or that only the real Graph has."""
-        name = written.lower()
-        if name in self.unsimulated:
+        """Raise for a name in a request's JSON that this type lacks, or that only the real Graph has.
+
+        Unlike those in query options, these names are case-sensitive.
+        """
+        if written.lower() in self.unsimulated:
             raise unsimulated_property(written, self.name)
-        if name not in self.spellings and name not in self.navigation:
+        if written not in self.types and written not in self.navigation.values():
             raise undefined_property(written, self.name)
 
     def property_type(self, path: str) -> PropertyType:
