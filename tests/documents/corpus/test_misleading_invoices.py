@@ -310,3 +310,19 @@ def test_a_number_below_a_name_with_po_is_no_order(
     found = judge(pdf.read(sample_files.pdf([*head, *shown]), FileLimits()).reading)
     assert found.kind == "invoice"
     assert "purchase_order" not in found.recorded
+
+
+@pytest.mark.parametrize("vat_id, language, layout", combine(VAT_IDS))
+def test_an_iban_behind_a_vat_id_is_read(vat_id: str, language: str, layout: str) -> None:
+    page = InvoicePage(language, layout)
+    text = page.write().replace(f"IBAN {page.iban}", f"{vat_id} IBAN {page.iban}")
+    found = judge(read_text(text))
+    assert found.find_wrong_values({**page.get_truth(), "vat_id": vat_id}) == {}
+    assert found.recorded["iban"] == page.iban
+
+
+@pytest.mark.parametrize("digits, language, layout", combine((12, 14, 16, 24)))
+def test_an_iban_that_cannot_be_read_is_for_a_person(digits: int, language: str, layout: str) -> None:
+    page = InvoicePage(language, layout)
+    text = page.write().replace(page.iban, f"QQ89X{page.iban[4:digits]}")
+    assert not judge(read_text(text)).is_confirmed

@@ -5,15 +5,17 @@ Prefers valid to invalid and labelled to unlabelled numbers. `issuer` locates is
 
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 from postroom.documents.fields.check_digits import check_vat_id, is_valid_iban, is_valid_isin
+from postroom.documents.fields.extraction_result import FieldCheck, FieldValue
 from postroom.documents.fields.field_selection import FieldPick, pick_best
 from postroom.documents.fields.issuer import Owner, find_owner
 from postroom.documents.fields.label_matching import FieldCandidate, LabelContext, find_candidates
 from postroom.documents.fields.value_parsing import ParsedValue
+from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldSpec
 
 _NEARBY: Final = 120  # characters before a value that may say whose it is
@@ -23,6 +25,7 @@ _ISSUER_BONUS: Final = 0.5  # for a VAT ID beside or below the issuer's name
 _MONEY_PENALTY: Final = 0.6  # for an account in a sentence with an amount, from which it may be collected
 
 
+_LABELLED_IBAN: Final = re.compile(r"\biban\b[^a-z0-9]{0,6}[a-z]{2} ?\d{2}(?: ?[a-z0-9]){8,30}")
 # A VAT ID without its country: "P.IVA 00743110157", "NIF: B12345674".
 _WITHOUT_COUNTRY: Final = re.compile(r"[ .:#°]{0,4}[A-Z]?\d{7,11}[A-Z]?\b")
 
@@ -71,6 +74,21 @@ def pick_by_check_digits(
         why=pick.why + (", check digits valid" if right else ", check digits invalid"),
         checked=right,
     )
+
+
+def check_unread_accounts(
+    context: LabelContext, kind: DocumentKind, fields: Mapping[str, FieldValue]
+) -> Iterator[FieldCheck]:
+    """Yield a failed check for an IBAN that was not read: it could not be compared with the known ones."""
+    name = kind.controls.account
+    if name is None or name in fields:
+        return
+    for line in context.document.lines:
+        unread = _LABELLED_IBAN.search(line.folded)
+        if unread and not any(value.shape == "iban" for value in context.values.get(line.index, ())):
+            words = f"“{line.text[unread.start() : unread.end()]}” could not be read"
+            yield FieldCheck(f"{name} was read", False, words, fields=(name,), is_doubt=True)
+            return
 
 
 def has_rivals(context: LabelContext, name: str) -> bool:

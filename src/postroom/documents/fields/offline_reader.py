@@ -89,6 +89,7 @@ def read_fields(transcript: Transcript, kind: DocumentKind) -> FieldExtraction:
         *balance.check_total(kind, read, found),
         *balance.check_balance(kind, read, found),
         *balance.check_tax(kind, read, found),
+        *check_digit_selection.check_unread_accounts(context, kind, read),
         *choice_fields.check_choices(document, sides),
     )
     return FieldExtraction(read, checks)

@@ -100,7 +100,8 @@ _BOOKKEEPERS_MINUS: Final = re.compile(rf"(?:-/-|\./\.)\s?(?:{_CURRENCY_MARK}\s?
 _MINUS_BEHIND_CURRENCY: Final = re.compile(rf"\s?{_CURRENCY_MARK}\s?[-\u2212\u2013]\s*$")
 _SIGN_CHARACTERS: Final = 10  # beside a number that are searched for its sign
 _ISIN: Final = re.compile(r"(?<![A-Z0-9])([A-Z]{2}[A-Z0-9]{9}\d)(?![A-Z0-9])")
-_IBAN: Final = re.compile(r"(?<![A-Za-z0-9])([A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]){11,30})")
+# Looks ahead only: in "VAT DE136695976 IBAN DE89...", another code begins a candidate that contains the IBAN.
+_IBAN: Final = re.compile(r"(?<![A-Za-z0-9])(?=([A-Z]{2}\d{2}(?:[ \u00a0]?[A-Z0-9]){11,30}))")
 _VAT_ID: Final = re.compile(
     r"(?<![A-Z0-9])(ATU ?(?:\d ?){8}|DE ?(?:\d ?){9}|FR ?[A-Z0-9]{2} ?(?:\d ?){9}|BE ?[01](?:[ .]?\d){9}"
     r"|NL ?\d{9} ?B ?\d{2}"
@@ -174,6 +175,8 @@ def _overlaps(start: int, end: int, taken: list[tuple[int, int]]) -> bool:
 def _find_codes(line: TextLine) -> Iterator[ParsedValue]:
     taken: list[tuple[int, int]] = []
     for found in _IBAN.finditer(line.text):
+        if _overlaps(found.start(), found.start() + 1, taken):
+            continue
         iban = _match_iban(found.group(1)) or _match_labelled_iban(line, found)
         if iban:
             code, length = iban
