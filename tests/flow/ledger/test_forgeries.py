@@ -398,6 +398,7 @@ async def test_forgery_is_found(forged, forge):
     [
         (insert_for_the_sealer_without_a_mac, "ledger.entries_forged", "error"),
         (insert_a_copy_of_a_real_entry, "ledger.entries_forged", "error"),
+        (repeat_a_sealed_entry_with_its_id, "ledger.entries_forged", "error"),
         (insert_for_the_sealer_with_an_invented_mac, "ledger.entries_waiting", "warning"),
     ],
 )
@@ -407,7 +408,7 @@ async def test_sealer_distinguishes_forged_entries_from_those_of_an_unknown_key(
         await forged.seal()
     assert [(line["event"], line["log_level"], line["count"]) for line in lines] == [(event, level, 1)]
     cursor = await forged.owner.execute("SELECT id FROM ledger WHERE position IS NULL")
-    assert await cursor.fetchall() == [(9999,)], "it seals all others"
+    assert len(await cursor.fetchall()) == 1, "it seals all others"
 
 
 async def test_untouched_ledger_stays_intact(forged):
