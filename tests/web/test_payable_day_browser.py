@@ -79,10 +79,10 @@ class PayableClerk:
                 await self.page.keyboard.press("Control+Enter")
             case Act.NEGATE:
                 await self.page.get_by_text("Amounts of a credit note must be negative").first.wait_for()
-                for label in ("Net amount", "VAT (EUR)", "Gross amount"):
-                    field = self.page.get_by_label(label).first
+                for label in ("Net amount", "VAT (EUR)", "Gross amount", "VAT (EUR), row 1"):
+                    field = self.page.get_by_role("textbox", name=label).first
                     await field.fill(f"-{await field.input_value()}")
-                await self.page.get_by_label("Confirm even though this check fails").check()
+                await self.page.locator("#summary", has_text="Checks passed").wait_for()
                 await self.page.keyboard.press("Control+Enter")
             case Act.REJECT:
                 await self.page.keyboard.press("r")

@@ -154,6 +154,18 @@ async def test_ticked_box_does_not_cover_a_check_that_fails_only_now(visitor, as
     assert form_of(answer.text)["override"].splitlines() == ["title", SUM]
 
 
+async def test_a_credit_note_needs_negative_amounts_and_then_no_override(api, ask, overridden):
+    words = "title: the title “Credit note” suggests another kind of document: amounts must be negative"
+    title = {"name": "title", "words": words, "passed": False, "is_severe": True, "fields": ["gross"]}
+    review, _ = await ask([*PASSED, {**title, "is_doubt": False}])
+    positive = {"net": "101.00", "gross": "120.00"}
+    refused = await api.post(f"/reviews/{review}/confirm", json={"corrections": positive})
+    assert [check["name"] for check in refused.json()["checks"]] == ["title"]
+    negative = {"net": "-100.00", "vat": "-19.00", "gross": "-119.00"}
+    made = await api.post(f"/reviews/{review}/confirm", json={"corrections": negative})
+    assert (made.status_code, await overridden()) == (200, [None])
+
+
 async def test_correction_repairs_the_check_that_failed_as_read(api, ask, overridden):
     wrong = f"{SUM}: net + vat = 119.00, gross is 191.00"
     doubts = [

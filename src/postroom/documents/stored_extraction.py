@@ -14,7 +14,7 @@ import msgspec
 
 from postroom.documents import record_matching
 from postroom.documents.fields.extraction_result import FieldValue
-from postroom.documents.fields.field_checks import check_fields
+from postroom.documents.fields.field_checks import TITLE, check_fields
 from postroom.documents.files.file_reading import Box, Transcript
 from postroom.documents.kinds.document_kind import DocumentKind
 from postroom.documents.kinds.field_spec import FieldShape
@@ -188,7 +188,7 @@ def check_corrected(
     """Return the checks with those of the corrected fields computed again, as a person's values require.
 
     The others stay: some depend on the text, and the arithmetic of values with an exchange rate was proven
-    when they were read.
+    when they were read. The title of a credit note passes once its amount is negative.
     """
     new = [
         to_stored_check(check)
@@ -199,7 +199,12 @@ def check_corrected(
     kept = [
         check for check in checks if corrected.keys().isdisjoint(check.fields) and check.name not in replaced
     ]
-    return (*kept, *new)
+    titles = [
+        replace(check, passed=any(str(corrected.get(name)).startswith("-") for name in check.fields))
+        for check in checks
+        if check.name == TITLE and check not in kept
+    ]
+    return (*kept, *titles, *new)
 
 
 def _check_values(kind: DocumentKind, values: Mapping[str, Any]) -> "tuple[FieldCheck, ...]":

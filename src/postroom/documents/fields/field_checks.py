@@ -26,6 +26,7 @@ from postroom.documents.kinds.document_kind import (
 )
 from postroom.documents.kinds.field_spec import FieldShape
 
+TITLE: Final = "title"  # the name of the check for titles of other kinds
 _HEAD_LINES: Final = 40  # lines that may contain a title
 _MAX_TITLE_WORDS: Final = 6
 _HEAD_WORDS: Final = 8  # of a line in which a title may stand beside an address or a number
@@ -81,8 +82,12 @@ def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldC
     for line in document.lines[:_HEAD_LINES]:
         if credit := _find_credit_title(credit_titles, line):
             words = f"the title “{credit}” suggests another kind of document"
+            amount = kind.controls.amount
             yield FieldCheck(
-                "title", passed=False, words=f"{words}: amounts of a credit note must be negative"
+                TITLE,
+                passed=False,
+                words=f"{words}: amounts of a credit note must be negative",
+                fields=(amount,) if amount else (),
             )
             continue
         if len(line.words) > _MAX_TITLE_WORDS:
@@ -98,7 +103,7 @@ def _check_titles(kind: DocumentKind, document: DocumentText) -> Iterator[FieldC
         title = next((line.text[:end] for _, start, end in excluded.find(line) if start == 0), None)
         if title is not None:
             words = f"the title “{title}” suggests another kind of document"
-            yield FieldCheck("title", passed=False, words=words)
+            yield FieldCheck(TITLE, passed=False, words=words)
         elif any(True for _ in revisions.find(line)):
             yield _doubt_revision(line)
 
