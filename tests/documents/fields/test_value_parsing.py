@@ -29,6 +29,8 @@ def found(text, shape, *, likely=True):
         ("Betrag -1.800,-- EUR", "-1800"),
         ("Provision 15,00- EUR", "-15.00"),
         ("Preis €38.19", "38.19"),
+        ("I alt kr.28.449,00", "28449.00"),
+        ("Total Fr.3'545.00", "3545.00"),
     ],
 )
 def test_amounts_are_parsed_by_the_document_convention(text, number):
@@ -163,3 +165,9 @@ def test_an_amount_after_a_date_is_no_time():
         if value.shape == "date"
     ]
     assert found == [False, True, True]
+
+
+@pytest.mark.parametrize("code", ["BE0403019261", "PL8567346215", "SK2022749619"])
+def test_a_vat_id_as_long_as_an_isin_is_one(code):
+    assert (found(f"VAT {code} IBAN", "vat_id"), found(code, "isin")) == ([code], [])
+    assert found("ISIN BE0974293251", "isin") == ["BE0974293251"]

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Final, Literal
 
 from postroom.documents.fields import currencies, writing_conventions
-from postroom.documents.fields.check_digits import iban_length, is_valid_iban, is_valid_isin
+from postroom.documents.fields.check_digits import check_vat_id, iban_length, is_valid_iban, is_valid_isin
 from postroom.documents.fields.currencies import CURRENCIES, WITHOUT_CENTS
 from postroom.documents.fields.document_text import DocumentText, TextLine
 
@@ -84,7 +84,7 @@ _MORE_DIGITS: Final = re.compile(r"(?:[ \u00a0\u202f]\d{3})+(?![\d.,])")
 _SPACED: Final = re.compile(r"(?<![\d.,])\d{1,3}(?:[ \u00a0\u202f]\d{3})+,\d{2}(?!\d)")
 _GLUED: Final = re.compile(
     r"(?<=[€£$¥=])(?=[-\d])|(?<=EUR|CHF|USD|GBP)(?=[-\d])|(?<=\d)(?=EUR|CHF|USD|GBP|Stk|Stück)"
-    r"|(?<=\d-)(?=EUR|CHF|USD|GBP)|(?<==)(?=\d)"
+    r"|(?<=\d-)(?=EUR|CHF|USD|GBP)|(?<==)(?=\d)|(?<=[kK]r\.)(?=-?\d)|(?<=\bFr\.)(?=-?\d)"
 )
 # Signs that are not beside the digits: a minus before the currency, parentheses, "CR" for a credit.
 _CURRENCY_MARK: Final = r"(?:[A-Z]{0,3}[€£$¥]|[A-Z]{3})"
@@ -183,9 +183,11 @@ def _find_codes(line: TextLine) -> Iterator[ParsedValue]:
             taken.append((found.start(), found.start() + length))
             yield ParsedValue("iban", code, line.index, found.start(), found.start() + length)
     for found in _ISIN.finditer(line.text):
-        swiss_vat = re.fullmatch(r"CHE\d{9}", found.group(1)) and not is_valid_isin(found.group(1))
+        is_vat_id = not is_valid_isin(found.group(1)) and (
+            re.fullmatch(r"CHE\d{9}", found.group(1)) or check_vat_id(found.group(1)) is True
+        )
         like = sum(map(str.isdigit, found.group(1))) >= (2 if is_valid_isin(found.group(1)) else 3)
-        if like and not swiss_vat and not _overlaps(*found.span(1), taken):
+        if like and not is_vat_id and not _overlaps(*found.span(1), taken):
             taken.append(found.span(1))
             yield ParsedValue("isin", found.group(1), line.index, *found.span(1))
     for found in _VAT_ID.finditer(line.text):
