@@ -157,6 +157,7 @@ async def test_keys_reject_assign_skip_comment_and_undo(queue, owner, database_u
         await has_arrived(page, first)
         await clerk.press("c", *"why", "Enter")
         await expect(page.locator(".comment")).to_contain_text("why")
+        await expect(page.locator("[data-keys]")).to_be_visible()  # the script of the new page works
         await clerk.press("r", *"twice", "Enter")
         await has_arrived(page, second)
         await expect(page.locator(".bar .last")).to_have_text("Rejected: bill.pdf")
@@ -164,6 +165,7 @@ async def test_keys_reject_assign_skip_comment_and_undo(queue, owner, database_u
         await has_arrived(page, first)
         await clerk.press("a", "ArrowDown", "Enter")
         await expect(page.locator(".state.assigned")).to_have_text("Assigned to you")
+        await expect(page.locator("[data-keys]")).to_be_visible()
         await clerk.press("Control+Enter")
         await has_arrived(page, second)
         await page.emulate_media(color_scheme="dark")
