@@ -1,5 +1,6 @@
 """Messages that are stored but were not listed are deleted only if nothing named them meanwhile."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from postroom.flow.mail.sync import sync_requests
 from postroom.model import ChangePage
 
 DAY = timedelta(days=1)
+COMPLETE = "SELECT FROM cursors WHERE kind = 'resync' AND scope = 'inbox' AND completed_at IS NOT NULL"
 OPEN = "SELECT subject FROM failures WHERE resolved_at IS NULL ORDER BY 1"
 DELETED = "SELECT count(*) FROM mail_events WHERE kind = 'deleted'"
 
@@ -44,8 +46,7 @@ async def test_a_message_that_came_after_a_listing_is_not_deleted_while_its_feed
     await folders.hint(gone)
     await folders.sync(slice_seconds=0)
     del folders.remote.items[gone]  # before the listing reaches it, so no feed reports it
-    complete = "SELECT 1 FROM cursors WHERE kind = 'resync' AND scope = 'inbox' AND completed_at IS NOT NULL"
-    while not await folders.rows(complete):
+    while not await folders.rows(COMPLETE):
         await folders.sync(slice_seconds=0)
     list_changes = folders.remote.list_changes
 
@@ -57,6 +58,40 @@ async def test_a_message_that_came_after_a_listing_is_not_deleted_while_its_feed
     while await folders.rows("SELECT 1 FROM cursors WHERE kind = 'resync' AND scope = 'inbox'"):
         await folders.sync(slice_seconds=0)
     folders.remote.list_changes = list_changes
+    await folders.settle()
+    assert await folders.one(DELETED) == 1
+    await folders.assert_mirrors()
+
+
+async def test_a_message_that_a_full_listing_leaves_out_is_looked_up_and_kept(mirror):
+    keys = [mirror.remote.deliver(age=age * DAY) for age in range(1, 8)]
+    await mirror.settle()
+    list_messages = mirror.remote.list_messages
+
+    async def leave_one_out(scope, **given):
+        page = await list_messages(scope, **given)
+        return replace(page, changes=tuple(each for each in page.changes if each.key != keys[3]))
+
+    mirror.remote.list_messages = leave_one_out
+    mirror.remote.deliver()
+    mirror.remote.expire()
+    await mirror.settle()
+    assert await mirror.one(DELETED) == 0
+    await mirror.assert_mirrors()
+
+
+async def test_a_message_that_moved_in_after_a_listing_is_not_deleted_while_its_lookup_is_a_404(folders):
+    for age in range(1, 12):
+        folders.remote.deliver("archive" if age % 2 else "inbox", age=age * DAY)
+    moved, gone = folders.remote.deliver("archive", age=DAY / 2), folders.remote.deliver(age=DAY / 3)
+    await folders.settle()
+    del folders.remote.items[gone]
+    folders.remote.deliver()
+    folders.remote.expire()
+    while not await folders.rows(COMPLETE):
+        await folders.sync(slice_seconds=0)
+    folders.remote.move(moved, "inbox")
+    folders.remote.only_listed.add(moved)
     await folders.settle()
     assert await folders.one(DELETED) == 1
     await folders.assert_mirrors()
