@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from simulator.driver import Simulation
 
 RUN_SECONDS = 900
@@ -21,6 +23,12 @@ CA_VARIABLES = (
     "NODE_EXTRA_CA_CERTS",
     "CURL_CA_BUNDLE",
 )
+
+
+def require_notmuch() -> None:
+    """Skip the test unless lieer can be built and run: it needs notmuch, and its headers."""
+    if shutil.which("notmuch") is None or not Path("/usr/include/notmuch.h").exists():
+        pytest.skip("notmuch or libnotmuch-dev is not installed")
 
 
 @dataclass(frozen=True)

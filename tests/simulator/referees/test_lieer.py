@@ -4,7 +4,6 @@ It needs the library and the program of notmuch (Debian: libnotmuch-dev, notmuch
 """
 
 import hashlib
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import pytest
 from simulator.driver import Simulation
 from simulator.google_user import MODIFY, READONLY, SCOPE
 from simulator.referees.google_files import make_authorized_user
-from simulator.referees.referee import Prepare, Referee
+from simulator.referees.referee import Prepare, Referee, require_notmuch
 
 pytestmark = pytest.mark.soak
 
@@ -26,8 +25,7 @@ BATCH = 50
 @pytest.fixture
 def lieer(request: pytest.FixtureRequest, sim: Simulation, python_referee: Prepare, address: str) -> Referee:
     """Return lieer in a new notmuch database, with credentials that it has to refresh."""
-    if shutil.which("notmuch") is None:
-        pytest.skip("notmuch is not installed")
+    require_notmuch()
     referee = python_referee(sim, "lieer")
     account = referee.home / "mail" / address
     account.mkdir(parents=True)

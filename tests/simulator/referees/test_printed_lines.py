@@ -1,7 +1,6 @@
 """The lines that mailsim prints for clients which need an environment of their own."""
 
 import json
-import shutil
 from collections.abc import Callable
 
 import pytest
@@ -14,7 +13,7 @@ from simulator.referees.google_files import (
     make_client_secret,
     make_oauth2client_credentials,
 )
-from simulator.referees.referee import Prepare, Referee
+from simulator.referees.referee import Prepare, Referee, require_notmuch
 
 pytestmark = pytest.mark.soak
 
@@ -82,8 +81,7 @@ def run_simplegmail(sim: Simulation, address: str, line: str, prepare: Prepare) 
 
 
 def run_lieer(sim: Simulation, address: str, line: str, prepare: Prepare) -> int:
-    if shutil.which("notmuch") is None:
-        pytest.skip("notmuch is not installed")
+    require_notmuch()
     program = prepare(sim, "lieer")
     config = program.home / "notmuch-config"
     config.write_text(f"[database]\npath={program.home}\n[new]\ntags=new\n", encoding="utf-8")
