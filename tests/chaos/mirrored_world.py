@@ -107,7 +107,9 @@ def receiving(file: Path) -> Generator[str]:
 def mirrored_world(database_url: str, folder: Path) -> Generator[Evidence]:
     with running("--quota", "off", checked=False) as sim, receiving(folder / "received.jsonl") as receiver:
         sim.post("google/topics", name=TOPIC)
-        yield _run_postroom(sim, database_url, folder, receiver)
+        evidence = _run_postroom(sim, database_url, folder, receiver)
+        _postpone_work(database_url)
+        yield evidence
 
 
 def _run_postroom(sim: Simulation, database_url: str, folder: Path, receiver: str) -> Evidence:
@@ -138,8 +140,6 @@ def _run_postroom(sim: Simulation, database_url: str, folder: Path, receiver: st
         wait_until(lambda: is_at_rest(database_url))
         follow(url, key, folder / "feed.jsonl")
         assert program.end() == 0
-    with psycopg.connect(database_url) as connection:  # no process is left that would do what falls due
-        connection.execute("UPDATE postroom.work SET due_at = due_at + interval '1 day'")
     (folder / "postroom.log").write_text("".join(program.said))
     return Evidence(
         database_url=database_url,
@@ -162,6 +162,12 @@ def _run_postroom(sim: Simulation, database_url: str, folder: Path, receiver: st
         temporary_folders=(temporary,),
         memory=tuple(MemorySample("worker", 1, float(second), 100 << 20) for second in range(10)),
     )
+
+
+def _postpone_work(database_url: str) -> None:
+    """Keep the world at rest: no process is left that would do what falls due while tests look at it."""
+    with psycopg.connect(database_url) as connection:
+        connection.execute("UPDATE postroom.work SET due_at = due_at + interval '1 day'")
 
 
 def _environment(
