@@ -12,12 +12,18 @@ WRITTEN = {"place": "postroom.blobs.disk_archive:DiskArchive.put_once", "when": 
 ARCHIVED = "SELECT count(*) = 1 FROM documents WHERE archived_at IS NOT NULL AND archive_outdated_at IS NULL"
 
 
-async def test_a_purge_removes_the_copy_of_a_worker_that_crashed_before_its_commit(world):
+async def crash_after_writing(world):
+    """Kill a worker after it wrote a copy into the archive and before its commit; return the copy."""
     box = await world.room.mailbox(ProviderName.GMAIL)
     world.sim.deliver(box.address, samples.write_message(INVOICE))
     await box.wake()
     await world.die("work", crash=WRITTEN)
     [written] = world.home.glob("archive/**/*.pdf")
+    return written
+
+
+async def test_a_purge_removes_the_copy_of_a_worker_that_crashed_before_its_commit(world):
+    written = await crash_after_writing(world)
     assert await world.rows("SELECT archive_path FROM documents") == [(None,)]
     await purge.purge_person(world.database, world.organization, INVOICE.sender[1])
     await world.work(ARCHIVED)
@@ -28,11 +34,7 @@ async def test_a_purge_removes_the_copy_of_a_worker_that_crashed_before_its_comm
 
 
 async def test_the_copy_of_a_worker_that_crashed_is_removed_if_the_path_has_changed_since(world):
-    box = await world.room.mailbox(ProviderName.GMAIL)
-    world.sim.deliver(box.address, samples.write_message(INVOICE))
-    await box.wake()
-    await world.die("work", crash=WRITTEN)
-    [written] = world.home.glob("archive/**/*.pdf")
+    written = await crash_after_writing(world)
     async with world.database.transaction(world.organization) as connection:  # as retention does
         ids = [id_ for (id_,) in await world.rows("SELECT message_id FROM arrivals")]
         await delete_messages(connection, ids)

@@ -25,6 +25,14 @@ async def repair(mirror, found):
         await audit.repair(connection, mirror.organization, mirror.mailbox, found)
 
 
+async def store_one_that_is_gone_before_it_is_listed(folders):
+    """Begin the first listing. No feed reports what is gone, so settling looks it up."""
+    gone = folders.remote.deliver(age=9 * DAY)
+    await folders.hint(gone)
+    await folders.sync(slice_seconds=0)
+    del folders.remote.items[gone]
+
+
 async def test_settling_ends_however_short_a_slice_is(folders):
     for age in range(1, 4):
         folders.remote.deliver(age=age * DAY)
@@ -42,10 +50,7 @@ async def test_a_message_that_came_after_a_listing_is_not_deleted_while_its_feed
     """A listing by date stores it, for another folder whose first listing is unfinished."""
     for age in range(1, 12):
         folders.remote.deliver("archive" if age % 2 else "inbox", age=age * DAY)
-    gone = folders.remote.deliver(age=9 * DAY)
-    await folders.hint(gone)
-    await folders.sync(slice_seconds=0)
-    del folders.remote.items[gone]  # before the listing reaches it, so no feed reports it
+    await store_one_that_is_gone_before_it_is_listed(folders)
     while not await folders.rows(COMPLETE):
         await folders.sync(slice_seconds=0)
     list_changes = folders.remote.list_changes
@@ -174,10 +179,7 @@ async def test_a_longer_backfill_keeps_what_a_complete_listing_named(folders):
     """Until its end is settled, what it named is not looked up: a lookup may be a 404."""
     for age in range(1, 8):
         folders.remote.deliver("archive" if age % 2 else "inbox", age=age * DAY)
-    gone = folders.remote.deliver(age=9 * DAY)
-    await folders.hint(gone)
-    await folders.sync(slice_seconds=0)
-    del folders.remote.items[gone]  # before the listing reaches it, so no feed reports it
+    await store_one_that_is_gone_before_it_is_listed(folders)
     while not await folders.rows("SELECT FROM messages WHERE deleted_at IS NOT NULL"):
         await folders.sync(slice_seconds=0)
         folders.remote.only_listed.add(folders.remote.deliver(age=DAY / 1000))
